@@ -1,0 +1,95 @@
+# make        lists the targets
+# make run    is all that a first look needs
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# The Python that .venv is made from: 3.11 to 3.13.
+PYTHON ?= python3
+# More words for `kedro run`: make run ARGS="--pipelines=ingestion --namespaces=dms_sample.person"
+ARGS   ?=
+# FORCE=1 lets clean-lake go ahead without asking.
+FORCE  ?= 0
+
+BIN := .venv/bin
+UV  := UV_PYTHON_DOWNLOADS=never $(BIN)/uv
+COMPILE := $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes
+
+export GX_ANALYTICS_ENABLED     := false
+export DO_NOT_TRACK             := 1
+export KEDRO_DISABLE_TELEMETRY  := 1
+
+##@ Use
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z][a-z-]*:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: run
+run: setup jars ## Set up, then run every pipeline on the data in data/01_raw
+	@$(BIN)/kedro run $(ARGS)
+	@cat bin/next-steps.txt
+
+.PHONY: test
+test: setup jars ## Run all tests
+	@$(BIN)/pytest
+
+.PHONY: clean-lake
+clean-lake: ## Delete the tables in data/lakehouse (asks first; FORCE=1 does not)
+	@if [ ! -e data/lakehouse ]; then echo "There is no data/lakehouse."; exit 0; fi; \
+	if [ "$(FORCE)" != 1 ]; then \
+	  read -r -p "Delete every table in data/lakehouse? [y/N] " answer || answer=; \
+	  case "$$answer" in y|Y|yes) ;; *) echo "Kept."; exit 0 ;; esac; \
+	fi; \
+	rm -rf data/lakehouse; echo "Deleted data/lakehouse."
+
+##@ Develop
+
+.PHONY: test-unit
+test-unit: setup ## Run the tests that need no JVM
+	@$(BIN)/pytest tests/unit
+
+.PHONY: check
+check: setup ## Check format, lint, types, imports; run the unit tests
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest tests/unit
+
+.PHONY: format
+format: setup ## Format the code and apply ruff's safe fixes
+	$(BIN)/ruff check --fix-only --quiet
+	$(BIN)/ruff format
+
+.PHONY: lock
+lock: setup ## Resolve the dependencies again into requirements/ and bin/
+	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --extra spark41 --extra viz --extra dev pyproject.toml -o requirements/spark41.txt
+	printf 'uv\n' | $(COMPILE) --no-header --no-annotate - -o bin/uv.txt
+	printf 'hatchling>=1.27\neditables\n' | $(COMPILE) --no-header --no-annotate - -o bin/build.txt
+
+.PHONY: clean
+clean: ## Delete caches and build output; keeps .venv, .cache and the tables
+	@rm -rf build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .viz \
+	  spark-warehouse metastore_db derby.log
+	@find src tests bin -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+##@ Steps that the others take by themselves
+
+.PHONY: setup
+setup: ## Bring .venv in line with its hashed lock file
+	@$(PYTHON) bin/setup.py spark41
+
+.PHONY: jars
+jars: .cache/jars.ok ## Fetch Spark's jars into .cache/ivy
+
+# Order-only: set-up always looks, but looking does not make the jars stale.
+.cache/jars.ok: conf/base/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
+	@$(BIN)/python -m kedro_lakehouse.session.jars
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: refetch
+refetch:

@@ -1,0 +1,58 @@
+"""What a table promises about its events: the part of a declaration that pure functions need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.names import TableName
+
+OnTie = Literal["delete_wins", "upsert_wins", "fail"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableContract:
+    """How events of a table are checked, ordered and folded.
+
+    ``received_names`` maps a column's name in the table to its name in the source, where they differ.
+    """
+
+    table: str
+    keys: tuple[str, ...]
+    on_tie: OnTie = "delete_wins"
+    track_include: tuple[str, ...] | None = None
+    track_exclude: tuple[str, ...] | None = None
+    checks: Mapping[str, str] = field(default_factory=dict)
+    received_names: Mapping[str, str] = field(default_factory=dict)
+    hard_deletes: Literal["close", "ignore"] = "close"
+
+    def tracked(self, columns: Iterable[str]) -> list[str]:
+        """The columns whose change opens a new version; keys are never tracked."""
+        values = [c for c in columns if c not in self.keys]
+        if self.track_include is not None:
+            return [c for c in values if c in self.track_include]
+        if self.track_exclude is not None:
+            return [c for c in values if c not in self.track_exclude]
+        return values
+
+    @classmethod
+    def of(cls, name: TableName, table: TableConfig) -> TableContract:
+        """Take the contract out of a declaration."""
+        history = table.history
+        received: dict[str, str] = {}
+        for old, new in table.rename.items():
+            received.setdefault(new, old)
+        return cls(
+            table=str(name),
+            keys=tuple(table.keys),
+            on_tie=table.on_tie,
+            track_include=history.track_include if history else None,
+            track_exclude=history.track_exclude if history else None,
+            checks=dict(table.checks),
+            received_names=received,
+            hard_deletes=table.hard_deletes,
+        )

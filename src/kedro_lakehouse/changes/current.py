@@ -1,0 +1,26 @@
+"""The current table (SCD1): what a batch of events does to one row a key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.changes.events import OP, ORDER, UPSERT, column, columns, value_columns
+from kedro_lakehouse.changes.fold import last_states
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def current_rows(events: DataFrame, contract: TableContract) -> DataFrame:
+    """Fold events into the rows that exist after them.
+
+    Schema:
+        events: key and value columns + ``_op``, ``_order``, ``_time``.
+        returns: key and value columns + ``_order`` (of the last event); one row a key.
+
+    Returns:
+        A lazy frame: calling this function starts no Spark job.
+    """
+    last = last_states(events, contract).where(column(OP) == UPSERT)
+    return last.select(*columns(value_columns(events)), column(ORDER))

@@ -1,0 +1,48 @@
+"""The change event: its framework columns and its operations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame
+
+OP: Final = "_op"
+ORDER: Final = "_order"
+TIME: Final = "_time"
+BATCH: Final = "_batch"
+POSITION: Final = "_position"
+RAW: Final = "_raw"
+REASONS: Final = "_reasons"
+
+UPSERT: Final = "upsert"
+DELETE: Final = "delete"
+TRUNCATE: Final = "truncate"
+
+EVENT_COLUMNS: Final = (OP, ORDER, TIME, BATCH, POSITION)
+"""Framework columns of ``<table>_changes``; every other column is a value of the source row."""
+OPENED_ORDER: Final = "_opened_order"
+OPENED_TIME: Final = "_opened_time"
+OPENED_COLUMNS: Final = (OPENED_ORDER, OPENED_TIME)
+"""Carried by an event that stands for an open history row: the order and time that opened the row."""
+
+CHECKED_COLUMNS: Final = (*EVENT_COLUMNS, RAW, REASONS)
+"""Framework columns of checked events, on their way to ``_changes`` or ``_quarantine``."""
+
+def value_columns(frame: DataFrame) -> list[str]:
+    """The source's own columns of a frame of events, in their order."""
+    return [c for c in frame.columns if c not in CHECKED_COLUMNS and c not in OPENED_COLUMNS]
+
+
+def column(name: str) -> Column:
+    """A column by its exact name, also where the name holds dots or blanks."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def columns(names: Iterable[str]) -> list[Column]:
+    """Columns by their exact names."""
+    return [column(name) for name in names]

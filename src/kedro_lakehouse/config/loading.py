@@ -1,0 +1,180 @@
+"""From what was read of sources.yml and tables.yml to checked declarations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pydantic import ValidationError
+
+from kedro_lakehouse.config.base import Declaration
+from kedro_lakehouse.config.tables import TableConfig
+from kedro_lakehouse.errors import ConfigurationError, InvalidNameError, did_you_mean, listed
+from kedro_lakehouse.names import ROLES, TableName
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from kedro_lakehouse.config.sources import SourceConfig
+
+SOURCES_FILE: Final = "sources.yml"
+TABLES_FILE: Final = "tables.yml"
+
+_D = TypeVar("_D", bound=Declaration)
+
+_REMEDIES: Final[Mapping[str, str]] = {
+    "missing": "Add the key.",
+    "string_type": "Write text; put quotes around it if it looks like a number or a date.",
+    "tuple_type": "Write a list, such as [id].",
+    "bool_parsing": "Write true or false.",
+    "bool_type": "Write true or false.",
+    "model_type": "Write a mapping of keys.",
+    "model_attributes_type": "Write a mapping of keys.",
+    "mapping_type": "Write a mapping of keys.",
+    "string_too_short": "Write at least one character, or remove the key.",
+}
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """The sources and tables of one environment; each table's source is among the sources."""
+
+    sources: Mapping[str, SourceConfig]
+    tables: Mapping[TableName, TableConfig]
+
+
+def load_declarations(
+    sources: Mapping[str, Any], tables: Mapping[str, Any], source_models: Mapping[str, type[SourceConfig]]
+) -> Declarations:
+    """Return the checked declarations of two merged files; a key whose value is None counts as not written.
+
+    Args:
+        sources: What sources.yml says, merged over the environments.
+        tables: What tables.yml says, merged likewise.
+        source_models: The model of each known source type.
+
+    Raises:
+        ConfigurationError: Something is wrong in one of the files; the first such key is named.
+    """
+    checked_sources = {
+        name: _source(name, raw, source_models) for name, raw in _entries(sources, SOURCES_FILE).items()
+    }
+    checked_tables: dict[TableName, TableConfig] = {}
+    for text, raw in _entries(tables, TABLES_FILE).items():
+        name = _table_name(text)
+        checked_tables[name] = _table(name, raw, checked_sources)
+    _refuse_collisions(checked_tables)
+    return Declarations(sources=MappingProxyType(checked_sources), tables=MappingProxyType(checked_tables))
+
+
+def _entries(raw: Mapping[Any, Any], file: str) -> dict[str, dict[Any, Any]]:
+    entries: dict[str, dict[Any, Any]] = {}
+    for name, value in raw.items():
+        if value is None:
+            continue
+        if not isinstance(name, str) or not isinstance(value, Mapping):
+            problem = "expected a name with a mapping of keys"
+            raise ConfigurationError(
+                file=file, key=str(name), problem=f"{problem}.", remedy="Write its keys below it."
+            )
+        entries[name] = _without_none(value)
+    return entries
+
+
+def _without_none(raw: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, Mapping) else value
+        for key, value in raw.items()
+        if value is not None
+    }
+
+
+def _source(name: str, raw: dict[Any, Any], models: Mapping[str, type[SourceConfig]]) -> SourceConfig:
+    kind = raw.get("type")
+    if kind is None:
+        problem, near = "the key is missing.", ""
+    elif not isinstance(kind, str) or kind not in models:
+        problem, near = f"no source type '{kind}'.", did_you_mean(str(kind), models)
+    else:
+        return _validated(models[kind], raw, SOURCES_FILE, name)
+    remedy = f"Use one of: {listed(sorted(models))}."
+    raise ConfigurationError(file=SOURCES_FILE, key=f"{name}.type", problem=problem + near, remedy=remedy)
+
+
+def _table_name(text: str) -> TableName:
+    try:
+        return TableName.parse(text)
+    except InvalidNameError as error:
+        problem = f"the table's name {error.problem}."
+        raise ConfigurationError(file=TABLES_FILE, key=text, problem=problem, remedy=error.remedy) from error
+
+
+def _table(name: TableName, raw: dict[Any, Any], sources: Mapping[str, SourceConfig]) -> TableConfig:
+    table = _validated(TableConfig, {"entity": name.table, **raw}, TABLES_FILE, str(name))
+    if table.source not in sources:
+        raise ConfigurationError(
+            file=TABLES_FILE,
+            key=f"{name}.source",
+            problem=f"no source '{table.source}' in {SOURCES_FILE}.{did_you_mean(table.source, sources)}",
+            remedy=f"Use one of: {listed(sorted(sources))}; or declare it.",
+        )
+    return table
+
+
+def _refuse_collisions(tables: Mapping[TableName, TableConfig]) -> None:
+    for owner in tables:
+        for role in ROLES:
+            derived = owner.with_suffix(role)
+            if derived != owner and derived in tables:
+                raise ConfigurationError(
+                    file=TABLES_FILE,
+                    key=str(derived),
+                    problem=f"the name is that of the {role} table of '{owner}'.",
+                    remedy="Choose another name for one of the two.",
+                )
+
+
+def _validated(model: type[_D], raw: dict[Any, Any], file: str, entry: str) -> _D:
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        problem, remedy = _explained(details[0])
+        if others := [_path(entry, detail) for detail in details[1:]]:
+            problem += f" (Also wrong: {listed(dict.fromkeys(others))}.)"
+        raise ConfigurationError(
+            file=file, key=_path(entry, details[0]), problem=problem, remedy=remedy
+        ) from error
+
+
+def _path(entry: str, detail: ErrorDetails) -> str:
+    parts = [entry]
+    for part in detail["loc"]:
+        if isinstance(part, int):
+            parts[-1] += f"[{part}]"
+        # pydantic's own words stand for a mapping's key and a union's branch.
+        elif part != "[key]" and not part.startswith("<"):
+            parts.append(part)
+    if key := detail.get("ctx", {}).get("key"):
+        parts.append(key)
+    return ".".join(parts)
+
+
+def _explained(detail: ErrorDetails) -> tuple[str, str]:
+    kind, context, value = detail["type"], detail.get("ctx", {}), detail.get("input")
+    if kind == "declaration":
+        end = "" if context["problem"].endswith("?") else "."
+        return context["problem"] + end, context["remedy"] or "Correct the value."
+    if kind == "missing":
+        return "the key is missing.", _REMEDIES[kind]
+    if kind == "literal_error":
+        allowed = context["expected"]
+        near = did_you_mean(value, re.findall(r"'([^']*)'", allowed)) if isinstance(value, str) else ""
+        shown = f"'{value}'" if isinstance(value, str) else f"a value of type {type(value).__name__}"
+        return f"{shown} is not allowed.{near}", f"Use {allowed}."
+    # Only the type of other values: a path or a property may hold what no log should.
+    problem = detail["msg"].replace("Input should be", "expected")
+    return f"{problem}; found {type(value).__name__}.", _REMEDIES.get(kind, "Correct the value.")

@@ -1,0 +1,142 @@
+"""Declarations of sources.yml: where records come from, and how their files are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from kedro_lakehouse.config.base import Declaration, Name, Names, RelativePath, parse_bytes, refuse
+
+Load = Literal["full_load", "changes"]
+
+
+class SourceConfig(Declaration):
+    """A source of any type; the model of a plug-in's source inherits from it."""
+
+    type: Name = Field(description="Kind of source: a name that `kedro lakehouse plugins` lists.")
+    path: Name = Field(description="Folder of the source's files.")
+    max_files: int = Field(10_000, ge=1, description="Most files that one batch of a table takes.")
+    max_bytes: Annotated[int, BeforeValidator(parse_bytes)] = Field(
+        2 * 1024**3,
+        ge=1,
+        description="Most bytes that one batch takes, at least one file; `512 MiB` works too.",
+    )
+
+
+class CsvOptions(Declaration):
+    """How text files with separated values are read."""
+
+    header: bool | None = Field(
+        None, description="Whether the first line names the columns; default: by source type."
+    )
+    columns: Names | None = Field(
+        None, description="Names of the columns in their order, for files without header."
+    )
+    delimiter: Name = Field(",", description="What separates two values.")
+    quote: str = Field('"', max_length=1, description="Character around a value; empty: none.")
+    null_value: str = Field("", description="Text that stands for null.")
+    date_format: Name | None = Field(None, description="Spark pattern of dates; default: ISO 8601.")
+    timestamp_format: Name | None = Field(None, description="Spark pattern of timestamps; default: ISO 8601.")
+    encoding: Name = Field("UTF-8", description="Character set of the files.")
+    compression: Name | None = Field(
+        None, description="Codec of the files; default: by the ending of their names."
+    )
+    multiline: bool = Field(
+        default=False, description="Whether a quoted value may hold line ends; such files are not split."
+    )
+
+
+class CsvByLoad(Declaration):
+    """How text files are read where a full load is written otherwise than its changes."""
+
+    full_load: CsvOptions = Field(CsvOptions(), description="Options for files of the full load.")
+    changes: CsvOptions = Field(CsvOptions(), description="Options for files of changes.")
+
+
+def _csv_kind(value: object) -> str:
+    by_load = (
+        bool({"full_load", "changes"} & set(value))
+        if isinstance(value, Mapping)
+        else isinstance(value, CsvByLoad)
+    )
+    return "<by load>" if by_load else "<one>"
+
+
+CsvChoice = Annotated[
+    Annotated[CsvOptions, Tag("<one>")] | Annotated[CsvByLoad, Tag("<by load>")], Discriminator(_csv_kind)
+]
+
+
+class FileSourceConfig(SourceConfig):
+    """A source that lands files in a folder."""
+
+    planned_values: ClassVar[Mapping[str, frozenset[str]]] = {"file_format": frozenset({"json"})}
+
+    file_format: Literal["parquet", "csv", "json"] = Field("parquet", description="Format of the files.")
+    csv: CsvChoice = Field(
+        CsvOptions(), description="CSV options, for all files or apart as {full_load: {...}, changes: {...}}."
+    )
+
+    def csv_for(self, load: Load) -> CsvOptions:
+        """Return the CSV options of one kind of file."""
+        return self.csv if isinstance(self.csv, CsvOptions) else getattr(self.csv, load)
+
+
+class DmsSourceConfig(FileSourceConfig):
+    """Files of an AWS DMS task: a full load, then changes."""
+
+    sequence_column: Name | None = Field(
+        None, description="Column with AR_H_CHANGE_SEQ, as the task names it."
+    )
+    timestamp_column: Name | None = Field(
+        None, description="Column with the commit time, as the task names it."
+    )
+    before_image_prefix: Name = Field(
+        "BI_", description="Prefix of the columns that hold values before the change."
+    )
+    full_load: RelativePath = Field("LOAD*", description="Pattern of the base names of full-load files.")
+    changes: RelativePath = Field("*", description="Pattern of the base names of change files; a full-load file is none.")
+    op_column: Name = Field("Op", description="Column with the operation: I, U or D.")
+    control_columns: Names = Field(
+        ("db", "schema_name", "table_name"),
+        description="Columns that a table gets only where its `columns` list them.",
+    )
+
+
+class ExtractTime(Declaration):
+    """Where an extract's time comes from; never from the clock."""
+
+    from_: Literal["name", "modified"] = Field(
+        alias="from",
+        description="`name`: the file's name, by `pattern`; `modified`: the file's modification time.",
+    )
+    pattern: Name | None = Field(
+        None, description="Pattern of the time in the name, such as '%Y-%m-%dT%H%M%SZ'."
+    )
+
+    @model_validator(mode="after")
+    def _pattern_goes_with_name(self) -> Self:
+        if self.from_ == "name" and (self.pattern is None or "%" not in self.pattern):
+            raise refuse(
+                "a time from the file's name needs a pattern", "Write for example '%Y-%m-%d'.", key="pattern"
+            )
+        if self.from_ == "modified" and self.pattern is not None:
+            raise refuse(
+                "a modification time has no pattern", "Remove it, or use 'from: name'.", key="pattern"
+            )
+        return self
+
+
+class ExtractSourceConfig(FileSourceConfig):
+    """Full extracts of a table, one file each, told apart by their times."""
+
+    pattern: RelativePath = Field("*", description="Pattern of the names of the files that are extracts.")
+    extract_time: ExtractTime = Field(description="Where an extract's time comes from.")
+
+    @model_validator(mode="after")
+    def _one_kind_of_file(self) -> Self:
+        if isinstance(self.csv, CsvByLoad):
+            raise refuse("an extract source has one kind of file", "Give the options directly.", key="csv")
+        return self

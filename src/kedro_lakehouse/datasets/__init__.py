@@ -1,0 +1,8 @@
+"""Kedro datasets: the only place where Kedro meets storage."""
+
+from kedro_lakehouse.datasets.landing import LandingDataset
+from kedro_lakehouse.datasets.pending import PendingDataset
+from kedro_lakehouse.datasets.record import ChangesDataset, QuarantineDataset
+from kedro_lakehouse.datasets.table import TableDataset
+
+__all__ = ["ChangesDataset", "LandingDataset", "PendingDataset", "QuarantineDataset", "TableDataset"]

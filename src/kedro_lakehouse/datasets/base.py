@@ -1,0 +1,41 @@
+"""What every dataset of a declared table shares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kedro.io import AbstractDataset
+
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.project import active_project
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.project import Project
+
+
+class DeclaredDataset(AbstractDataset[Any, Any]):
+    """A dataset that knows its table's name, and looks the declaration up when it is used."""
+
+    _SINGLE_PROCESS = True  # a Spark session cannot cross process borders
+    role: ClassVar[str]
+
+    def __init__(self, *, table: str, metadata: dict[str, Any] | None = None) -> None:
+        """Keep the name: no declaration is read, no session or catalog opened."""
+        self._name = TableName.parse(table)
+        self.metadata = metadata
+
+    @property
+    def project(self) -> Project:
+        """The running project."""
+        return active_project()
+
+    def _describe(self) -> dict[str, Any]:
+        # An allow-list: a credential added later can never leak through repr or logs.
+        return {"filepath": str(self._stored), "role": self.role}
+
+    @property
+    def _stored(self) -> TableName:
+        return self._name
+
+    def _exists(self) -> bool:
+        return self.project.iceberg.state(self._stored) is not None

@@ -1,0 +1,223 @@
+"""One ingestion commit: checked events of a batch become quarantine and changes, or nothing at all."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.changes.events import (
+    BATCH,
+    EVENT_COLUMNS,
+    OP,
+    ORDER,
+    POSITION,
+    RAW,
+    REASONS,
+    column,
+    columns,
+    value_columns,
+)
+from kedro_lakehouse.changes.fold import flag_repeats
+from kedro_lakehouse.datasets.publish import acknowledge, reading_errors
+from kedro_lakehouse.errors import BatchContentChangedError, SequenceTieError, TooManyInvalidError
+from kedro_lakehouse.formats.base import Layout, enter_phase
+from kedro_lakehouse.ops.report import CommitReport, now
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.datasets.token import BatchToken
+    from kedro_lakehouse.formats.base import TableState
+    from kedro_lakehouse.formats.iceberg import Stage
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+_REPEAT, _TIE = "__repeat", "__tie"
+_FILE_AND_ROW: Final = T.StructType([T.StructField("file", T.StringType()), T.StructField("row", T.LongType())])
+QUARANTINE_COLUMNS: Final[Mapping[str, T.DataType]] = {
+    BATCH: T.LongType(),
+    POSITION: _FILE_AND_ROW,
+    REASONS: T.ArrayType(T.StringType()),
+    OP: T.StringType(),
+    RAW: T.StringType(),
+}
+_CHANGES_LAYOUT: Final = Layout(partition_by=(OP,), properties={"write.distribution-mode": "none"})
+_QUARANTINE_LAYOUT: Final = Layout(properties={"write.distribution-mode": "none"})
+
+
+@dataclass
+class _Pass:
+    """What one pass over a batch found."""
+
+    events_in: int
+    quarantined: int
+    kept: Mapping[str, Any]
+
+    @property
+    def applied(self) -> int:
+        return int(self.kept.get("applied") or 0)
+
+
+class IngestionCommit:
+    """Stages, judges and publishes one batch."""
+
+    def __init__(
+        self, project: Project, name: TableName, table: TableConfig, contract: TableContract, token: BatchToken
+    ) -> None:
+        """Keep what the commit is about."""
+        self._project, self._name, self._table, self._contract, self._token = project, name, table, contract, token
+        self._changes, self._quarantine = name.with_suffix("changes"), name.with_suffix("quarantine")
+
+    def run(self, *, accepted: DataFrame, rejected: DataFrame) -> None:
+        """Commit the batch; do nothing if it is there already."""
+        begun = perf_counter()
+        lake, token = self._project.iceberg, self._token
+        state = lake.state(self._changes)
+        if state is not None and state.batch >= token.batch:
+            self._refuse_other_content(state)
+            return
+        state = self._ensure(state, accepted)
+        with reading_errors(self._name), lake.stage(self._changes, state) as stage:
+            found = self._stage(stage, accepted, state)
+            enter_phase("staged", self._name, token.batch)
+            self._judge(found)
+            if found.quarantined:
+                self._publish_quarantine(rejected, found)
+            report = self._report(found)
+            snapshot = stage.publish(report)
+        enter_phase("published", self._name, token.batch)
+        acknowledge(self._project, report, snapshot, seconds=perf_counter() - begun)
+
+    def _refuse_other_content(self, state: TableState) -> None:
+        held = state.bookmark
+        if held is not None and held.batch == self._token.batch and held.content_hash != self._token.content_hash:
+            raise BatchContentChangedError(
+                table=self._name, batch=self._token.batch, detail="the batch is committed with other content"
+            )
+
+    def _ensure(self, state: TableState | None, events: DataFrame) -> TableState:
+        kinds = {f.name: f.dataType for f in events.schema.fields}
+        wanted = {c: kinds[c] for c in [*EVENT_COLUMNS, *value_columns(events)]}
+        lake = self._project.iceberg
+        if state is None:
+            lake.create(self._changes, wanted, _CHANGES_LAYOUT)
+        else:
+            lake.evolve(self._changes, wanted, state)
+        found = lake.state(self._changes)
+        if found is None:
+            raise BatchContentChangedError(table=self._name, batch=self._token.batch, detail="its table is gone")
+        return found
+
+    def _stage(self, stage: Stage, events: DataFrame, state: TableState) -> _Pass:
+        """Write accepted events to the stage, once; again without repeats if earlier batches hold some."""
+        found = self._write(stage, events, past=None)
+        if found.applied and state.rows and self._overlaps(found):
+            stage.drop()
+            found = self._write(stage, events, past=self._project.iceberg.read(self._changes))
+        return found
+
+    def _write(self, stage: Stage, events: DataFrame, past: DataFrame | None) -> _Pass:
+        all_of_them, kept = Observation(), Observation()
+        watched = events.observe(
+            all_of_them,
+            F.count(F.lit(1)).alias("events_in"),
+            F.count(F.when(F.size(REASONS) > 0, 1)).alias("quarantined"),
+        )
+        valid = watched.where(F.size(REASONS) == 0).drop(RAW, REASONS)
+        flagged = flag_repeats(valid, self._contract, repeat=_REPEAT, tie=_TIE).where(~column(_REPEAT))
+        if past is not None:
+            flagged = _without(flagged, past, self._contract)
+        names = [*EVENT_COLUMNS, *value_columns(events)]
+        first = flagged.schema[ORDER].dataType.fieldNames()[0]  # type: ignore[attr-defined]
+        rows = flagged.observe(
+            kept,
+            F.count(F.lit(1)).alias("applied"),
+            F.count(F.when(column(_TIE), 1)).alias("ties"),
+            F.min(column(ORDER)[first]).alias("min_first"),
+            F.max(column(ORDER)[first]).alias("max_first"),
+            F.to_json(F.min(column(ORDER))).alias("min_order"),
+            F.to_json(F.max(column(ORDER))).alias("max_order"),
+            # What was written, whatever its order: tells a batch that is rebuilt differently.
+            F.bit_xor(F.xxhash64(*columns([n for n in names if n != POSITION]))).alias("digest"),
+        ).select(*columns(names))
+        stage.append(rows)
+        counts = all_of_them.get
+        return _Pass(counts["events_in"], counts["quarantined"], kept.get)
+
+    def _overlaps(self, found: _Pass) -> bool:
+        """Whether files of earlier batches may hold events of the same orders: asked of metadata alone."""
+        low, high = found.kept["min_first"], found.kept["max_first"]
+        first = next(iter(_first_field(self._project, self._changes)))
+        return self._project.iceberg.may_hold(self._changes, f"{ORDER}.{first}", low, high)
+
+    def _judge(self, found: _Pass) -> None:
+        if found.quarantined > self._table.max_invalid_fraction * found.events_in:
+            raise TooManyInvalidError(
+                table=self._name, batch=self._token.batch, invalid=found.quarantined, total=found.events_in,
+                limit=self._table.max_invalid_fraction,
+            )  # fmt: skip
+        if self._table.on_tie == "fail" and found.kept["ties"]:
+            raise SequenceTieError(table=self._name, batch=self._token.batch, ties=found.kept["ties"])
+
+    def _publish_quarantine(self, rejected: DataFrame, found: _Pass) -> None:
+        lake, digest = self._project.iceberg, str(found.kept["digest"])
+        state = lake.state(self._quarantine)
+        if state is None:
+            lake.create(self._quarantine, QUARANTINE_COLUMNS, _QUARANTINE_LAYOUT)
+        elif state.bookmark is not None and state.bookmark.batch >= self._token.batch:
+            if state.bookmark.digest != digest:
+                raise BatchContentChangedError(
+                    table=self._name, batch=self._token.batch, detail="its accepted events were rebuilt differently"
+                )
+            return
+        with lake.stage(self._quarantine, state) as stage:
+            stage.append(rejected.where(F.size(REASONS) > 0).select(*QUARANTINE_COLUMNS))
+            stage.publish(self._report(found))
+
+    def _report(self, found: _Pass) -> CommitReport:
+        counts = {
+            "events_in": found.events_in,
+            "applied": found.applied,
+            "quarantined": found.quarantined,
+            "duplicates": found.events_in - found.quarantined - found.applied,
+            "sequence_ties": int(found.kept.get("ties") or 0),
+        }
+        if self._token.unchanged is not None:
+            counts["unchanged"] = max(self._token.unchanged - found.applied, 0)
+        return CommitReport(
+            table=str(self._name), stage="ingestion", batch=self._token.batch, batches=1,
+            content_hash=self._token.content_hash, run_id=self._project.run_id, committed_at=now(),
+            digest=str(found.kept.get("digest")), counts=counts,
+            min_order=found.kept.get("min_order"), max_order=found.kept.get("max_order"),
+        )  # fmt: skip
+
+
+def _first_field(project: Project, changes: TableName) -> list[str]:
+    state = project.iceberg.state(changes)
+    return state.columns[ORDER].fieldNames() if state else []  # type: ignore[attr-defined]
+
+
+def _without(events: DataFrame, past: DataFrame, contract: TableContract) -> DataFrame:
+    """Drop events that the record holds already: same key, order, operation, row and time."""
+    names = [*contract.keys, ORDER, OP, "_time", *[c for c in value_columns(past) if c not in contract.keys]]
+    known = [n for n in names if n in events.columns]
+    batch_orders = events.agg(F.min(ORDER).alias("low"), F.max(ORDER).alias("high"))
+    old = past.join(
+        F.broadcast(batch_orders), (column(ORDER) >= column("low")) & (column(ORDER) <= column("high")), "left_semi"
+    )
+    same = F.lit(True)
+    for name in known:
+        same &= F.col(f"new.`{name}`").eqNullSafe(F.col(f"old.`{name}`"))
+    return events.alias("new").join(old.alias("old"), same, "left_anti")

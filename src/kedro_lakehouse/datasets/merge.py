@@ -1,0 +1,199 @@
+"""One commit of a current or history table: plan, stage, audit, publish with the bookmark."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+from pyspark import StorageLevel
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.changes.events import BATCH, column, columns, value_columns
+from kedro_lakehouse.changes.history import IS_CURRENT
+from kedro_lakehouse.changes.plan import (
+    ACTION,
+    CLOSE,
+    INSERT,
+    LATE,
+    REMOVE,
+    UPDATE,
+    Kind,
+    Target,
+    changed_rows,
+    first_rows,
+    framework_columns,
+    identity_columns,
+    mark_late,
+)
+from kedro_lakehouse.datasets.publish import acknowledge
+from kedro_lakehouse.errors import AuditFailedError, CommitConflictError
+from kedro_lakehouse.formats.base import Layout, enter_phase
+from kedro_lakehouse.ops.lease import lease
+from kedro_lakehouse.ops.report import CommitReport, now
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.datasets.token import BatchToken
+    from kedro_lakehouse.formats.base import TableState
+    from kedro_lakehouse.formats.iceberg import Stage
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS: Final = 10
+_METRIC: Final = {
+    "current": {INSERT: "inserted", UPDATE: "updated", REMOVE: "deleted"},
+    "history": {INSERT: "opened", CLOSE: "closed", UPDATE: "rewritten", REMOVE: "removed"},
+}
+
+
+class MergeCommit:
+    """Applies the pending batches of a table to one of its targets."""
+
+    def __init__(
+        self, project: Project, name: TableName, table: TableConfig, contract: TableContract, kind: Kind
+    ) -> None:
+        """Keep what the commit is about."""
+        self._project, self._name, self._table, self._contract, self._kind = project, name, table, contract, kind
+        self._target = name.with_suffix(kind)
+        self._layout = Layout(
+            partition_by=table.partition_by, sort_by=table.sort_by, properties=dict(table.properties)
+        )
+
+    def run(self, pending: DataFrame, token: BatchToken) -> None:
+        """Commit the pending batches; plan again on a conflict; do nothing if the target has them.
+
+        Raises:
+            CommitConflictError: Other writers won every race.
+            AuditFailedError: What was staged is not what was planned; nothing was published.
+        """
+        with lease(self._project.leases, self._name, self._kind):
+            for attempt in range(_ATTEMPTS):
+                state = self._project.iceberg.state(self._target)
+                if state is not None and state.batch >= token.batch:
+                    return
+                if token.batch == 0:
+                    return
+                try:
+                    self._commit(pending, token, state)
+                except CommitConflictError:
+                    logger.warning("%s %s: another writer was faster, planning again", self._name, self._kind)
+                    time.sleep(random.uniform(0, 0.1 * 2**attempt))  # noqa: S311 - jitter
+                else:
+                    return
+        raise CommitConflictError(table=self._target, attempts=_ATTEMPTS)
+
+    def _commit(self, pending: DataFrame, token: BatchToken, state: TableState | None) -> None:
+        begun = perf_counter()
+        lake, held = self._project.iceberg, state.batch if state else 0
+        events = pending.where(column(BATCH) > held)
+        state = self._ensure(state, events)
+        with lake.stage(self._target, state) as stage:
+            counts = (
+                self._stage_first(stage, events)
+                if state.rows == 0 and held == 0
+                else self._stage_changes(stage, events, held, token.batch, state)
+            )
+            enter_phase("staged", self._target, token.batch)
+            report = CommitReport(
+                table=str(self._name), stage=self._kind, batch=token.batch, batches=token.batch - held,
+                content_hash=token.content_hash, run_id=self._project.run_id, committed_at=now(), counts=counts,
+            )  # fmt: skip
+            snapshot = stage.publish(report)
+        enter_phase("published", self._target, token.batch)
+        acknowledge(self._project, report, snapshot, seconds=perf_counter() - begun)
+
+    def _ensure(self, state: TableState | None, events: DataFrame) -> TableState:
+        shape = first_rows(self._kind, events, self._contract).schema
+        wanted = {f.name: f.dataType for f in shape.fields}
+        lake = self._project.iceberg
+        if state is None:
+            lake.create(self._target, wanted, self._layout)
+        else:
+            lake.evolve(self._target, wanted, state)
+        found = lake.state(self._target)
+        if found is None:
+            raise AuditFailedError(
+                table=self._target, batch=0, check="the table is there", expected="a table", found="none"
+            )
+        return found
+
+    def _stage_first(self, stage: Stage, events: DataFrame) -> dict[str, int]:
+        """Fold all events into a table that holds nothing yet."""
+        seen = Observation()
+        rows = first_rows(self._kind, events, self._contract)
+        stage.append(rows.observe(seen, F.count(F.lit(1)).alias("rows")))
+        written = int(seen.get["rows"])
+        self._audit(stage, inserted=written, removed=0, before=0)
+        return {_METRIC[self._kind][INSERT]: written, "late": 0, "stale_ignored": 0}
+
+    def _stage_changes(
+        self, stage: Stage, events: DataFrame, held: int, batch: int, state: TableState
+    ) -> dict[str, int]:
+        lake = self._project.iceberg
+        rows = lake.read(self._target)
+        past = lake.read(self._name.with_suffix("changes")).where(column(BATCH) <= batch)
+        target = Target(kind=self._kind, rows=rows, past=past, bookmark=held)
+        marked = mark_late(events, target, self._contract).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            late = marked.agg(F.count(F.when(column(LATE), 1))).first()[0]  # type: ignore[index]
+            changed = changed_rows(marked, target, self._contract, late=late > 0)
+            changed = changed.persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                found = {r[ACTION]: r["count"] for r in changed.groupBy(ACTION).count().collect()}
+                self._apply(stage, changed, found, state)
+            finally:
+                changed.unpersist()
+        finally:
+            marked.unpersist()
+        names = _METRIC[self._kind]
+        return {names[a]: found.get(a, 0) for a in names} | {"late": late}
+
+    def _apply(self, stage: Stage, changed: DataFrame, found: dict[str, int], state: TableState) -> None:
+        identity = identity_columns(self._kind, self._contract)
+        gone = sum(n for action, n in found.items() if action != INSERT)
+        written = sum(n for action, n in found.items() if action != REMOVE)
+        if gone:
+            doomed = changed.where(column(ACTION) != INSERT).select(*columns(identity))
+            stage.delete(doomed, identity)
+        if written:
+            names = [*value_columns_of(changed), *framework_columns(self._kind)]
+            stage.append(changed.where(column(ACTION) != REMOVE).select(*columns(names)))
+        if gone or written:
+            self._audit(stage, inserted=written, removed=gone, before=state.rows)
+
+    def _audit(self, stage: Stage, *, inserted: int, removed: int, before: int) -> None:
+        """Compare the staged rows with the plan, and look for doubled keys among the rows written.
+
+        The rows that leave are deleted by identity and counted; so if the rows that come are unique
+        among themselves, and the counts agree, the whole table is unique as it was before.
+        """
+        summary = stage.summary()
+        staged = summary.get("total-records", 0) - summary.get("total-position-deletes", 0)
+        if staged != before - removed + inserted:
+            raise AuditFailedError(
+                table=self._target, batch=0, check="row arithmetic", expected=before - removed + inserted, found=staged
+            )
+        if not inserted:
+            return
+        rows = stage.appended()
+        once = F.count(F.lit(1)) if self._kind == "current" else F.count(F.when(column(IS_CURRENT), 1))
+        doubled = rows.groupBy(*columns(self._contract.keys)).agg(once.alias("n")).where("n > 1").limit(1).count()
+        if doubled:
+            raise AuditFailedError(
+                table=self._target, batch=0, check="one row a key", expected="unique keys", found="a doubled key"
+            )
+
+
+def value_columns_of(changed: DataFrame) -> list[str]:
+    """The source's own columns of planned rows."""
+    framework = {*framework_columns("current"), *framework_columns("history"), ACTION}
+    return [c for c in value_columns(changed) if c not in framework]

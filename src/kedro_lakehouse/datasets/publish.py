@@ -1,0 +1,66 @@
+"""The end of every commit: its row in ``lake.ops.batches``, its line in the log, its part of the summary."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from kedro_lakehouse.errors import UnreadableFileError
+from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.ops.store import BATCHES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.report import CommitReport
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+
+def acknowledge(project: Project, report: CommitReport, snapshot: int | None, *, seconds: float) -> None:
+    """Write a published commit's row, and tell of it."""
+    project.ops.append(BATCHES, [report.row(snapshot)])
+    enter_phase("acknowledged", report.table, report.batch)
+    project.reports.append(report)
+    told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in report.counts.items() if count)
+    logger.info("%s %s batch %s: %s (%.1f s)", report.table, report.stage, report.batch, told or "no change", seconds)
+
+
+def write_owed_rows(project: Project, tables: Iterable[TableName]) -> int:
+    """Write the rows of commits that a killed run published and did not acknowledge."""
+    held = {(r["table"], r["stage"], r["batch"]) for r in project.ops.read(BATCHES)}
+    owed = []
+    for name in tables:
+        for role in ("changes", "current", "history"):
+            state = project.iceberg.state(name.with_suffix(role))  # type: ignore[arg-type]
+            report = state.bookmark if state else None
+            if state and report and (report.table, report.stage, report.batch) not in held:
+                owed.append(report.row(state.snapshot_id))
+    if owed:
+        project.ops.append(BATCHES, owed)
+    return len(owed)
+
+
+@contextlib.contextmanager
+def reading_errors(table: TableName) -> Iterator[None]:
+    """Name the file where Spark could not read one.
+
+    Raises:
+        UnreadableFileError: A landed file is truncated, or not of its declared format.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except Exception as error:
+        text = str(error)
+        unreadable = isinstance(error, PySparkException) or "Py4JJavaError" in type(error).__name__
+        if unreadable and "FAILED_READ_FILE" in text:
+            path = re.search(r"file (?:file:)?(\S+?)[.:]?\s", text)
+            name = path[1].rpartition("/")[2] if path else "unknown"
+            raise UnreadableFileError(table=table, file=name, detail="it ends early or is damaged") from error
+        raise

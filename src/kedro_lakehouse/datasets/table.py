@@ -1,0 +1,75 @@
+"""Current and history tables: loaded as frames, saved by planning and committing pending events."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.datasets.base import DeclaredDataset
+from kedro_lakehouse.datasets.merge import MergeCommit
+from kedro_lakehouse.datasets.token import BatchToken
+from kedro_lakehouse.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.names import TableName
+
+
+class TableDataset(DeclaredDataset):
+    """The current or the history table of a declaration.
+
+    ``load_args`` may hold ``as_of``, a time: of a current table the state that was published then,
+    of a history the versions that were in effect then.
+
+    Example:
+        In YAML::
+
+            "{namespace}.{table}.history":
+              type: kedro_lakehouse.datasets.TableDataset
+              table: "{namespace}.{table}"
+              kind: history
+    """
+
+    role: ClassVar[str] = "table"
+
+    def __init__(
+        self, *, table: str, kind: Kind, load_args: dict[str, Any] | None = None, metadata: dict[str, Any] | None = None
+    ) -> None:
+        """Keep the names: nothing is read yet."""
+        super().__init__(table=table, metadata=metadata)
+        self._kind: Kind = kind
+        self._load_args = dict(load_args or {})
+
+    @property
+    def _stored(self) -> TableName:
+        return self._name.with_suffix(self._kind)
+
+    def load(self) -> DataFrame:
+        """The published table as a lazy frame.
+
+        Raises:
+            UnsupportedError: Nothing was published yet.
+        """
+        if not self._exists():
+            raise UnsupportedError(
+                what=f"The table {self._stored} holds nothing yet.", remedy="Run `kedro run` after its files have landed."
+            )
+        as_of = self._load_args.get("as_of")
+        if as_of is None:
+            return self.project.iceberg.read(self._stored)
+        time = as_of if isinstance(as_of, dt.datetime) else dt.datetime.fromisoformat(str(as_of))
+        if self._kind == "current":
+            return self.project.iceberg.read_at(self._stored, time)
+        from kedro_lakehouse.changes.history import as_of as versions_as_of
+
+        contract = TableContract.of(self._name, self.project.table(self._name))
+        return versions_as_of(self.project.iceberg.read(self._stored), time, contract)
+
+    def save(self, data: DataFrame) -> None:
+        """Plan the pending events against the table and commit what changes, with the bookmark."""
+        project, name = self.project, self._name
+        table = project.table(name)
+        MergeCommit(project, name, table, TableContract.of(name, table), self._kind).run(data, BatchToken.of(data))

@@ -1,0 +1,58 @@
+"""The batch token: what a frame of events is part of, carried by its ``_batch`` column."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.changes.events import BATCH
+from kedro_lakehouse.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_KEY: Final = "kedro_lakehouse.token"
+
+
+class NothingLanded(Enum):
+    """Stands where events would stand if any had landed; saving it does nothing."""
+
+    HERE = "nothing landed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchToken:
+    """The batches that a frame holds: those after ``after`` up to ``batch``."""
+
+    table: str
+    batch: int
+    after: int
+    content_hash: str
+    unchanged: int | None = None
+    lag_from: str | None = None
+
+    def stamp(self, events: DataFrame) -> DataFrame:
+        """Give every event of one batch its number, and the frame this token."""
+        return events.withColumn(BATCH, F.lit(self.batch).cast("long").alias(BATCH, metadata={_KEY: asdict(self)}))
+
+    def mark(self, events: DataFrame) -> DataFrame:
+        """Give a frame whose events have their numbers this token."""
+        return events.withColumn(BATCH, F.col(BATCH).alias(BATCH, metadata={_KEY: asdict(self)}))
+
+    @classmethod
+    def of(cls, events: DataFrame) -> BatchToken:
+        """Read the token of a frame.
+
+        Raises:
+            UnsupportedError: A node dropped or rebuilt the column ``_batch``.
+        """
+        metadata = events.schema[BATCH].metadata if BATCH in events.columns else {}
+        if _KEY not in metadata:
+            raise UnsupportedError(
+                what="Events whose column _batch does not say which batch they are.",
+                remedy="Let nodes keep the column _batch as it was loaded.",
+            )
+        return cls(**metadata[_KEY])

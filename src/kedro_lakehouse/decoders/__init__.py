@@ -1,0 +1,1 @@
+"""Decoders: from raw records, as a source writes them, to change events."""

@@ -1,0 +1,139 @@
+"""AWS DMS records in files: a full load without meaning of Op, then changes with I, U and D."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kedro_lakehouse.changes.events import DELETE, OP, ORDER, TIME, UPSERT, column
+from kedro_lakehouse.changes.validate import convert
+from kedro_lakehouse.decoders.records import BEFORE, CARRIED, FILE, Columns, RecordGroup
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+SEQUENCE_TYPE: Final = T.DecimalType(38, 0)
+_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - zone-less, as DMS writes its times
+
+
+@dataclass(frozen=True, kw_only=True)
+class DmsLayout:
+    """The columns that a DMS task adds to a table's own, by the names that the task gives them.
+
+    ``first_valid_from`` replaces the time of full-load rows, where it is declared.
+    """
+
+    op: str = "Op"
+    sequence: str | None = None
+    timestamp: str | None = None
+    timestamp_format: str | None = None
+    before_prefix: str = "BI_"
+    first_valid_from: dt.datetime | None = None
+
+    def order_type(self) -> T.StructType:
+        """The type of ``_order``: a log position, or else commit time, file name and row number."""
+        if self.sequence:
+            return T.StructType([T.StructField(self.sequence, SEQUENCE_TYPE)])
+        place = [T.StructField("file_name", T.StringType()), T.StructField("row_number", T.LongType())]
+        first = [T.StructField(self.timestamp, T.TimestampNTZType())] if self.timestamp else []
+        return T.StructType(first + place)
+
+    def time_type(self) -> T.DataType:
+        """The type of ``_time``: the commit time's, or that of the order's first element."""
+        return T.TimestampNTZType() if self.timestamp else self.order_type().fields[0].dataType
+
+
+def decode_dms(group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple[str, ...]) -> DataFrame:
+    """Decode records of a DMS task into change events.
+
+    Schema:
+        returns: the table's columns that the records have + ``_op`` (null where unknown), ``_order``,
+            ``_time``, ``_position``, ``_raw``, ``__failed``, ``__malformed`` and ``__before`` (struct
+            of the old key where an update changed it, else null).
+
+    Returns:
+        A lazy frame: calling this function starts no Spark job.
+
+    Source:
+        AWS DMS user guide, Amazon S3 as a target; contract sections 1 and 8.
+    """
+    raw = group.records
+    time = _time(group, layout)
+    order = _order(group, layout, time)
+    op = _op(group, layout)
+    before = _before(group, layout, columns, keys)
+    facts = raw.withColumns({OP: op, ORDER: order, TIME: time if layout.timestamp else order[_first(layout)], BEFORE: before})
+    kept = [OP, ORDER, TIME, BEFORE, *[c for c in CARRIED if c != FILE]]
+    converted = convert(facts, columns.conversions(group.columns), keep=kept)
+    changed = F.lit(False)
+    for key in keys:
+        changed |= ~column(BEFORE)[key].eqNullSafe(column(key))
+    key_change = (column(OP) == UPSERT) & column(BEFORE).isNotNull() & changed
+    return converted.withColumn(BEFORE, F.when(key_change, column(BEFORE)))
+
+
+def _first(layout: DmsLayout) -> str:
+    return layout.order_type().fields[0].name
+
+
+def _op(group: RecordGroup, layout: DmsLayout) -> Column:
+    if group.load == "full_load":
+        return F.lit(UPSERT)
+    op = column(layout.op)
+    return F.when(op.isin("I", "U"), UPSERT).when(op == "D", DELETE)
+
+
+def _time(group: RecordGroup, layout: DmsLayout) -> Column:
+    name, full = layout.timestamp, group.load == "full_load"
+    if full and layout.first_valid_from is not None:
+        return F.lit(layout.first_valid_from.isoformat(sep=" ")).cast("timestamp_ntz")
+    epoch = F.lit(_EPOCH.isoformat(sep=" ")).cast("timestamp_ntz")
+    if not name or name not in group.columns:
+        return epoch if full else F.lit(None).cast("timestamp_ntz")
+    if isinstance(group.columns[name], T.StringType) and layout.timestamp_format:
+        value = F.try_to_timestamp(column(name), F.lit(layout.timestamp_format)).cast("timestamp_ntz")
+    else:
+        value = F.expr(f"try_cast(`{name.replace('`', '``')}` as timestamp_ntz)")
+    return F.coalesce(value, epoch) if full else value
+
+
+def _order(group: RecordGroup, layout: DmsLayout, time: Column) -> Column:
+    full = group.load == "full_load"
+    if layout.sequence:
+        value = F.lit(0) if full else F.expr(f"try_cast(`{layout.sequence.replace('`', '``')}` as decimal(38,0))")
+        return F.struct(value.cast(SEQUENCE_TYPE).alias(layout.sequence))
+    place = [
+        (F.lit("") if full else column(FILE)).alias("file_name"),
+        column("_position")["row"].alias("row_number"),
+    ]
+    if layout.timestamp:
+        epoch = F.lit(_EPOCH.isoformat(sep=" ")).cast("timestamp_ntz")
+        return F.struct((epoch if full else time).alias(layout.timestamp), *place)
+    return F.struct(*place)
+
+
+def _before(group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple[str, ...]) -> Column:
+    """The key before the change, as the table has it: before images where given, else the key itself."""
+    sources = {columns.name_of(s): s for s in group.columns if s not in columns.control}
+    images = {k: layout.before_prefix + sources[k] for k in keys if layout.before_prefix + sources[k] in group.columns}
+    kind = T.StructType([T.StructField(k, columns.types[k]) for k in keys])
+    if group.load == "full_load" or not images:
+        return F.lit(None).cast(kind)
+    fields, given = [], F.lit(False)
+    for key in keys:
+        now = columns.conversion(sources[key], group.columns[sources[key]]).value()
+        if key not in images:
+            fields.append(now.alias(key))
+            continue
+        image = images[key]
+        kind_here = group.columns[image]
+        old = column(image) if kind_here == columns.types[key] else F.expr(
+            f"try_cast(`{image.replace('`', '``')}` as {columns.types[key].simpleString()})"
+        )
+        fields.append(F.coalesce(old, now).alias(key))
+        given |= column(image).isNotNull()
+    return F.when(given, F.struct(*fields)).cast(kind)

@@ -1,0 +1,76 @@
+"""Raw records as they come from files: what decoders take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Final, Literal
+
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.changes.events import POSITION, RAW
+from kedro_lakehouse.changes.validate import Conversion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql import types as T
+
+FILE: Final = "__file"
+MALFORMED_RECORD: Final = "__malformed"
+FAILED: Final = "__failed"
+BEFORE: Final = "__before"
+CARRIED: Final = (POSITION, RAW, FILE, MALFORMED_RECORD)
+"""Columns that a reader adds to the source's own: where a record stood, and as what."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """How a table's columns come from its source's: chosen, renamed and typed.
+
+    ``types`` is by the table's names and complete: every column that the table is to have.
+    """
+
+    types: Mapping[str, T.DataType]
+    rename: Mapping[str, str] = field(default_factory=dict)
+    control: frozenset[str] = frozenset()
+    date_format: str | None = None
+    timestamp_format: str | None = None
+
+    def name_of(self, source: str) -> str:
+        """The table's name for a source column."""
+        return self.rename.get(source, source)
+
+    def conversions(self, available: Mapping[str, T.DataType]) -> list[Conversion]:
+        """The conversions of the columns that a group of records has."""
+        return [self.conversion(s, k) for s, k in available.items() if s not in self.control and self.name_of(s) in self.types]
+
+    def conversion(self, source: str, kind: T.DataType) -> Conversion:
+        """The conversion of one source column of this type."""
+        wanted = self.types[self.name_of(source)]
+        return Conversion(
+            source=source,
+            name=self.name_of(source),
+            kind=wanted,
+            same_type=kind == wanted,
+            date_format=self.date_format,
+            timestamp_format=self.timestamp_format,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordGroup:
+    """Records of files of one shape: source columns + ``CARRIED``."""
+
+    records: DataFrame
+    load: Literal["full_load", "changes"]
+    columns: Mapping[str, T.DataType]
+    files: Sequence[str]
+
+
+def complete(frames: Sequence[DataFrame], layout: Columns) -> DataFrame:
+    """Union the records of all groups and add, as nulls, the table's columns that none of them has."""
+    union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
+    missing = {c: F.lit(None).cast(t) for c, t in layout.types.items() if c not in union.columns}
+    return union.withColumns(missing) if missing else union

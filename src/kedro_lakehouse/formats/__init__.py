@@ -1,0 +1,1 @@
+"""Table formats: the only rooms, with the session, that speak to the JVM."""

@@ -1,0 +1,263 @@
+"""Apache Iceberg: tables, and commits that are staged on a branch before anybody sees them."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError, IncompatibleTypeError
+from kedro_lakehouse.formats.base import Capabilities, Layout, TableState, is_stage_branch, stage_branch
+from kedro_lakehouse.formats.ddl import sql_type, storable
+from kedro_lakehouse.names import CATALOG, TableName, quote
+from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import types as T
+
+    from kedro_lakehouse.session.catalog import MetadataCatalog
+
+_BASE_PROPERTIES: Final = {
+    "format-version": "2",
+    "write.delete.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.merge.mode": "merge-on-read",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "50",
+}
+_RACED: Final = ("CommitFailedException", "is not an ancestor of", "Cannot commit", "already exists")
+
+
+class IcebergFormat:
+    """Tables of catalog ``lake``."""
+
+    name = "iceberg"
+    capabilities = Capabilities(audit_before_publish=True, zoneless_timestamps=True, small_integers=False)
+
+    def __init__(self, *, session: Callable[[], SparkSession], catalog: MetadataCatalog, run_id: str) -> None:
+        """Keep how to get at session and metadata; nothing is opened."""
+        self._session = session
+        self._catalog = catalog
+        self._run_id = run_id
+
+    def state(self, table: TableName) -> TableState | None:
+        """Where a table stands, or None where there is none. Starts no JVM."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        found = self._catalog.find(table)
+        if found is None:
+            return None
+        snapshot = found.current_snapshot()
+        summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+        rows = int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
+        schema = from_arrow_schema(found.schema().as_arrow(), prefer_timestamp_ntz=True)
+        return TableState(
+            columns={f.name: f.dataType for f in schema.fields},
+            bookmark=CommitReport.from_property(found.properties.get(BOOKMARK)),
+            snapshot_id=snapshot.snapshot_id if snapshot else None,
+            rows=rows,
+            branches=[name for name, ref in found.refs().items() if name != "main"],
+            properties=dict(found.properties),
+        )
+
+    def read(self, table: TableName) -> DataFrame:
+        """The published table as a lazy frame."""
+        return self._session().table(table.sql)
+
+    def read_at(self, table: TableName, time: datetime) -> DataFrame:
+        """The table as it was published at a time."""
+        stamp = str(int(time.timestamp() * 1000))
+        return self._session().read.option("as-of-timestamp", stamp).table(table.sql)
+
+    def may_hold(self, table: TableName, column: str, low: object, high: object) -> bool:
+        """Whether some file may hold values of a column between two bounds: by metadata alone, no job."""
+        from pyiceberg.expressions import And, GreaterThanOrEqual, LessThanOrEqual
+
+        found = self._catalog.find(table)
+        if found is None or found.current_snapshot() is None:
+            return False
+        bounds = And(GreaterThanOrEqual(column, _literal(low)), LessThanOrEqual(column, _literal(high)))
+        return any(True for _ in found.scan(row_filter=bounds).plan_files())
+
+    def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
+        """Create the table where it does not exist; starts no job."""
+        self._catalog.ensure_namespace(table.namespace)
+        fields = ", ".join(f"{quote(n)} {sql_type(storable(t))}" for n, t in columns.items())
+        partitions = f" PARTITIONED BY ({', '.join(map(_transform, layout.partition_by))})" if layout.partition_by else ""
+        properties = ", ".join(
+            f"{_text(k)} = {_text(v)}" for k, v in (_BASE_PROPERTIES | dict(layout.properties)).items()
+        )
+        session = self._session()
+        session.sql(
+            f"CREATE TABLE IF NOT EXISTS {table.sql} ({fields}) USING iceberg{partitions} TBLPROPERTIES ({properties})"
+        )
+        if layout.sort_by:
+            session.sql(f"ALTER TABLE {table.sql} WRITE ORDERED BY {', '.join(map(quote, layout.sort_by))}")
+
+    def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
+        """Add missing columns and widen types, so that the table holds ``columns``; does nothing twice.
+
+        Raises:
+            IncompatibleTypeError: A column would have to become a type that loses values.
+        """
+        from kedro_lakehouse.formats.ddl import widened
+
+        for name, kind in columns.items():
+            existing, wanted = state.columns.get(name), storable(kind)
+            if existing is None:
+                self._session().sql(f"ALTER TABLE {table.sql} ADD COLUMN {quote(name)} {sql_type(wanted)}")
+            elif existing != wanted:
+                wider = widened(existing, wanted)
+                if wider is None:
+                    raise IncompatibleTypeError(
+                        table=table, column=name, existing=existing.simpleString(), incoming=wanted.simpleString()
+                    )
+                if wider != existing:
+                    self._session().sql(f"ALTER TABLE {table.sql} ALTER COLUMN {quote(name)} TYPE {sql_type(wider)}")
+
+    @contextlib.contextmanager
+    def stage(self, table: TableName, state: TableState | None) -> Iterator[Stage]:
+        """Open a stage on the table's published state; what the block leaves unpublished is dropped.
+
+        Stages that a dead run left behind are dropped first: the caller holds the table's lease.
+        """
+        for branch in (state.branches if state else ()):
+            if is_stage_branch(branch):
+                self.drop_branch(table, branch)
+        stage = Stage(self._session(), table, stage_branch(self._run_id))
+        try:
+            yield stage
+        except CommitUnknownError:
+            raise  # what may be committed is never cleaned up
+        except BaseException:
+            stage.drop()
+            raise
+
+    def drop_branch(self, table: TableName, branch: str) -> None:
+        """Drop a branch, published rows untouched."""
+        _load(self._session(), table).manageSnapshots().removeBranch(branch).commit()
+
+
+class Stage:
+    """A commit in the making, on a branch of its own."""
+
+    def __init__(self, session: SparkSession, table: TableName, branch: str) -> None:
+        """Remember where the stage will be; the branch is made with the first write."""
+        self._session = session
+        self.table = table
+        self.branch = branch
+        self._open = False
+        self.base: int | None = None
+
+    @property
+    def target(self) -> str:
+        """The staged table as SQL, for reads and writes."""
+        return f"{self.table.sql}.{quote(f'branch_{self.branch}')}"
+
+    def _ensure(self) -> None:
+        if not self._open:
+            handle = _load(self._session, self.table)
+            head = handle.currentSnapshot()
+            self.base = head.snapshotId() if head is not None else None
+            handle.manageSnapshots().createBranch(self.branch).commit()
+            self._open = True
+
+    def append(self, rows: DataFrame) -> None:
+        """Write rows; one Spark job."""
+        self._ensure()
+        rows.writeTo(self.target).option("fanout-enabled", "true").append()
+
+    def delete(self, doomed: DataFrame, on: Sequence[str]) -> None:
+        """Delete the rows whose ``on`` columns equal those of a row of ``doomed``; one Spark job."""
+        self._ensure()
+        view = f"_doomed_{uuid.uuid4().hex}"
+        doomed.createOrReplaceTempView(view)
+        matches = " AND ".join(f"t.{quote(c)} = d.{quote(c)}" for c in on)
+        try:
+            self._session.sql(
+                f"DELETE FROM {self.target} AS t WHERE EXISTS (SELECT 1 FROM {view} AS d WHERE {matches})"
+            )
+        finally:
+            self._session.catalog.dropTempView(view)
+
+    def summary(self) -> dict[str, int]:
+        """Whole-table counts of the staged state, from its metadata: no job."""
+        handle = _load(self._session, self.table)
+        handle.refresh()
+        snapshot = handle.snapshot(self.branch) if self._open else handle.currentSnapshot()
+        if snapshot is None:
+            return {}
+        return {k: int(v) for k, v in dict(snapshot.summary()).items() if str(v).isdigit()}
+
+    def appended(self) -> DataFrame:
+        """The rows that the last append of this stage wrote, read back from their files."""
+        head = _load(self._session, self.table).snapshot(self.branch)
+        reader = self._session.read.format("iceberg").option("end-snapshot-id", head.snapshotId())
+        if head.parentId() is None:
+            return self._session.table(self.target)
+        return reader.option("start-snapshot-id", head.parentId()).load(
+            f"{CATALOG}.{self.table.namespace}.{self.table.table}"
+        )
+
+    def publish(self, report: CommitReport) -> int | None:
+        """Make the staged rows and the bookmark visible in one commit; the new snapshot's id.
+
+        Raises:
+            CommitConflictError: Another writer was faster; nothing was published.
+            CommitUnknownError: The catalog did not answer; look for the bookmark before anything else.
+        """
+        from py4j.protocol import Py4JJavaError
+
+        transaction = _load(self._session, self.table).newTransaction()
+        try:
+            if self._open:
+                transaction.manageSnapshots().fastForwardBranch("main", self.branch).commit()
+            transaction.updateProperties().set(BOOKMARK, report.to_property()).commit()
+            if self._open:
+                transaction.manageSnapshots().removeBranch(self.branch).commit()
+            transaction.commitTransaction()
+        except Py4JJavaError as error:
+            raise self._translated(error, report.batch) from error
+        self._open = False
+        head = _load(self._session, self.table).currentSnapshot()
+        return head.snapshotId() if head is not None else None
+
+    def _translated(self, error: Any, batch: int) -> Exception:
+        text = str(error.java_exception)
+        if "CommitStateUnknownException" in text:
+            return CommitUnknownError(table=self.table, batch=batch)
+        if any(sign in text for sign in _RACED):
+            return CommitConflictError(table=self.table, attempts=1)
+        return error  # type: ignore[no-any-return]
+
+    def drop(self) -> None:
+        """Drop the stage; published rows are untouched."""
+        if self._open:
+            _load(self._session, self.table).manageSnapshots().removeBranch(self.branch).commit()
+            self._open = False
+
+
+def _load(session: SparkSession, table: TableName) -> Any:
+    path = f"{CATALOG}.{table.namespace}.{table.table}"  # both parts are checked identifiers
+    return session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, path)  # noqa: SLF001
+
+
+def _literal(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def _text(value: str) -> str:
+    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _transform(text: str) -> str:
+    """Quote the column of a partition transform such as ``days(ts)`` or ``bucket(8, id)``."""
+    name, bracket, inner = text.partition("(")
+    if not bracket:
+        return quote(text)
+    *number, source = [part.strip() for part in inner.rstrip(") ").split(",")]
+    return f"{name.strip()}({', '.join([*number, quote(source)])})"

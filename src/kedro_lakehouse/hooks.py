@@ -1,0 +1,71 @@
+"""Kedro hooks, registered by entry point: capture the project, keep the record of runs, tell the outcome."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from kedro.framework.hooks import hook_impl
+
+if TYPE_CHECKING:
+    from kedro.framework.context import KedroContext
+
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+
+class LakehouseHooks:
+    """Does nothing in a project that declares no tables."""
+
+    def __init__(self) -> None:
+        """Start without a project."""
+        self._project: Project | None = None
+        self._started = datetime.now(UTC)
+
+    @hook_impl
+    def after_context_created(self, context: KedroContext) -> None:
+        """Make the environment that Kedro runs in the one that datasets look declarations up in."""
+        from kedro_lakehouse.project import Project, activate
+
+        # Dotted dataset names are the fixed interface; Kedro takes the dots for namespaces.
+        warnings.filterwarnings("ignore", message="Dataset name .* contains '.' characters", category=UserWarning)
+        project = activate(Project.of_context(context))
+        self._project = project if project.declarations.tables else None
+
+    @hook_impl
+    def before_pipeline_run(self, run_params: dict[str, Any]) -> None:
+        """Settle what a killed run left to be written."""
+        if self._project is None:
+            return
+        from kedro_lakehouse.datasets.publish import write_owed_rows
+
+        self._started = datetime.now(UTC)
+        owed = write_owed_rows(self._project, self._project.declarations.tables)
+        if owed:
+            logger.info("Wrote %s rows of lake.ops.batches that an interrupted run owed.", owed)
+        del run_params
+
+    @hook_impl
+    def after_pipeline_run(self, run_params: dict[str, Any]) -> None:
+        """Record a run that changed something, and print what happened to each table."""
+        self._finish(run_params, None)
+
+    @hook_impl
+    def on_pipeline_error(self, error: Exception, run_params: dict[str, Any]) -> None:
+        """Record a failed run, and print what happened to each table."""
+        self._finish(run_params, error)
+
+    def _finish(self, run_params: dict[str, Any], error: Exception | None) -> None:
+        if self._project is None:
+            return
+        from kedro_lakehouse.ops.runs import record_run
+        from kedro_lakehouse.ops.summary import print_summary
+
+        record_run(self._project, run_params, self._started, error)
+        print_summary(self._project, error)
+
+
+hooks = LakehouseHooks()

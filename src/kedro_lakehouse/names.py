@@ -1,0 +1,137 @@
+"""Names of tables, and the one function that quotes an identifier."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal, Self, get_args
+
+from kedro_lakehouse.errors import InvalidNameError
+
+Role = Literal["current", "changes", "quarantine", "history"]
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+CATALOG: Final = "lake"
+OPS_NAMESPACE: Final = "ops"
+
+RESERVED_COLUMNS: Final[frozenset[str]] = frozenset(
+    {
+        "_order",
+        "_time",
+        "_op",
+        "_batch",
+        "_position",
+        "_order_from",
+        "_order_to",
+        "_order_last",
+        "_deleted",
+        "effective_from",
+        "effective_to",
+        "is_current",
+    }
+)
+
+_PART = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def quote(*parts: str) -> str:
+    """Return the SQL identifier path of ``parts``, safe to place in a statement.
+
+    Raises:
+        InvalidNameError: There is no part, or a part is empty.
+
+    Example:
+        >>> quote("lake", "sales", "odd`name")
+        '`lake`.`sales`.`odd``name`'
+    """
+    if not parts or not all(parts):
+        raise InvalidNameError(
+            name=".".join(parts),
+            problem="is empty or has an empty part",
+            remedy="Give every part of the name.",
+        )
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+def is_reserved_column(column: str) -> bool:
+    """Tell whether ``column`` is a name of the framework, in any case (Spark compares names so)."""
+    return column.lower() in RESERVED_COLUMNS
+
+
+@dataclass(frozen=True, order=True)
+class TableName:
+    """A valid logical table name; holding one is the proof that both parts were checked.
+
+    Raises:
+        InvalidNameError: A part is not a lower-case identifier, or holds the reserved ``__``.
+
+    Example:
+        >>> name = TableName.parse("dms_sample.person")
+        >>> str(name.with_suffix("history")), name.sql
+        ('dms_sample.person_history', '`lake`.`dms_sample`.`person`')
+    """
+
+    namespace: str
+    table: str
+
+    def __post_init__(self) -> None:
+        """Refuse parts that some catalog, or a derived name, could not hold."""
+        for kind, part in (("namespace", self.namespace), ("table", self.table)):
+            if not _PART.fullmatch(part):
+                raise InvalidNameError(name=str(self), problem=f"has a {kind} that is not [a-z][a-z0-9_]*")
+            if "__" in part:
+                raise InvalidNameError(name=str(self), problem=f"has a {kind} with the reserved '__'")
+        if self.table.endswith("_"):
+            raise InvalidNameError(
+                name=str(self), problem="ends with '_', so its derived names would hold the reserved '__'"
+            )
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
+        """Return the name written ``namespace.table``, as a user declares it.
+
+        Raises:
+            InvalidNameError: It is not such a name, or its namespace is the project's own ``ops``.
+        """
+        namespace, dot, table = name.partition(".")
+        if not dot or "." in table:
+            raise InvalidNameError(name=name, problem="is not of the form <namespace>.<table>")
+        if namespace == OPS_NAMESPACE:
+            raise InvalidNameError(
+                name=name,
+                problem="lies in the namespace 'ops', which is the project's own",
+                remedy="Choose another namespace.",
+            )
+        return cls(namespace, table)
+
+    @classmethod
+    def ops(cls, table: str) -> Self:
+        """Return the name of one of the project's own tables."""
+        return cls(OPS_NAMESPACE, table)
+
+    def with_suffix(self, role: Role) -> TableName:
+        """Return the table that plays ``role`` for this declared table; ``current`` is the table itself.
+
+        Raises:
+            InvalidNameError: There is no such role.
+        """
+        if role == "current":
+            return self
+        if role not in ROLES:
+            raise InvalidNameError(
+                name=str(role), problem="is not a role of a table", remedy=f"Use one of: {', '.join(ROLES)}."
+            )
+        return TableName(self.namespace, f"{self.table}_{role}")
+
+    @property
+    def sql(self) -> str:
+        """The quoted path in catalog ``lake``."""
+        return quote(CATALOG, self.namespace, self.table)
+
+    @property
+    def identifier(self) -> tuple[str, str]:
+        """The pair that pyiceberg takes."""
+        return (self.namespace, self.table)
+
+    def __str__(self) -> str:
+        """Return ``namespace.table``, as it is written in tables.yml."""
+        return f"{self.namespace}.{self.table}"

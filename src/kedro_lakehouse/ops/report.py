@@ -1,0 +1,56 @@
+"""What one commit did: the row of ``lake.ops.batches`` that its table carries until the row is written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from kedro_lakehouse.ops.store import COUNTS
+
+Stage = Literal["ingestion", "current", "history"]
+BOOKMARK: Final = "kedro_lakehouse.bookmark"
+"""Table property that a commit sets together with its data; it survives the expiry of snapshots."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitReport:
+    """Where a table stands, and what its last commit did.
+
+    ``batch`` is the last batch that the table holds, ``batches`` how many of them this commit added.
+    """
+
+    table: str
+    stage: str
+    batch: int
+    batches: int
+    content_hash: str
+    run_id: str
+    committed_at: str
+    digest: str = ""
+    lag_seconds: float | None = None
+    min_order: str | None = None
+    max_order: str | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def to_property(self) -> str:
+        """The text of the table property."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_property(cls, text: str | None) -> CommitReport | None:
+        """Read the table property back; None where the table has none."""
+        return cls(**json.loads(text)) if text else None
+
+    def row(self, snapshot_id: int | None) -> dict[str, Any]:
+        """The row of ``lake.ops.batches``."""
+        known = {name: self.counts.get(name) for name in COUNTS}
+        facts = {k: v for k, v in asdict(self).items() if k not in ("counts", "digest")}
+        committed = datetime.fromisoformat(self.committed_at)
+        return facts | known | {"snapshot_id": snapshot_id, "committed_at": committed}
+
+
+def now() -> str:
+    """The time of a commit, as text."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

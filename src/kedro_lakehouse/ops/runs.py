@@ -1,0 +1,39 @@
+"""The record of runs: those that changed a table, and those that failed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from kedro_lakehouse.ops.failures import TablesFailedError, told
+from kedro_lakehouse.ops.store import RUNS
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.project import Project
+
+
+def record_run(project: Project, run_params: dict[str, Any], started: datetime, error: Exception | None) -> None:
+    """Write the run's row of ``lake.ops.runs``; a run that changed nothing and did not fail leaves none."""
+    if error is None and not project.reports:
+        return
+    row = {
+        "run_id": project.run_id,
+        "pipeline": ",".join(run_params.get("pipeline_names") or [run_params.get("pipeline_name") or "__default__"]),
+        "env": project.env,
+        "status": "failed" if error else "succeeded",
+        "started_at": started,
+        "ended_at": datetime.now(UTC),
+        "tables": sorted({report.table for report in project.reports}),
+        "failed": [
+            {"table": table, "code": getattr(e, "code", type(e).__name__), "message": told(e)}
+            for table, e in failures(error).items()
+        ],
+    }
+    project.ops.append(RUNS, [row])
+
+
+def failures(error: BaseException | None) -> dict[str, BaseException]:
+    """Each failed table's error; an error of the run itself under an empty name."""
+    if error is None:
+        return {}
+    return dict(error.tables) if isinstance(error, TablesFailedError) else {"": error}

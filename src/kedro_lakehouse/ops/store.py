@@ -1,0 +1,121 @@
+"""Append to and read from the tables of ``lake.ops``: Iceberg tables, written without a JVM."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from kedro_lakehouse.errors import CommitConflictError
+from kedro_lakehouse.names import OPS_NAMESPACE, TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyiceberg.table import Table
+
+    from kedro_lakehouse.session.catalog import MetadataCatalog
+
+_UTC: Final = pa.timestamp("us", tz="UTC")
+_FILE: Final = pa.struct(
+    [pa.field("path", pa.string()), pa.field("size", pa.int64()), pa.field("modified", pa.int64())]
+)
+_REFUSAL: Final = pa.struct([pa.field("path", pa.string()), pa.field("code", pa.string())])
+_FAILURE: Final = pa.struct(
+    [pa.field("table", pa.string()), pa.field("code", pa.string()), pa.field("message", pa.string())]
+)
+_COUNTS: Final = (
+    "events_in", "applied", "duplicates", "quarantined", "unchanged", "late", "stale_ignored",
+    "inserted", "updated", "deleted", "opened", "closed", "rewritten", "removed", "too_late", "sequence_ties",
+)  # fmt: skip
+
+BATCH_LEDGER: Final = "batch_ledger"
+BATCHES: Final = "batches"
+RUNS: Final = "runs"
+
+SCHEMAS: Final[Mapping[str, pa.Schema]] = {
+    # One row a planned batch; a row without a number only refuses files.
+    BATCH_LEDGER: pa.schema(
+        [
+            ("table", pa.string()), ("batch", pa.int64()), ("content_hash", pa.string()),
+            ("files", pa.list_(_FILE)), ("refused", pa.list_(_REFUSAL)),
+            ("run_id", pa.string()), ("planned_at", _UTC),
+        ]
+    ),  # fmt: skip
+    # One row a commit: contract section 12.
+    BATCHES: pa.schema(
+        [
+            ("table", pa.string()), ("stage", pa.string()), ("batch", pa.int64()), ("batches", pa.int64()),
+            ("content_hash", pa.string()), ("run_id", pa.string()), ("committed_at", _UTC),
+            ("snapshot_id", pa.int64()), *[(c, pa.int64()) for c in _COUNTS],
+            ("min_order", pa.string()), ("max_order", pa.string()), ("lag_seconds", pa.float64()),
+        ]
+    ),  # fmt: skip
+    # One row a run that changed a table or failed.
+    RUNS: pa.schema(
+        [
+            ("run_id", pa.string()), ("pipeline", pa.string()), ("env", pa.string()), ("status", pa.string()),
+            ("started_at", _UTC), ("ended_at", _UTC), ("tables", pa.list_(pa.string())),
+            ("failed", pa.list_(_FAILURE)),
+        ]
+    ),  # fmt: skip
+}
+COUNTS: Final = _COUNTS
+_ATTEMPTS: Final = 20
+
+
+class OpsStore:
+    """Rows of ``lake.ops``; appends of one process queue up, those of several try again on a conflict."""
+
+    def __init__(self, catalog: MetadataCatalog) -> None:
+        """Keep the catalog; tables are made when the first row comes."""
+        self._catalog = catalog
+        self._writing = threading.Lock()
+
+    def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append rows in one commit.
+
+        Raises:
+            CommitConflictError: Other processes won the race twenty times; nothing was written.
+        """
+        from pyiceberg.exceptions import CommitFailedException
+
+        schema = SCHEMAS[table]
+        data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema=schema)
+        with self._writing:
+            for attempt in range(_ATTEMPTS):
+                try:
+                    self._table(table).append(data)
+                except CommitFailedException:
+                    time.sleep(random.uniform(0, 0.05 * 2 ** min(attempt, 5)))  # noqa: S311 - jitter
+                else:
+                    return
+        raise CommitConflictError(table=f"{OPS_NAMESPACE}.{table}", attempts=_ATTEMPTS)
+
+    def _table(self, table: str) -> Table:
+        found = self._catalog.find(TableName.ops(table))
+        if found is not None:
+            return found
+        self._catalog.ensure_namespace(OPS_NAMESPACE)
+        # Many small appends: merged manifests and few old metadata files keep reads short.
+        properties = {
+            "commit.manifest-merge.enabled": "true",
+            "write.metadata.delete-after-commit.enabled": "true",
+            "write.metadata.previous-versions-max": "20",
+        }
+        return self._catalog.catalog.create_table_if_not_exists(
+            (OPS_NAMESPACE, table), schema=SCHEMAS[table], properties=properties
+        )
+
+    def read(self, table: str, *, of_table: str | None = None) -> list[dict[str, Any]]:
+        """Read rows in no order, of one declared table or of all; none where nothing was written yet."""
+        from pyiceberg.expressions import AlwaysTrue, EqualTo
+
+        found = self._catalog.find(TableName.ops(table))
+        if found is None:
+            return []
+        wanted = EqualTo("table", of_table) if of_table is not None else AlwaysTrue()
+        return list(found.scan(row_filter=wanted).to_arrow().to_pylist())

@@ -1,0 +1,61 @@
+"""The table at the end of a run: what happened to each table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kedro_lakehouse.ops.failures import told
+from kedro_lakehouse.ops.runs import failures
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.ops.report import CommitReport
+    from kedro_lakehouse.project import Project
+
+_WIDTH: Final = 120
+
+
+def print_summary(project: Project, error: Exception | None) -> None:
+    """Print a line for each table that changed or failed, and one for all that are up to date."""
+    from rich.console import Console
+    from rich.table import Table
+
+    failed = failures(error)
+    changed = {r.table for r in project.reports}
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDTH)
+    view = Table(title=f"Run {project.run_id}", title_justify="left", expand=False)
+    for heading in ("table", "batch", "events", "quarantined", "current  + ~ -", "history  + ~ -", "outcome"):
+        view.add_column(heading, justify="left" if heading in ("table", "outcome") else "right", no_wrap=heading == "table")
+    for name in sorted(map(str, project.declarations.tables)):
+        if name in changed or name in failed:
+            outcome = f"[red]failed: {getattr(failed[name], 'code', type(failed[name]).__name__)}" if name in failed else "[green]done"
+            view.add_row(name, *_cells([r for r in project.reports if r.table == name]), outcome)
+    if changed or failed:
+        console.print(view)
+    quiet = [n for n in map(str, project.declarations.tables) if n not in changed and n not in failed]
+    if quiet and not failed.get(""):
+        console.print(f"{len(quiet)} tables had nothing new.")
+    for name, problem in failed.items():
+        console.print(f"{name or 'run'}: {told(problem)}", soft_wrap=True, markup=False, style="red")
+    if error is not None and hasattr(error, "retry"):
+        console.print(f"Retry only what failed: {error.retry}", soft_wrap=True, markup=False)
+
+
+def _cells(reports: list[CommitReport]) -> list[str]:
+    total: dict[str, int] = {}
+    for report in reports:
+        for name, count in report.counts.items():
+            total[name] = total.get(name, 0) + count
+    batch = max((r.batch for r in reports), default=0)
+
+    def figures(*names: str) -> str:
+        return " / ".join(f"{total.get(n, 0):,}" for n in names)
+
+    return [
+        str(batch) if batch else "",
+        f"{total.get('applied', 0):,}",
+        f"{total.get('quarantined', 0):,}",
+        figures("inserted", "updated", "deleted"),
+        figures("opened", "closed", "removed"),
+    ]

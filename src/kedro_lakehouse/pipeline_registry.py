@@ -1,0 +1,30 @@
+"""The project's pipelines, made from the declared tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kedro_lakehouse.project import active_project
+
+if TYPE_CHECKING:
+    from kedro.pipeline import Pipeline
+
+    from kedro_lakehouse.project import Project
+
+
+def register_tables(project: Project) -> dict[str, Pipeline]:
+    """The pipelines of the declared tables, by name; another project adds them to its own registry."""
+    from kedro_lakehouse.pipelines import cdc_merge, ingestion, scd2
+
+    declarations = project.declarations
+    stages = {
+        "ingestion": ingestion.create_pipeline(declarations),
+        "cdc_merge": cdc_merge.create_pipeline(declarations),
+        "scd2": scd2.create_pipeline(declarations),
+    }
+    return stages | {"__default__": stages["ingestion"] + stages["cdc_merge"] + stages["scd2"]}
+
+
+def register_pipelines() -> dict[str, Pipeline]:
+    """Kedro's entry to the pipelines."""
+    return register_tables(active_project())

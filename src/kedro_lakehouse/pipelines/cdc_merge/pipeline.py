@@ -1,0 +1,20 @@
+"""Pipeline ``cdc_merge``: one node for each table that keeps a current table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kedro.pipeline import Pipeline
+
+from kedro_lakehouse.pipelines.targets import target_node
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.config.loading import Declarations
+
+
+def create_pipeline(declarations: Declarations) -> Pipeline:
+    """The current tables take the batches that they do not have yet."""
+    tables = declarations.tables.items()
+    return Pipeline(
+        [target_node(n, t, "current", verb="merge", pipeline="cdc_merge") for n, t in tables if t.current]
+    )

@@ -1,0 +1,61 @@
+"""Nodes of ingestion: decode, check, and tell which batch an event is of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.changes.contract import TableContract
+    from kedro_lakehouse.datasets.extracts import LandedExtracts
+    from kedro_lakehouse.datasets.landing import LandedChanges
+    from kedro_lakehouse.datasets.token import NothingLanded
+
+
+def ingest(
+    batches: Iterable[LandedChanges | LandedExtracts], *, contract: TableContract, source_type: str
+) -> Iterator[tuple[DataFrame | NothingLanded, DataFrame | NothingLanded]]:
+    """Turn each landed batch into checked events, which go to quarantine or changes by their reasons.
+
+    Kedro cannot take an empty stream of pairs: where nothing has landed, one pair says so.
+    """
+    from kedro_lakehouse.datasets.extracts import LandedExtracts
+    from kedro_lakehouse.datasets.token import NothingLanded
+    from kedro_lakehouse.plugins import CHANGE_DECODERS, load_plugin
+
+    nothing = True
+    for batch in batches:
+        nothing = False
+        if isinstance(batch, LandedExtracts):
+            events = events_of_extracts(batch, contract)
+        else:
+            events = events_of_changes(batch, contract, load_plugin(CHANGE_DECODERS, source_type))  # type: ignore[arg-type]
+        yield events, events
+    if nothing:
+        yield NothingLanded.HERE, NothingLanded.HERE
+
+
+def events_of_changes(
+    batch: LandedChanges, contract: TableContract, decode: Callable[..., DataFrame]
+) -> DataFrame:
+    """Decode and check the records of a batch; a key change becomes its two events."""
+    from kedro_lakehouse.changes.keys import split_key_changes
+    from kedro_lakehouse.changes.validate import check_events
+    from kedro_lakehouse.decoders.records import BEFORE, complete
+
+    decoded = [decode(group, batch.layout, batch.columns, contract.keys) for group in batch.groups]
+    checked = check_events(complete(decoded, batch.columns), contract)
+    return batch.token.stamp(split_key_changes(checked, contract, BEFORE))
+
+
+def events_of_extracts(batch: LandedExtracts, contract: TableContract) -> DataFrame:
+    """Diff the extracts of a batch into the events that lead from one to the next."""
+    from kedro_lakehouse.changes.extract import diff_extracts
+
+    changed = diff_extracts(
+        batch.rows, batch.state, contract, extracts=batch.extracts, hard_deletes=contract.hard_deletes
+    )
+    return batch.token.stamp(changed)

@@ -1,0 +1,33 @@
+"""Pipeline ``ingestion``: one node a table."""
+
+from __future__ import annotations
+
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING
+
+from kedro.pipeline import Node, Pipeline
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.pipelines.ingestion.nodes import ingest
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.config.loading import Declarations
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.names import TableName
+
+
+def create_pipeline(declarations: Declarations) -> Pipeline:
+    """What is new in the landing folder of each table becomes accepted or quarantined events."""
+    return Pipeline([_node(name, table, declarations) for name, table in declarations.tables.items()])
+
+
+def _node(name: TableName, table: TableConfig, declarations: Declarations) -> Node:
+    source_type = declarations.sources[table.source].type
+    return Node(
+        update_wrapper(partial(ingest, contract=TableContract.of(name, table), source_type=source_type), ingest),
+        inputs=f"{name}.landing",
+        outputs=[f"{name}.quarantine", f"{name}.changes"],
+        name="ingest",
+        namespace=str(name),
+        tags=["ingestion", *table.tags],
+    )

@@ -1,0 +1,16 @@
+"""Nodes that several pipelines share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def select_pending(pending: DataFrame, _changes: DataFrame) -> DataFrame:
+    """Pass the pending events of a table on to its target, whose save plans and commits them.
+
+    The record of changes is an input for order only: ingestion comes first.
+    """
+    return pending

@@ -1,0 +1,52 @@
+"""Entry-point groups, through which the built-ins and other distributions register alike."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+from kedro_lakehouse.errors import UnknownPluginError, UnsupportedError, listed
+
+SOURCES: Final = "kedro_lakehouse.sources"
+CHANGE_DECODERS: Final = "kedro_lakehouse.change_decoders"
+TABLE_FORMATS: Final = "kedro_lakehouse.table_formats"
+EMBEDDERS: Final = "kedro_lakehouse.embedders"
+VECTOR_INDEXES: Final = "kedro_lakehouse.vector_indexes"
+GROUPS: Final = (SOURCES, CHANGE_DECODERS, TABLE_FORMATS, EMBEDDERS, VECTOR_INDEXES)
+
+
+def list_plugins(group: str) -> dict[str, str]:
+    """Return the installed plug-ins of a group by name, each as ``module:attribute``; none is imported."""
+    return {name: point.value for name, point in sorted(_points(group).items())}
+
+
+def load_plugin(group: str, name: str) -> object:
+    """Import the object that ``name`` is registered for in ``group``.
+
+    Raises:
+        UnknownPluginError: No installed distribution registers the name.
+        UnsupportedError: Two distributions register it for different objects, or its import fails.
+    """
+    points = _points(group)
+    if name not in points:
+        raise UnknownPluginError(group=group, name=name, known=sorted(points))
+    try:
+        return points[name].load()
+    except (ImportError, AttributeError) as error:
+        raise UnsupportedError(
+            what=f"The plug-in '{name}' of {group} ({points[name].value}) cannot be imported: {error}.",
+            remedy="Install what it needs, or remove the distribution that registers it.",
+        ) from error
+
+
+def _points(group: str) -> dict[str, EntryPoint]:
+    points: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group):
+        first = points.setdefault(point.name, point)
+        if first.value != point.value:
+            found = listed(sorted((first.value, point.value)))
+            raise UnsupportedError(
+                what=f"Two plug-ins of {group} are named '{point.name}': {found}.",
+                remedy="Remove one of the two distributions: the name alone cannot tell them apart.",
+            )
+    return points

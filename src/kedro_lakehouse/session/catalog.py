@@ -1,0 +1,81 @@
+"""Iceberg metadata without a JVM: the catalog that Spark writes to, opened by pyiceberg."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.names import CATALOG, TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+_PREFIX: Final = f"spark.sql.catalog.{CATALOG}."
+
+
+def catalog_properties(spark_conf: Mapping[str, str]) -> dict[str, str]:
+    """Translate the Spark settings of catalog ``lake`` into pyiceberg's: one place says where the lake is.
+
+    Raises:
+        UnsupportedError: The catalog's type has no translation.
+    """
+    given = {k.removeprefix(_PREFIX): v for k, v in spark_conf.items() if k.startswith(_PREFIX)}
+    kind = given.get("type", "")
+    if kind == "jdbc" and given.get("uri", "").startswith("jdbc:sqlite:"):
+        path = re.sub(r"^jdbc:sqlite:(file:)?", "", given["uri"]).partition("?")[0]
+        return {"type": "sql", "uri": f"sqlite:///{path}", "warehouse": f"file://{given['warehouse']}"}
+    raise UnsupportedError(
+        what=f"a catalog of type '{kind or 'none'}' for '{CATALOG}'",
+        remedy=f"Set {_PREFIX}type to jdbc with an SQLite file as its uri in spark.yml.",
+    )
+
+
+class MetadataCatalog:
+    """Looks tables up in catalog ``lake``; every look reads the newest metadata."""
+
+    def __init__(self, spark_conf: Mapping[str, str]) -> None:
+        """Keep the settings; the catalog is opened at first use."""
+        self._conf = spark_conf
+        self._catalog: Catalog | None = None
+        self._opening = threading.Lock()
+
+    @property
+    def catalog(self) -> Catalog:
+        """pyiceberg's catalog."""
+        with self._opening:
+            if self._catalog is None:
+                self._catalog = self._open()
+            return self._catalog
+
+    def _open(self) -> Catalog:
+        from pathlib import Path
+
+        from pyiceberg.catalog import load_catalog
+
+        properties = catalog_properties(self._conf)
+        if properties["type"] == "sql":
+            # One row per thread and statement is enough: SQLite serialises writers itself.
+            Path(properties["uri"].removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        return load_catalog(CATALOG, **properties)
+
+    def find(self, name: TableName) -> Table | None:
+        """The table's newest metadata, or None where there is no such table."""
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        try:
+            return self.catalog.load_table(name.identifier)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def ensure_namespace(self, namespace: str) -> None:
+        """Make sure that the namespace is there."""
+        self.catalog.create_namespace_if_not_exists(namespace)
+
+    def tables(self, namespace: str) -> list[Any]:
+        """The identifiers of a namespace's tables."""
+        return list(self.catalog.list_tables(namespace))

@@ -1,0 +1,81 @@
+"""One Spark session a process, started at first use."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kedro_lakehouse.session.java import require_java
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+_PACKAGES, _JARS, _IVY = "spark.jars.packages", "spark.jars", "spark.jars.ivy"
+_starting = threading.Lock()
+
+
+def resolved_jars(conf: Mapping[str, str]) -> Path | None:
+    """The file that lists the jars of this configuration's packages, once they were resolved."""
+    if _PACKAGES not in conf or _IVY not in conf:
+        return None
+    wanted = f"{conf[_PACKAGES]}\n{conf.get('spark.jars.excludes', '')}"
+    return Path(conf[_IVY]) / "resolved" / f"{hashlib.sha256(wanted.encode()).hexdigest()[:16]}.txt"
+
+
+def with_local_jars(conf: Mapping[str, str]) -> dict[str, str]:
+    """Replace packages by the jars that an earlier start resolved: saves Ivy's second at every start."""
+    listed = resolved_jars(conf)
+    if listed is None or not listed.is_file():
+        return dict(conf)
+    jars = listed.read_text(encoding="utf-8").split("\n")
+    if not jars or not all(Path(jar).is_file() for jar in jars):
+        return dict(conf)
+    local = {k: v for k, v in conf.items() if k not in (_PACKAGES, "spark.jars.excludes", _IVY)}
+    return local | {_JARS: ",".join(filter(None, [conf.get(_JARS), *jars]))}
+
+
+def _remember_jars(session: SparkSession, conf: Mapping[str, str]) -> None:
+    listed = resolved_jars(conf)
+    if listed is None or listed.is_file():
+        return
+    given = session.conf.get(_JARS, "") or ""
+    jars = [jar.removeprefix("file://").removeprefix("file:") for jar in given.split(",") if jar.startswith(("file:", "/"))]
+    listed.parent.mkdir(parents=True, exist_ok=True)
+    listed.write_text("\n".join(jars), encoding="utf-8")
+
+
+def get_session(conf: Mapping[str, str]) -> SparkSession:
+    """Return the process's Spark session, starting it from ``conf`` where there is none.
+
+    A session that somebody else started (a notebook, Glue, EMR) is used as it is.
+
+    Raises:
+        JavaNotFoundError: There is no Java that Spark can run on.
+    """
+    from pyspark.sql import SparkSession
+
+    with _starting:
+        active = SparkSession._instantiatedSession  # noqa: SLF001 - the only look that starts nothing
+        if active is not None and not _stopped(active):
+            return active
+        require_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = SparkSession.builder
+        for key, value in with_local_jars(conf).items():
+            builder = builder.config(key, value)
+        session = builder.getOrCreate()
+        _remember_jars(session, conf)
+        return session
+
+
+def _stopped(session: SparkSession) -> bool:
+    context = getattr(session, "_sc", None)
+    return context is not None and context._jsc is None
+

@@ -1,0 +1,1 @@
+"""Sources: what has landed, in which order, and what its files hold. No JVM."""

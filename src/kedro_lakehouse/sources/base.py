@@ -1,0 +1,44 @@
+"""What a file source tells about a table's records, whatever its type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kedro_lakehouse.config.sources import CsvOptions, SourceConfig
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.sources.files import LandedFile, Load
+
+
+class FileSource(Protocol):
+    """A source of files; register it in the entry-point group ``kedro_lakehouse.sources``."""
+
+    config_model: ClassVar[type[SourceConfig]]
+    gives: ClassVar[Literal["changes", "extracts"]]
+
+    def __init__(self, config: Any, name: TableName, table: TableConfig) -> None:
+        """Keep the declarations; nothing is listed yet."""
+
+    def files(self) -> list[LandedFile]:
+        """What has landed, the earliest first."""
+
+    def load_of(self, file: LandedFile) -> Load:
+        """Whether a file belongs to a full load or to the changes."""
+
+    @property
+    def options(self) -> Mapping[Load, CsvOptions]:
+        """How text files are read."""
+
+    @property
+    def headers(self) -> Mapping[Load, bool]:
+        """Whether text files name their columns in their first line."""
+
+    @property
+    def unnamed_columns(self) -> Mapping[Load, Sequence[str]]:
+        """The columns of text files without a header, where the source does not name them."""
+
+    def control(self, source_columns: Sequence[str]) -> frozenset[str]:
+        """Those of the source's columns that tell of the change, not of the row."""

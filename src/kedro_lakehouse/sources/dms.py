@@ -1,0 +1,98 @@
+"""AWS DMS writing to files: ``LOAD*`` files, then change files, in one folder a table."""
+
+from __future__ import annotations
+
+import datetime as dt
+import fnmatch
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
+
+from kedro_lakehouse.config.sources import DmsSourceConfig
+from kedro_lakehouse.errors import MissingColumnError
+from kedro_lakehouse.sources.files import FileShape, LandedFile, Load, list_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kedro_lakehouse.config.sources import CsvOptions
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.decoders.dms import DmsLayout
+    from kedro_lakehouse.names import TableName
+
+LOADS: Final[tuple[Load, Load]] = ("full_load", "changes")
+
+
+class DmsSource:
+    """The files of one table of a DMS task."""
+
+    config_model: ClassVar[type[DmsSourceConfig]] = DmsSourceConfig
+    gives: ClassVar[Literal["changes", "extracts"]] = "changes"
+
+    def __init__(self, config: DmsSourceConfig, name: TableName, table: TableConfig) -> None:
+        """Keep the declarations; nothing is listed yet."""
+        self._config, self._name, self._table = config, name, table
+
+    def files(self) -> list[LandedFile]:
+        """What has landed: the full load first, then changes by name."""
+        root = f"{self._config.path.rstrip('/')}/{self._table.entity}"
+        found = list_files(root, [self._config.full_load, self._config.changes], table=self._name)
+        return sorted(found, key=lambda f: (self.load_of(f) == "changes", f.name, f.path))
+
+    def load_of(self, file: LandedFile) -> Load:
+        """A full load is known by its name, never by a missing Op."""
+        return "full_load" if fnmatch.fnmatchcase(file.name, self._config.full_load) else "changes"
+
+    @property
+    def options(self) -> Mapping[Load, CsvOptions]:
+        """CSV options of each kind of file."""
+        return {load: self._config.csv_for(load) for load in LOADS}
+
+    @property
+    def headers(self) -> Mapping[Load, bool]:
+        """DMS writes no header unless it is told to."""
+        return {load: bool(self._config.csv_for(load).header) for load in LOADS}
+
+    @property
+    def unnamed_columns(self) -> Mapping[Load, Sequence[str]]:
+        """The columns of ``types`` in their order; DMS puts Op first."""
+        names = list(self._table.types)
+        return {"full_load": names, "changes": [self._config.op_column, *names] if names else []}
+
+    def control(self, source_columns: Sequence[str]) -> frozenset[str]:
+        """Op, before images, commit time, sequence and the columns of transformation rules."""
+        config, wanted = self._config, self._table.columns
+        listed = set(wanted.include or ()) if wanted else set()
+        named = {config.op_column, config.sequence_column, config.timestamp_column, *config.control_columns}
+        images = {
+            c for c in source_columns
+            if c.startswith(config.before_image_prefix) and c.removeprefix(config.before_image_prefix) in source_columns
+        }  # fmt: skip
+        return frozenset((c for c in (named | images) - listed if c))
+
+    def layout(self) -> DmsLayout:
+        """How the decoder finds what the task added."""
+        from kedro_lakehouse.decoders.dms import DmsLayout
+
+        config = self._config
+        first = self._table.initial_valid_from
+        start = {"event": None, "epoch": dt.date(1970, 1, 1)}[first] if isinstance(first, str) else first
+        return DmsLayout(
+            op=config.op_column,
+            sequence=config.sequence_column,
+            timestamp=config.timestamp_column,
+            timestamp_format=config.csv_for("changes").timestamp_format,
+            before_prefix=config.before_image_prefix,
+            first_valid_from=None if start is None else dt.datetime(start.year, start.month, start.day),  # noqa: DTZ001
+        )
+
+    def require_columns(self, shapes: Sequence[FileShape]) -> None:
+        """Refuse change files that lack an operation, or the declared position in the log.
+
+        Raises:
+            MissingColumnError: A file with rows lacks such a column.
+        """
+        needed = [c for c in (self._config.op_column, self._config.sequence_column, self._config.timestamp_column) if c]
+        for shape in shapes:
+            names = [n for n, _ in shape.columns]
+            missing = [c for c in needed if c not in names]
+            if missing and shape.load == "changes" and shape.has_rows is not False:
+                raise MissingColumnError(table=self._name, missing=missing, found=names, place=shape.file.name)

@@ -1,0 +1,102 @@
+"""Full extracts in files: each file is the whole table at one time."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
+
+from kedro_lakehouse.config.sources import ExtractSourceConfig
+from kedro_lakehouse.errors import UnreadableFileError
+from kedro_lakehouse.sources.files import LandedFile, Load, list_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kedro_lakehouse.config.sources import CsvOptions
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.names import TableName
+
+ExtractOrder = tuple[datetime, str]
+
+_DIRECTIVES: Final = {
+    "Y": r"\d{4}", "m": r"\d{2}", "d": r"\d{2}", "H": r"\d{2}", "M": r"\d{2}", "S": r"\d{2}", "f": r"\d{1,6}",
+    "y": r"\d{2}", "j": r"\d{3}", "z": r"[+-]\d{2}:?\d{2}", "b": r"[A-Za-z]{3}",
+}  # fmt: skip
+
+
+def time_of_name(name: str, pattern: str) -> datetime | None:
+    """Read the time in a file's name: the first place where the strptime pattern fits; UTC unless it says more.
+
+    Example:
+        >>> time_of_name("2012-12-27T201758Z_x.csv.gz", "%Y-%m-%dT%H%M%SZ").isoformat()
+        '2012-12-27T20:17:58+00:00'
+    """
+    parts = re.split(r"%(.)", pattern)
+    expression = "".join(
+        re.escape(part) if i % 2 == 0 else ("%" if part == "%" else _DIRECTIVES.get(part, r".+?"))
+        for i, part in enumerate(parts)
+    )
+    for found in re.finditer(expression, name):
+        try:
+            time = datetime.strptime(found[0], pattern)  # noqa: DTZ007 - the zone is set below
+        except ValueError:
+            continue
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    return None
+
+
+class ExtractSource:
+    """The extracts of one table."""
+
+    config_model: ClassVar[type[ExtractSourceConfig]] = ExtractSourceConfig
+    gives: ClassVar[Literal["changes", "extracts"]] = "extracts"
+
+    def __init__(self, config: ExtractSourceConfig, name: TableName, table: TableConfig) -> None:
+        """Keep the declarations; nothing is listed yet."""
+        self._config, self._name, self._table = config, name, table
+
+    def files(self) -> list[LandedFile]:
+        """What has landed, the earliest extract first."""
+        root = f"{self._config.path.rstrip('/')}/{self._table.entity}"
+        return sorted(list_files(root, [self._config.pattern], table=self._name), key=self.order_of)
+
+    def order_of(self, file: LandedFile) -> ExtractOrder:
+        """The time and name that order an extract among the others; never the clock.
+
+        Raises:
+            UnreadableFileError: The name holds no time of the declared pattern.
+        """
+        if self._config.extract_time.from_ == "modified":
+            return datetime.fromtimestamp(file.modified / 1000, UTC), file.name
+        pattern = self._config.extract_time.pattern or ""
+        time = time_of_name(file.name, pattern)
+        if time is None:
+            raise UnreadableFileError(
+                table=self._name, file=file.name, detail=f"its name holds no time like '{pattern}' (extract_time)"
+            )
+        return time, file.name
+
+    def load_of(self, file: LandedFile) -> Load:  # noqa: ARG002 - every extract is one
+        """Every extract is a full load."""
+        return "full_load"
+
+    @property
+    def options(self) -> Mapping[Load, CsvOptions]:
+        """CSV options."""
+        return dict.fromkeys(("full_load", "changes"), self._config.csv_for("full_load"))  # type: ignore[arg-type]
+
+    @property
+    def headers(self) -> Mapping[Load, bool]:
+        """Extracts have a header unless they are declared without."""
+        given = self._config.csv_for("full_load").header
+        return dict.fromkeys(("full_load", "changes"), given is not False)  # type: ignore[arg-type]
+
+    @property
+    def unnamed_columns(self) -> Mapping[Load, Sequence[str]]:
+        """The columns of ``types`` in their order."""
+        return {"full_load": list(self._table.types), "changes": []}
+
+    def control(self, source_columns: Sequence[str]) -> frozenset[str]:  # noqa: ARG002
+        """An extract has no columns of its own."""
+        return frozenset()

@@ -1,0 +1,174 @@
+"""List landed files and look at what they hold: names, types and whether there are rows."""
+
+from __future__ import annotations
+
+import csv
+import fnmatch
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyspark.sql import types as T
+
+    from kedro_lakehouse.config.sources import CsvOptions
+    from kedro_lakehouse.names import TableName
+
+Load = Literal["full_load", "changes"]
+
+
+@dataclass(frozen=True, order=True)
+class LandedFile:
+    """A file as it was when the folder was listed; ``modified`` in milliseconds since the epoch."""
+
+    path: str
+    size: int
+    modified: int
+
+    @property
+    def name(self) -> str:
+        """The file's own name."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class FileShape:
+    """What a file holds: column names with types, and whether it has rows (None: nobody knows yet).
+
+    A text file's columns are strings; a file of zero bytes has none.
+    """
+
+    file: LandedFile
+    load: Load
+    columns: tuple[tuple[str, T.DataType], ...]
+    has_rows: bool | None
+    self_describing: bool
+
+
+def list_files(root: str, patterns: Sequence[str], *, table: TableName) -> list[LandedFile]:
+    """List the files below a folder whose names match a pattern, sorted by path.
+
+    A file that appears while the listing runs is left for the next one, so that one listing never
+    holds a later file without the earlier ones. Hidden and unfinished files are passed over.
+
+    Raises:
+        SourceNotFoundError: There is no such folder.
+    """
+    import fsspec
+
+    begun = time.time()
+    fs, path = fsspec.core.url_to_fs(root)
+    if not fs.isdir(path):
+        raise SourceNotFoundError(
+            table=table, path=root, remedy="Create the folder, or correct `path` or `entity` of its declarations."
+        )
+    found = []
+    for name, facts in fs.find(path, detail=True).items():
+        base = name.rpartition("/")[2]
+        modified = _modified(facts)
+        if base.startswith((".", "_")) or base.endswith((".tmp", ".part", ".crc")) or modified > begun:
+            continue
+        if any(fnmatch.fnmatchcase(base, pattern) for pattern in patterns):
+            found.append(LandedFile(fs.unstrip_protocol(name), int(facts["size"]), int(modified * 1000)))
+    return sorted(found)
+
+
+def _modified(facts: dict[str, Any]) -> float:
+    stamp = facts.get("mtime", facts.get("LastModified", 0))
+    return stamp.timestamp() if isinstance(stamp, datetime) else float(stamp)
+
+
+def bounded(files: Iterable[LandedFile], max_files: int, max_bytes: int) -> list[list[LandedFile]]:
+    """Cut a backlog into batches of at most so many files and bytes, at least one file each."""
+    batches: list[list[LandedFile]] = []
+    room = 0
+    for file in files:
+        if not batches or len(batches[-1]) >= max_files or room < file.size:
+            batches.append([])
+            room = max_bytes
+        batches[-1].append(file)
+        room -= file.size
+    return batches
+
+
+def shapes(
+    files: Sequence[tuple[LandedFile, Load]], *, file_format: str, options: dict[Load, CsvOptions], table: TableName,
+    headers: dict[Load, bool], fallback: dict[Load, Sequence[str]],
+) -> list[FileShape]:
+    """Look into files, side by side: parquet footers, csv headers.
+
+    Raises:
+        UnreadableFileError: A file is truncated or not of the declared format.
+    """
+
+    def shape(landed: tuple[LandedFile, Load]) -> FileShape:
+        file, load = landed
+        if file_format == "parquet":
+            return _parquet_shape(file, load, table)
+        if headers[load]:
+            return _csv_header(file, load, options[load], table)
+        return _headerless(file, load, options[load].columns or tuple(fallback[load]), table)
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return list(pool.map(shape, files))
+
+
+def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
+    import fsspec
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    try:
+        with fsspec.open(file.path, "rb") as handle:
+            footer = pq.ParquetFile(handle)
+            rows = footer.metadata.num_rows
+            schema = from_arrow_schema(footer.schema_arrow, prefer_timestamp_ntz=True)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UnreadableFileError(table=table, file=file.name, detail="not a complete parquet file") from error
+    columns = tuple((f.name, f.dataType) for f in schema.fields)
+    return FileShape(file, load, columns, rows > 0, self_describing=True)
+
+
+def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableName) -> FileShape:
+    import fsspec
+    from pyspark.sql import types as T
+
+    try:
+        with fsspec.open(
+            file.path, "rt", compression=options.compression or "infer", encoding=options.encoding, newline=""
+        ) as handle:
+            names = next(csv.reader(handle, **_dialect(options)), [])
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise UnreadableFileError(table=table, file=file.name, detail="its first line cannot be read") from error
+    clean = [name.removeprefix("\ufeff") for name in names]
+    repeated = sorted({n for n in clean if clean.count(n) > 1})
+    if repeated or (clean and not all(clean)):
+        raise UnreadableFileError(
+            table=table, file=file.name, detail=f"its header has empty or repeated names ({', '.join(repeated)})"
+        )
+    return FileShape(
+        file, load, tuple((n, T.StringType()) for n in clean), None if clean else False, self_describing=False
+    )
+
+
+def _dialect(options: CsvOptions) -> dict[str, Any]:
+    quoting = {"quotechar": options.quote} if options.quote else {"quoting": csv.QUOTE_NONE}
+    return {"delimiter": options.delimiter, **quoting}
+
+
+def _headerless(file: LandedFile, load: Load, names: Sequence[str], table: TableName) -> FileShape:
+    from pyspark.sql import types as T
+
+    if not names:
+        raise UnreadableFileError(
+            table=table, file=file.name, detail="it has no header, and neither `csv.columns` nor `types` names its columns"
+        )
+    columns = tuple((n, T.StringType()) for n in names)
+    return FileShape(file, load, columns, None if file.size else False, self_describing=False)

@@ -1,0 +1,93 @@
+"""The ledger of planned batches: which files are in which batch, and which were refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from kedro_lakehouse.ops.store import BATCH_LEDGER
+from kedro_lakehouse.sources.files import LandedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.store import OpsStore
+
+
+@dataclass(frozen=True)
+class PlannedFiles:
+    """A batch as the ledger has it."""
+
+    batch: int
+    files: tuple[LandedFile, ...]
+    content_hash: str
+    refused: frozenset[LandedFile] = frozenset()
+
+
+def content_hash(files: Sequence[LandedFile]) -> str:
+    """A hash of the list of files: their paths, sizes and times."""
+    listed = json.dumps([asdict(f) for f in sorted(files)], sort_keys=True)
+    return hashlib.sha256(listed.encode()).hexdigest()
+
+
+class Ledger:
+    """The ledger of one table, as it was when the run first asked."""
+
+    def __init__(self, store: OpsStore, table: TableName, run_id: str) -> None:
+        """Read the table's rows."""
+        self._store, self._table, self._run_id = store, str(table), run_id
+        rows = store.read(BATCH_LEDGER, of_table=str(table))
+        self._batches = {r["batch"]: r for r in rows if r["batch"] is not None}
+        self._known = {LandedFile(**f) for r in rows for f in r["files"] or ()}
+
+    @property
+    def last(self) -> PlannedFiles | None:
+        """The highest planned batch."""
+        if not self._batches:
+            return None
+        return _planned(self._batches[max(self._batches)])
+
+    def accepted(self) -> list[LandedFile]:
+        """The files of all batches, without those that were refused."""
+        return [f for p in map(_planned, self._batches.values()) for f in p.files if f not in p.refused]
+
+    def new(self, files: Sequence[LandedFile]) -> list[LandedFile]:
+        """Those of ``files`` that no batch holds; a file that was replaced since is new."""
+        return [f for f in files if f not in self._known]
+
+    def plan(self, batch: int, files: Sequence[LandedFile], refused: Mapping[LandedFile, str]) -> PlannedFiles:
+        """Write a batch down before any of its rows is written."""
+        planned = PlannedFiles(batch, tuple(files), content_hash(files), frozenset(refused))
+        self._append(planned.batch, planned.content_hash, planned.files, refused)
+        return planned
+
+    def refuse(self, refused: Mapping[LandedFile, str]) -> None:
+        """Write down files that no batch will ever hold."""
+        self._append(None, None, tuple(sorted(refused)), refused)
+
+    def _append(
+        self, batch: int | None, hashed: str | None, files: Sequence[LandedFile], refused: Mapping[LandedFile, str]
+    ) -> None:
+        row = {
+            "table": self._table,
+            "batch": batch,
+            "content_hash": hashed,
+            "files": [asdict(f) for f in files],
+            "refused": [{"path": f.path, "code": code} for f, code in sorted(refused.items())],
+            "run_id": self._run_id,
+            "planned_at": datetime.now(UTC),
+        }
+        self._store.append(BATCH_LEDGER, [row])
+        if batch is not None:
+            self._batches[batch] = row
+        self._known |= set(files)
+
+
+def _planned(row: Mapping[str, Any]) -> PlannedFiles:
+    files = tuple(LandedFile(**f) for f in row["files"])
+    paths = {r["path"] for r in row["refused"] or ()}
+    return PlannedFiles(row["batch"], files, row["content_hash"], frozenset(f for f in files if f.path in paths))

@@ -1,0 +1,111 @@
+"""Read landed files as raw records: source columns, and where each record stood."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kedro_lakehouse.changes.events import POSITION, RAW, column
+from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from kedro_lakehouse.config.sources import CsvOptions
+    from kedro_lakehouse.sources.files import FileShape, Load
+
+_CORRUPT: Final = "__corrupt"
+
+
+def read_groups(
+    session: SparkSession, shapes: Sequence[FileShape], *, file_format: str, options: Mapping[Load, CsvOptions],
+    headers: Mapping[Load, bool],
+) -> list[RecordGroup]:
+    """Read files as one lazy frame for each shape among them; files known to hold no rows are left out.
+
+    Returns:
+        Groups of lazy frames: calling this function starts no Spark job.
+    """
+    grouped: dict[tuple[Load, tuple[tuple[str, T.DataType], ...]], list[FileShape]] = {}
+    for shape in shapes:
+        if shape.has_rows is not False:
+            grouped.setdefault((shape.load, shape.columns), []).append(shape)
+    groups = []
+    for (load, columns), members in grouped.items():
+        paths = [_escaped(m.file.path) for m in members]
+        schema = T.StructType([T.StructField(n, t) for n, t in columns])
+        records = (
+            _parquet(session, paths, schema)
+            if file_format == "parquet"
+            else _csv(session, paths, schema, options[load], header=headers[load])
+        )
+        groups.append(
+            RecordGroup(records=records, load=load, columns=dict(columns), files=[m.file.name for m in members])
+        )
+    return groups
+
+
+def _escaped(path: str) -> str:
+    """A path that Hadoop takes literally: its glob characters are escaped."""
+    return "".join("\\" + c if c in "\\[]{}*?," else c for c in path.removeprefix("file://"))
+
+
+def _position(row: Column) -> Column:
+    return F.struct(F.col("_metadata.file_name").alias("file"), row.cast("long").alias("row"))
+
+
+def _parquet(session: SparkSession, paths: list[str], schema: T.StructType) -> DataFrame:
+    frame = session.read.schema(schema).parquet(*paths)
+    names = [column(n) for n in schema.fieldNames()]
+    return frame.select(
+        *names,
+        _position(F.col("_metadata.row_index") + 1).alias(POSITION),
+        F.to_json(F.struct(*names), {"ignoreNullFields": "false"}).alias(RAW),
+        F.col("_metadata.file_name").alias(FILE),
+        F.lit(False).alias(MALFORMED_RECORD),
+    )
+
+
+def _csv(
+    session: SparkSession, paths: list[str], schema: T.StructType, options: CsvOptions, *, header: bool
+) -> DataFrame:
+    reader = session.read.schema(schema.add(_CORRUPT, T.StringType()))
+    given = {
+        "header": header, "sep": options.delimiter, "quote": options.quote, "escape": options.quote or "\\",
+        "nullValue": options.null_value, "emptyValue": "", "encoding": options.encoding, "multiLine": options.multiline,
+        "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "enforceSchema": True,
+        # With pruned columns Spark would not notice a ragged line.
+        "columnPruning": False,
+    }  # fmt: skip
+    for name, value in given.items():
+        reader = reader.option(name, value)
+    if options.compression:
+        reader = reader.option("compression", options.compression)
+    names = [column(f.name) for f in schema.fields if f.name != _CORRUPT]
+    # CSV has no row index: lines are numbered within their file, on the scan itself.
+    line = F.row_number().over(
+        Window.partitionBy("__path").orderBy("__block", "__id")
+    )
+    return (
+        reader.csv(paths)
+        .select(
+            *names,
+            column(_CORRUPT),
+            F.col("_metadata.file_path").alias("__path"),
+            F.col("_metadata.file_block_start").alias("__block"),
+            F.monotonically_increasing_id().alias("__id"),
+            F.col("_metadata.file_name").alias(FILE),
+        )
+        .select(
+            *names,
+            F.struct(column(FILE).alias("file"), line.cast("long").alias("row")).alias(POSITION),
+            F.coalesce(column(_CORRUPT), F.to_json(F.struct(*names), {"ignoreNullFields": "false"})).alias(RAW),
+            column(FILE),
+            column(_CORRUPT).isNotNull().alias(MALFORMED_RECORD),
+        )
+    )
