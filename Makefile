@@ -88,7 +88,7 @@ jars: .cache/jars.ok ## Fetch Spark's jars into .cache/ivy
 
 # Order-only: set-up always looks, but looking does not make the jars stale.
 .cache/jars.ok: conf/base/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
-	@$(BIN)/python -m kedro_lakehouse.session.jars
+	@$(BIN)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: refetch

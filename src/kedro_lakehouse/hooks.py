@@ -31,7 +31,9 @@ class LakehouseHooks:
         from kedro_lakehouse.project import Project, activate
 
         # Dotted dataset names are the fixed interface; Kedro takes the dots for namespaces.
-        warnings.filterwarnings("ignore", message="Dataset name .* contains '.' characters", category=UserWarning)
+        warnings.filterwarnings(
+            "ignore", message="Dataset name .* contains '.' characters", category=UserWarning
+        )
         project = activate(Project.of_context(context))
         self._project = project if project.declarations.tables else None
 

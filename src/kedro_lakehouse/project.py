@@ -1,4 +1,4 @@
-"""The running project: its declarations and places, captured from Kedro's context or found from the folder."""
+"""The running project: its declarations and places, captured from Kedro's context or found in the folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from kedro.utils import find_kedro_project
 from kedro_lakehouse.config.loading import Declarations, load_declarations
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
 from kedro_lakehouse.formats.iceberg import IcebergFormat
-from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.store import OpsStore
 from kedro_lakehouse.plugins import SOURCES, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.sources import SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
 
 _PATTERNS = {"sources": ["sources*"], "tables": ["tables*"], "spark": ["spark*"]}
@@ -44,10 +44,17 @@ def project_path(path: str) -> str:
 CONFIG_LOADER_ARGS: dict[str, Any] = {
     "base_env": "base",
     "default_run_env": "local",
-    "merge_strategy": dict.fromkeys(("catalog", "parameters", "sources", "tables", "spark", "globals"), "soft"),
+    "merge_strategy": dict.fromkeys(
+        ("catalog", "parameters", "sources", "tables", "spark", "globals"), "soft"
+    ),
     "custom_resolvers": {"project_path": project_path},
     "config_patterns": _PATTERNS,
 }
+
+
+def new_run_id() -> str:
+    """A run's name: sortable by time, unique across machines, fit for a branch name."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}_{uuid.uuid4().hex[:8]}"
 
 
 @dataclass
@@ -62,12 +69,14 @@ class Project:
     declarations: Declarations
     spark_conf: dict[str, str]
     lakehouse: str
-    run_id: str = field(default_factory=lambda: new_run_id())
+    run_id: str = field(default_factory=new_run_id)
     reports: list[CommitReport] = field(default_factory=list)
     quarantined: dict[TableName, Any] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, conf_source: str, env: str | None, *, base: str = "base", default: str = "local") -> Project:
+    def load(
+        cls, conf_source: str, env: str | None, *, base: str = "base", default: str = "local"
+    ) -> Project:
         """Read the declarations of an environment.
 
         Raises:
@@ -136,11 +145,6 @@ class Project:
     def leases(self) -> Path:
         """The folder of the leases that keep two runs from working on one table."""
         return Path(self.lakehouse) / "leases"
-
-
-def new_run_id() -> str:
-    """A run's name: sortable by time, unique across machines, fit for a branch name."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}_{uuid.uuid4().hex[:8]}"
 
 
 def _section(loader: OmegaConfigLoader, name: str) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class IsolatingThreadRunner(ThreadRunner):
     def _run(
         self,
         pipeline: Pipeline,
-        catalog: CatalogProtocol,
+        catalog: CatalogProtocol[Any, Any],
         hook_manager: PluginManager | None = None,
         run_id: str | None = None,
     ) -> None:
@@ -47,7 +47,9 @@ class IsolatingThreadRunner(ThreadRunner):
             while waiting or running:
                 for node in [n for n in pipeline.nodes if n in waiting and waiting[n] <= done]:
                     del waiting[node]
-                    task = Task(node=node, catalog=catalog, hook_manager=hook_manager, is_async=False, run_id=run_id)
+                    task = Task(
+                        node=node, catalog=catalog, hook_manager=hook_manager, is_async=False, run_id=run_id
+                    )
                     running[executor.submit(task)] = node
                 if not running:
                     break
@@ -61,7 +63,9 @@ class IsolatingThreadRunner(ThreadRunner):
                         logger.error("%s failed: %s", node.name, told(_cause(error)))
                         logger.debug("%s", node.name, exc_info=error)
         if failures:
-            raise TablesFailedError(tables=_by_table(failures), retry=_retry(failures)) from next(iter(failures.values()))
+            raise TablesFailedError(tables=_by_table(failures), retry=_retry(failures)) from next(
+                iter(failures.values())
+            )
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import OP, ORDER, UPSERT, column, columns, value_columns
 from kedro_lakehouse.changes.fold import last_states
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.changes.contract import TableContract
 
 
 def current_rows(events: DataFrame, contract: TableContract) -> DataFrame:

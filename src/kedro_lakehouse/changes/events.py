@@ -33,6 +33,7 @@ OPENED_COLUMNS: Final = (OPENED_ORDER, OPENED_TIME)
 CHECKED_COLUMNS: Final = (*EVENT_COLUMNS, RAW, REASONS)
 """Framework columns of checked events, on their way to ``_changes`` or ``_quarantine``."""
 
+
 def value_columns(frame: DataFrame) -> list[str]:
     """The source's own columns of a frame of events, in their order."""
     return [c for c in frame.columns if c not in CHECKED_COLUMNS and c not in OPENED_COLUMNS]

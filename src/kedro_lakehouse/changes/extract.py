@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import (
     BATCH,
     DELETE,
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.changes.contract import TableContract
 
 EXTRACT: Final = "_extract"
 """Number of an extract in its batch, from 1 in the order of time; 0 stands for the state before."""
@@ -125,20 +127,32 @@ def diff_extracts(
     upserts = (column(EXTRACT) > 0) & column(_ROW).isNotNull() & ~column(_ROW).eqNullSafe(column("__before"))
     deletes = column("__ends") & column(_KNOWN).isNotNull() & (column(EXTRACT) < column("__n"))
     no_row = F.lit(None).cast(stated.schema[_ROW].dataType)
-    facts = [F.when(upserts, F.struct(F.lit(UPSERT).alias(OP), column(EXTRACT).alias("at"), column(_ROW).alias("row")))]
+    facts = [
+        F.when(
+            upserts, F.struct(F.lit(UPSERT).alias(OP), column(EXTRACT).alias("at"), column(_ROW).alias("row"))
+        )
+    ]
     if hard_deletes == "close":
         deleted = F.struct(F.lit(DELETE).alias(OP), (column(EXTRACT) + 1).alias("at"), no_row.alias("row"))
         facts.append(F.when(deletes, deleted))
-    events = stated.select(*columns(keys), F.explode(F.filter(F.array(*facts), lambda f: f.isNotNull())).alias("e"))
+    events = stated.select(
+        *columns(keys), F.explode(F.filter(F.array(*facts), lambda f: f.isNotNull())).alias("e")
+    )
     changed = events.select(
-        *columns(keys), *[column("e")["row"][v].alias(v) for v in values], column("e")[OP].alias(OP),
+        *columns(keys),
+        *[column("e")["row"][v].alias(v) for v in values],
+        column("e")[OP].alias(OP),
         column("e")["at"].alias(EXTRACT),
     )
     empty = F.array().cast("array<string>")
     accepted = changed.withColumns({RAW: F.lit(None).cast("string"), REASONS: empty})
-    refused = rows.where(F.size(REASONS) > 0).select(*columns([c for c in rows.columns if c not in (BATCH, ORDER, TIME)]))
+    refused = rows.where(F.size(REASONS) > 0).select(
+        *columns([c for c in rows.columns if c not in (BATCH, ORDER, TIME)])
+    )
     refused = refused.withColumn(OP, F.lit(UPSERT))
-    joined = refused.unionByName(accepted, allowMissingColumns=True).join(F.broadcast(extracts), EXTRACT, "inner")
+    joined = refused.unionByName(accepted, allowMissingColumns=True).join(
+        F.broadcast(extracts), EXTRACT, "inner"
+    )
     stood = F.struct(
         F.coalesce(column(POSITION)["file"], column(ORDER)["extract_name"]).alias("file"),
         column(POSITION)["row"].alias("row"),
@@ -158,7 +172,7 @@ def count_extracts(
     Returns:
         A lazy frame: calling this function starts no Spark job.
     """
-    following = {0: accepted[0] if accepted else None} | dict(zip(accepted, accepted[1:], strict=False))
+    following = {0: accepted[0] if accepted else None} | dict(itertools.pairwise(accepted))
     pairs = [F.when(column(EXTRACT) == i, F.lit(n)) for i, n in following.items() if n is not None]
     said = entries(rows, state, contract).where(column(EXTRACT).isin(0, *accepted))
     window = Window.partitionBy(*columns(contract.keys)).orderBy(EXTRACT)
@@ -169,8 +183,14 @@ def count_extracts(
         F.lead(EXTRACT).over(window).alias("__next"),
     )
     lost = stated.where(column("__expected").isNotNull() & ~column("__next").eqNullSafe(column("__expected")))
-    present = stated.groupBy(EXTRACT).agg(F.count(F.lit(1)).alias("keys"), F.lit(0).cast("long").alias("lost"))
+    present = stated.groupBy(EXTRACT).agg(
+        F.count(F.lit(1)).alias("keys"), F.lit(0).cast("long").alias("lost")
+    )
     missing = lost.groupBy(column("__expected").alias(EXTRACT)).agg(
         F.lit(0).cast("long").alias("keys"), F.count(F.lit(1)).alias("lost")
     )
-    return present.unionByName(missing).groupBy(EXTRACT).agg(F.sum("keys").alias("keys"), F.sum("lost").alias("lost"))
+    return (
+        present.unionByName(missing)
+        .groupBy(EXTRACT)
+        .agg(F.sum("keys").alias("keys"), F.sum("lost").alias("lost"))
+    )

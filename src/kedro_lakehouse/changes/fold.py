@@ -8,7 +8,6 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import (
     DELETE,
     OP,
@@ -23,6 +22,8 @@ from kedro_lakehouse.changes.events import (
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, WindowSpec
+
+    from kedro_lakehouse.changes.contract import TableContract
 
 _WINNER: Final = "__winner"
 
@@ -109,5 +110,7 @@ def flag_repeats(events: DataFrame, contract: TableContract, *, repeat: str, tie
     same_order = column(repeat)["order"].eqNullSafe(column(ORDER)) & column(repeat).isNotNull()
     same_fact = column(repeat)["fact"].eqNullSafe(column("__fact"))
     return (
-        marked.withColumn(tie, same_order & ~same_fact).withColumn(repeat, same_order & same_fact).drop("__fact")
+        marked.withColumn(tie, same_order & ~same_fact)
+        .withColumn(repeat, same_order & same_fact)
+        .drop("__fact")
     )

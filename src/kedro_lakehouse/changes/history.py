@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import (
     OP,
     OPENED_ORDER,
@@ -23,15 +22,16 @@ from kedro_lakehouse.changes.fold import by_key, fold_states
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from kedro_lakehouse.changes.contract import TableContract
+
 ORDER_FROM: Final = "_order_from"
 ORDER_TO: Final = "_order_to"
 ORDER_LAST: Final = "_order_last"
 EFFECTIVE_FROM: Final = "effective_from"
 EFFECTIVE_TO: Final = "effective_to"
 IS_CURRENT: Final = "is_current"
-DELETED: Final = "_deleted"
 
-HISTORY_COLUMNS: Final = (ORDER_FROM, ORDER_TO, ORDER_LAST, EFFECTIVE_FROM, EFFECTIVE_TO, IS_CURRENT, DELETED)
+HISTORY_COLUMNS: Final = (ORDER_FROM, ORDER_TO, ORDER_LAST, EFFECTIVE_FROM, EFFECTIVE_TO, IS_CURRENT)
 """Framework columns of ``<table>_history``; the others are the source's own."""
 
 
@@ -53,10 +53,9 @@ def history_rows(events: DataFrame, contract: TableContract) -> DataFrame:
     values = value_columns(events)
     states = _with_runs(fold_states(_with_opened(events), contract), contract.tracked(values), contract)
     window = by_key(contract)
-    closed = (
-        states.withColumn("__next", F.lead(F.struct(column(ORDER), column(TIME), column("__run"))).over(window))
-        .where((column(OP) == UPSERT) & ~column("__next")["__run"].eqNullSafe(column("__run")))
-    )
+    closed = states.withColumn(
+        "__next", F.lead(F.struct(column(ORDER), column(TIME), column("__run"))).over(window)
+    ).where((column(OP) == UPSERT) & ~column("__next")["__run"].eqNullSafe(column("__run")))
     opened_time = column("__opened")["time"]
     return closed.select(
         *columns(values),
@@ -64,9 +63,10 @@ def history_rows(events: DataFrame, contract: TableContract) -> DataFrame:
         column("__next")[ORDER].alias(ORDER_TO),
         column(ORDER).alias(ORDER_LAST),
         opened_time.alias(EFFECTIVE_FROM),
-        F.when(column("__next").isNotNull(), F.greatest(opened_time, column("__next")[TIME])).alias(EFFECTIVE_TO),
+        F.when(column("__next").isNotNull(), F.greatest(opened_time, column("__next")[TIME])).alias(
+            EFFECTIVE_TO
+        ),
         column("__next").isNull().alias(IS_CURRENT),
-        F.lit(False).alias(DELETED),
     )
 
 

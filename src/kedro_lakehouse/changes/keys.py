@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import DELETE, OP, UPSERT, column, columns, value_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.changes.contract import TableContract
 
 
 def split_key_changes(events: DataFrame, contract: TableContract, before: str) -> DataFrame:

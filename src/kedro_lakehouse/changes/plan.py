@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import (
     BATCH,
@@ -33,6 +32,8 @@ from kedro_lakehouse.changes.history import (
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+    from kedro_lakehouse.changes.contract import TableContract
 
 Kind = Literal["current", "history"]
 
@@ -158,6 +159,20 @@ def framework_columns(kind: Kind) -> tuple[str, ...]:
 
 
 __all__ = [
-    "ACTION", "CLOSE", "INSERT", "LATE", "REMOVE", "UPDATE", "Kind", "Target", "changed_rows", "first_rows",
-    "framework_columns", "identity_columns", "mark_late", "OPENED_COLUMNS", "POSITION", "UPSERT",
+    "ACTION",
+    "CLOSE",
+    "INSERT",
+    "LATE",
+    "OPENED_COLUMNS",
+    "POSITION",
+    "REMOVE",
+    "UPDATE",
+    "UPSERT",
+    "Kind",
+    "Target",
+    "changed_rows",
+    "first_rows",
+    "framework_columns",
+    "identity_columns",
+    "mark_late",
 ]

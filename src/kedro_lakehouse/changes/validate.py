@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import (
     OP,
     ORDER,
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql import types as T
+
+    from kedro_lakehouse.changes.contract import TableContract
 
 MALFORMED: Final = "malformed"
 UNKNOWN_OP: Final = "unknown_op"
@@ -80,9 +81,13 @@ def convert(frame: DataFrame, conversions: Sequence[Conversion], *, keep: Sequen
         for name, group in by_name.items()
     ]
     checked = [c for c in conversions if not c.same_type]
-    failed = F.filter(
-        F.array(*[F.when(c.failed(), F.lit(c.name)) for c in checked]), lambda name: name.isNotNull()
-    ) if checked else F.array().cast("array<string>")
+    failed = (
+        F.filter(
+            F.array(*[F.when(c.failed(), F.lit(c.name)) for c in checked]), lambda name: name.isNotNull()
+        )
+        if checked
+        else F.array().cast("array<string>")
+    )
     return frame.select(*[column(k) for k in keep], *values, failed.alias("__failed"))
 
 

@@ -26,7 +26,7 @@ def _told(callback: Callable[..., Any]) -> Callable[..., Any]:
     """End with status 1 and no traceback where the run has said what failed."""
 
     @wraps(callback)
-    def run(**options: Any) -> Any:
+    def run(**options: object) -> object:
         try:
             return callback(**options)
         except LakehouseError as error:

@@ -97,7 +97,9 @@ class DmsSourceConfig(FileSourceConfig):
         "BI_", description="Prefix of the columns that hold values before the change."
     )
     full_load: RelativePath = Field("LOAD*", description="Pattern of the base names of full-load files.")
-    changes: RelativePath = Field("*", description="Pattern of the base names of change files; a full-load file is none.")
+    changes: RelativePath = Field(
+        "*", description="Pattern of the base names of change files; a full-load file is none."
+    )
     op_column: Name = Field("Op", description="Column with the operation: I, U or D.")
     control_columns: Names = Field(
         ("db", "schema_name", "table_name"),

@@ -8,7 +8,12 @@ from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import EVENT_COLUMNS
 from kedro_lakehouse.decoders.records import Columns
-from kedro_lakehouse.errors import IncompatibleTypeError, MissingColumnError, ReservedColumnError, UnsupportedError
+from kedro_lakehouse.errors import (
+    IncompatibleTypeError,
+    MissingColumnError,
+    ReservedColumnError,
+    UnsupportedError,
+)
 from kedro_lakehouse.formats.ddl import storable, widened
 from kedro_lakehouse.names import is_reserved_column
 
@@ -77,8 +82,9 @@ def _simple(text: str) -> T.DataType:
         precision, _, scale = rest.rstrip(")").partition(",")
         return DecimalType(int(precision or 10), int(scale or 0))
     return {
-        "string": T.StringType(), "boolean": T.BooleanType(), "byte": T.IntegerType(), "tinyint": T.IntegerType(),
-        "short": T.IntegerType(), "smallint": T.IntegerType(), "int": T.IntegerType(), "integer": T.IntegerType(),
+        "string": T.StringType(), "boolean": T.BooleanType(), "byte": T.IntegerType(),
+        "tinyint": T.IntegerType(), "short": T.IntegerType(), "smallint": T.IntegerType(),
+        "int": T.IntegerType(), "integer": T.IntegerType(),
         "long": T.LongType(), "bigint": T.LongType(), "float": T.FloatType(), "real": T.FloatType(),
         "double": T.DoubleType(), "date": T.DateType(), "timestamp": T.TimestampType(),
         "timestamp_ltz": T.TimestampType(), "timestamp_ntz": T.TimestampNTZType(), "binary": T.BinaryType(),

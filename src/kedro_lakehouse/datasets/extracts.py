@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
@@ -11,11 +10,9 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import ORDER, TIME, column, columns, value_columns
 from kedro_lakehouse.changes.extract import EXTRACT, ORDER_TYPE, count_extracts
-from kedro_lakehouse.datasets.token import BatchToken
 from kedro_lakehouse.decoders.extract import decode_extracts
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import (
@@ -29,10 +26,14 @@ from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.sources.files import LandedFile, bounded
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.datasets.landing import Planner
+    from kedro_lakehouse.datasets.token import BatchToken
     from kedro_lakehouse.decoders.records import Columns
     from kedro_lakehouse.sources.extract import ExtractOrder
     from kedro_lakehouse.sources.ledger import PlannedFiles
@@ -115,7 +116,9 @@ class ExtractBatches:
     ) -> Iterator[LandedExtracts]:  # fmt: skip
         if numbered is not None and len(accepted) < len(numbered):
             renumber = {numbered.index(f) + 1: i for i, f in enumerate(accepted, start=1)}
-            number = reduce(lambda c, p: c.when(column(EXTRACT) == p[0], p[1]), renumber.items(), F.when(F.lit(False), 0))
+            number = reduce(
+                lambda c, p: c.when(column(EXTRACT) == p[0], p[1]), renumber.items(), F.when(F.lit(False), 0)
+            )
             rows = rows.withColumn(EXTRACT, number).where(column(EXTRACT).isNotNull())
         yield LandedExtracts(
             token=self._planner.token(planned, unchanged),
@@ -208,4 +211,3 @@ class ExtractBatches:
                 )
             before = keys
         return None
-

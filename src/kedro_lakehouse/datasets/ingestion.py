@@ -11,7 +11,6 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import (
     BATCH,
     EVENT_COLUMNS,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.datasets.token import BatchToken
     from kedro_lakehouse.formats.base import TableState
@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _REPEAT, _TIE = "__repeat", "__tie"
-_FILE_AND_ROW: Final = T.StructType([T.StructField("file", T.StringType()), T.StructField("row", T.LongType())])
+_FILE_AND_ROW: Final = T.StructType(
+    [T.StructField("file", T.StringType()), T.StructField("row", T.LongType())]
+)
 QUARANTINE_COLUMNS: Final[Mapping[str, T.DataType]] = {
     BATCH: T.LongType(),
     POSITION: _FILE_AND_ROW,
@@ -74,10 +76,21 @@ class IngestionCommit:
     """Stages, judges and publishes one batch."""
 
     def __init__(
-        self, project: Project, name: TableName, table: TableConfig, contract: TableContract, token: BatchToken
+        self,
+        project: Project,
+        name: TableName,
+        table: TableConfig,
+        contract: TableContract,
+        token: BatchToken,
     ) -> None:
         """Keep what the commit is about."""
-        self._project, self._name, self._table, self._contract, self._token = project, name, table, contract, token
+        self._project, self._name, self._table, self._contract, self._token = (
+            project,
+            name,
+            table,
+            contract,
+            token,
+        )
         self._changes, self._quarantine = name.with_suffix("changes"), name.with_suffix("quarantine")
 
     def run(self, *, accepted: DataFrame, rejected: DataFrame) -> None:
@@ -102,7 +115,11 @@ class IngestionCommit:
 
     def _refuse_other_content(self, state: TableState) -> None:
         held = state.bookmark
-        if held is not None and held.batch == self._token.batch and held.content_hash != self._token.content_hash:
+        if (
+            held is not None
+            and held.batch == self._token.batch
+            and held.content_hash != self._token.content_hash
+        ):
             raise BatchContentChangedError(
                 table=self._name, batch=self._token.batch, detail="the batch is committed with other content"
             )
@@ -117,7 +134,9 @@ class IngestionCommit:
             lake.evolve(self._changes, wanted, state)
         found = lake.state(self._changes)
         if found is None:
-            raise BatchContentChangedError(table=self._name, batch=self._token.batch, detail="its table is gone")
+            raise BatchContentChangedError(
+                table=self._name, batch=self._token.batch, detail="its table is gone"
+            )
         return found
 
     def _stage(self, stage: Stage, events: DataFrame, state: TableState) -> _Pass:
@@ -179,7 +198,9 @@ class IngestionCommit:
         elif state.bookmark is not None and state.bookmark.batch >= self._token.batch:
             if state.bookmark.digest != digest:
                 raise BatchContentChangedError(
-                    table=self._name, batch=self._token.batch, detail="its accepted events were rebuilt differently"
+                    table=self._name,
+                    batch=self._token.batch,
+                    detail="its accepted events were rebuilt differently",
                 )
             return
         with lake.stage(self._quarantine, state) as stage:
@@ -215,7 +236,9 @@ def _without(events: DataFrame, past: DataFrame, contract: TableContract) -> Dat
     known = [n for n in names if n in events.columns]
     batch_orders = events.agg(F.min(ORDER).alias("low"), F.max(ORDER).alias("high"))
     old = past.join(
-        F.broadcast(batch_orders), (column(ORDER) >= column("low")) & (column(ORDER) <= column("high")), "left_semi"
+        F.broadcast(batch_orders),
+        (column(ORDER) >= column("low")) & (column(ORDER) <= column("high")),
+        "left_semi",
     )
     same = F.lit(True)
     for name in known:

@@ -70,7 +70,9 @@ class LandingDataset(DeclaredDataset):
         """
         project, name = self.project, self._name
         table = project.table(name)
-        source: FileSource = load_plugin(SOURCES, project.source(name).type)(project.source(name), name, table)  # type: ignore[operator]
+        source: FileSource = load_plugin(SOURCES, project.source(name).type)(
+            project.source(name), name, table
+        )  # type: ignore[operator]
         with lease(project.leases, name, "ingestion"):
             ledger = Ledger(project.ops, name, project.run_id)
             planner = Planner(project, name, table, source, ledger)
@@ -79,10 +81,12 @@ class LandingDataset(DeclaredDataset):
             else:
                 yield from planner.batches()
 
-    def save(self, data: Any) -> None:
+    def save(self, data: object) -> None:
         """Refuse: files land from outside."""
         del data
-        raise UnsupportedError(what=f"Saving to the landing folder of {self._name}.", remedy="Save to another dataset.")
+        raise UnsupportedError(
+            what=f"Saving to the landing folder of {self._name}.", remedy="Save to another dataset."
+        )
 
     def _exists(self) -> bool:
         return True
@@ -146,7 +150,9 @@ class Planner:
         gone = [f.name for f in last.files if f not in there]
         if gone:
             raise BatchContentChangedError(
-                table=self.name, batch=last.batch, detail=f"{len(gone)} planned files are gone or replaced: {gone[0]}"
+                table=self.name,
+                batch=last.batch,
+                detail=f"{len(gone)} planned files are gone or replaced: {gone[0]}",
             )
         return last
 

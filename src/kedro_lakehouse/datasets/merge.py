@@ -12,7 +12,6 @@ from pyspark import StorageLevel
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, column, columns, value_columns
 from kedro_lakehouse.changes.history import IS_CURRENT
 from kedro_lakehouse.changes.plan import (
@@ -39,6 +38,7 @@ from kedro_lakehouse.ops.report import CommitReport, now
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.datasets.token import BatchToken
     from kedro_lakehouse.formats.base import TableState
@@ -62,7 +62,13 @@ class MergeCommit:
         self, project: Project, name: TableName, table: TableConfig, contract: TableContract, kind: Kind
     ) -> None:
         """Keep what the commit is about."""
-        self._project, self._name, self._table, self._contract, self._kind = project, name, table, contract, kind
+        self._project, self._name, self._table, self._contract, self._kind = (
+            project,
+            name,
+            table,
+            contract,
+            kind,
+        )
         self._target = name.with_suffix(kind)
         self._layout = Layout(
             partition_by=table.partition_by, sort_by=table.sort_by, properties=dict(table.properties)
@@ -105,7 +111,8 @@ class MergeCommit:
             enter_phase("staged", self._target, token.batch)
             report = CommitReport(
                 table=str(self._name), stage=self._kind, batch=token.batch, batches=token.batch - held,
-                content_hash=token.content_hash, run_id=self._project.run_id, committed_at=now(), counts=counts,
+                content_hash=token.content_hash, run_id=self._project.run_id, committed_at=now(),
+                counts=counts,
             )  # fmt: skip
             snapshot = stage.publish(report)
         enter_phase("published", self._target, token.batch)
@@ -180,16 +187,26 @@ class MergeCommit:
         staged = summary.get("total-records", 0) - summary.get("total-position-deletes", 0)
         if staged != before - removed + inserted:
             raise AuditFailedError(
-                table=self._target, batch=0, check="row arithmetic", expected=before - removed + inserted, found=staged
+                table=self._target,
+                batch=0,
+                check="row arithmetic",
+                expected=before - removed + inserted,
+                found=staged,
             )
         if not inserted:
             return
         rows = stage.appended()
         once = F.count(F.lit(1)) if self._kind == "current" else F.count(F.when(column(IS_CURRENT), 1))
-        doubled = rows.groupBy(*columns(self._contract.keys)).agg(once.alias("n")).where("n > 1").limit(1).count()
+        doubled = (
+            rows.groupBy(*columns(self._contract.keys)).agg(once.alias("n")).where("n > 1").limit(1).count()
+        )
         if doubled:
             raise AuditFailedError(
-                table=self._target, batch=0, check="one row a key", expected="unique keys", found="a doubled key"
+                table=self._target,
+                batch=0,
+                check="one row a key",
+                expected="unique keys",
+                found="a doubled key",
             )
 
 

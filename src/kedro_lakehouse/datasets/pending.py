@@ -10,10 +10,11 @@ from kedro_lakehouse.changes.events import BATCH
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.datasets.token import BatchToken
 from kedro_lakehouse.errors import UnsupportedError
-from kedro_lakehouse.names import Role, TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.names import Role, TableName
 
 
 class PendingDataset(DeclaredDataset):

@@ -27,7 +27,9 @@ def acknowledge(project: Project, report: CommitReport, snapshot: int | None, *,
     enter_phase("acknowledged", report.table, report.batch)
     project.reports.append(report)
     told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in report.counts.items() if count)
-    logger.info("%s %s batch %s: %s (%.1f s)", report.table, report.stage, report.batch, told or "no change", seconds)
+    logger.info(
+        "%s %s batch %s: %s (%.1f s)", report.table, report.stage, report.batch, told or "no change", seconds
+    )
 
 
 def write_owed_rows(project: Project, tables: Iterable[TableName]) -> int:
@@ -36,7 +38,7 @@ def write_owed_rows(project: Project, tables: Iterable[TableName]) -> int:
     owed = []
     for name in tables:
         for role in ("changes", "current", "history"):
-            state = project.iceberg.state(name.with_suffix(role))  # type: ignore[arg-type]
+            state = project.iceberg.state(name.with_suffix(role))
             report = state.bookmark if state else None
             if state and report and (report.table, report.stage, report.batch) not in held:
                 owed.append(report.row(state.snapshot_id))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql import types as T
 
@@ -88,5 +88,3 @@ class ChangesDataset(DeclaredDataset):
         table = project.table(name)
         commit = IngestionCommit(project, name, table, TableContract.of(name, table), BatchToken.of(data))
         commit.run(accepted=data, rejected=quarantined)
-
-

@@ -36,7 +36,12 @@ class TableDataset(DeclaredDataset):
     role: ClassVar[str] = "table"
 
     def __init__(
-        self, *, table: str, kind: Kind, load_args: dict[str, Any] | None = None, metadata: dict[str, Any] | None = None
+        self,
+        *,
+        table: str,
+        kind: Kind,
+        load_args: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
     ) -> None:
         """Keep the names: nothing is read yet."""
         super().__init__(table=table, metadata=metadata)
@@ -55,7 +60,8 @@ class TableDataset(DeclaredDataset):
         """
         if not self._exists():
             raise UnsupportedError(
-                what=f"The table {self._stored} holds nothing yet.", remedy="Run `kedro run` after its files have landed."
+                what=f"The table {self._stored} holds nothing yet.",
+                remedy="Run `kedro run` after its files have landed.",
             )
         as_of = self._load_args.get("as_of")
         if as_of is None:
@@ -72,4 +78,6 @@ class TableDataset(DeclaredDataset):
         """Plan the pending events against the table and commit what changes, with the bookmark."""
         project, name = self.project, self._name
         table = project.table(name)
-        MergeCommit(project, name, table, TableContract.of(name, table), self._kind).run(data, BatchToken.of(data))
+        MergeCommit(project, name, table, TableContract.of(name, table), self._kind).run(
+            data, BatchToken.of(data)
+        )

@@ -36,7 +36,9 @@ class BatchToken:
 
     def stamp(self, events: DataFrame) -> DataFrame:
         """Give every event of one batch its number, and the frame this token."""
-        return events.withColumn(BATCH, F.lit(self.batch).cast("long").alias(BATCH, metadata={_KEY: asdict(self)}))
+        return events.withColumn(
+            BATCH, F.lit(self.batch).cast("long").alias(BATCH, metadata={_KEY: asdict(self)})
+        )
 
     def mark(self, events: DataFrame) -> DataFrame:
         """Give a frame whose events have their numbers this token."""

@@ -66,7 +66,9 @@ def decode_dms(group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tu
     order = _order(group, layout, time)
     op = _op(group, layout)
     before = _before(group, layout, columns, keys)
-    facts = raw.withColumns({OP: op, ORDER: order, TIME: time if layout.timestamp else order[_first(layout)], BEFORE: before})
+    facts = raw.withColumns(
+        {OP: op, ORDER: order, TIME: time if layout.timestamp else order[_first(layout)], BEFORE: before}
+    )
     kept = [OP, ORDER, TIME, BEFORE, *[c for c in CARRIED if c != FILE]]
     converted = convert(facts, columns.conversions(group.columns), keep=kept)
     changed = F.lit(False)
@@ -104,7 +106,9 @@ def _time(group: RecordGroup, layout: DmsLayout) -> Column:
 def _order(group: RecordGroup, layout: DmsLayout, time: Column) -> Column:
     full = group.load == "full_load"
     if layout.sequence:
-        value = F.lit(0) if full else F.expr(f"try_cast(`{layout.sequence.replace('`', '``')}` as decimal(38,0))")
+        value = (
+            F.lit(0) if full else F.expr(f"try_cast(`{layout.sequence.replace('`', '``')}` as decimal(38,0))")
+        )
         return F.struct(value.cast(SEQUENCE_TYPE).alias(layout.sequence))
     place = [
         (F.lit("") if full else column(FILE)).alias("file_name"),
@@ -119,7 +123,11 @@ def _order(group: RecordGroup, layout: DmsLayout, time: Column) -> Column:
 def _before(group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple[str, ...]) -> Column:
     """The key before the change, as the table has it: before images where given, else the key itself."""
     sources = {columns.name_of(s): s for s in group.columns if s not in columns.control}
-    images = {k: layout.before_prefix + sources[k] for k in keys if layout.before_prefix + sources[k] in group.columns}
+    images = {
+        k: layout.before_prefix + sources[k]
+        for k in keys
+        if layout.before_prefix + sources[k] in group.columns
+    }
     kind = T.StructType([T.StructField(k, columns.types[k]) for k in keys])
     if group.load == "full_load" or not images:
         return F.lit(None).cast(kind)
@@ -131,8 +139,10 @@ def _before(group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple
             continue
         image = images[key]
         kind_here = group.columns[image]
-        old = column(image) if kind_here == columns.types[key] else F.expr(
-            f"try_cast(`{image.replace('`', '``')}` as {columns.types[key].simpleString()})"
+        old = (
+            column(image)
+            if kind_here == columns.types[key]
+            else F.expr(f"try_cast(`{image.replace('`', '``')}` as {columns.types[key].simpleString()})")
         )
         fields.append(F.coalesce(old, now).alias(key))
         given |= column(image).isNotNull()

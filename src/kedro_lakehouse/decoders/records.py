@@ -44,7 +44,11 @@ class Columns:
 
     def conversions(self, available: Mapping[str, T.DataType]) -> list[Conversion]:
         """The conversions of the columns that a group of records has."""
-        return [self.conversion(s, k) for s, k in available.items() if s not in self.control and self.name_of(s) in self.types]
+        return [
+            self.conversion(s, k)
+            for s, k in available.items()
+            if s not in self.control and self.name_of(s) in self.types
+        ]
 
     def conversion(self, source: str, kind: T.DataType) -> Conversion:
         """The conversion of one source column of this type."""

@@ -24,7 +24,13 @@ def sql_type(kind: T.DataType) -> str:
 
 
 def storable(kind: T.DataType) -> T.DataType:
-    """The type in which Iceberg keeps a value: it has no integers below 32 bits and no null type."""
+    """The type in which Iceberg keeps a value: no small integers, no null type, all parts nullable."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(f.name, storable(f.dataType)) for f in kind.fields])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(storable(kind.elementType))
+    if isinstance(kind, T.MapType):
+        return T.MapType(storable(kind.keyType), storable(kind.valueType))
     if isinstance(kind, T.ByteType | T.ShortType):
         return T.IntegerType()
     if isinstance(kind, T.NullType | T.VarcharType | T.CharType):
@@ -32,12 +38,12 @@ def storable(kind: T.DataType) -> T.DataType:
     return kind
 
 
-_INTEGER_DIGITS = {T.IntegerType: 10, T.LongType: 19}
+_INTEGER_DIGITS: dict[type[T.DataType], int] = {T.IntegerType: 10, T.LongType: 19}
 
 
-def widened(existing: T.DataType, incoming: T.DataType) -> T.DataType | None:
-    """The type that holds the values of both without loss; None where there is none that Iceberg can become."""
-    if existing == incoming:
+def widened(existing: T.DataType, incoming: T.DataType) -> T.DataType | None:  # noqa: PLR0911 - a table of cases
+    """The type that holds the values of both without loss; None where Iceberg cannot become such a type."""
+    if storable(existing) == storable(incoming):
         return existing
     pair = (type(existing), type(incoming))
     if pair in {(T.IntegerType, T.LongType), (T.LongType, T.IntegerType)}:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError, IncompatibleTypeError
 from kedro_lakehouse.formats.base import Capabilities, Layout, TableState, is_stage_branch, stage_branch
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from py4j.protocol import Py4JJavaError
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import types as T
 
@@ -75,25 +77,34 @@ class IcebergFormat:
 
     def may_hold(self, table: TableName, column: str, low: object, high: object) -> bool:
         """Whether some file may hold values of a column between two bounds: by metadata alone, no job."""
-        from pyiceberg.expressions import And, GreaterThanOrEqual, LessThanOrEqual
+        import pyiceberg.expressions as built
 
         found = self._catalog.find(table)
         if found is None or found.current_snapshot() is None:
             return False
-        bounds = And(GreaterThanOrEqual(column, _literal(low)), LessThanOrEqual(column, _literal(high)))
+        expressions: Any = built  # its constructors are typed for pydantic, not for callers
+        bounds = expressions.And(
+            expressions.GreaterThanOrEqual(column, _literal(low)),
+            expressions.LessThanOrEqual(column, _literal(high)),
+        )
         return any(True for _ in found.scan(row_filter=bounds).plan_files())
 
     def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
         """Create the table where it does not exist; starts no job."""
         self._catalog.ensure_namespace(table.namespace)
         fields = ", ".join(f"{quote(n)} {sql_type(storable(t))}" for n, t in columns.items())
-        partitions = f" PARTITIONED BY ({', '.join(map(_transform, layout.partition_by))})" if layout.partition_by else ""
+        partitions = (
+            f" PARTITIONED BY ({', '.join(map(_transform, layout.partition_by))})"
+            if layout.partition_by
+            else ""
+        )
         properties = ", ".join(
             f"{_text(k)} = {_text(v)}" for k, v in (_BASE_PROPERTIES | dict(layout.properties)).items()
         )
         session = self._session()
         session.sql(
-            f"CREATE TABLE IF NOT EXISTS {table.sql} ({fields}) USING iceberg{partitions} TBLPROPERTIES ({properties})"
+            f"CREATE TABLE IF NOT EXISTS {table.sql} ({fields}) USING iceberg{partitions} "
+            f"TBLPROPERTIES ({properties})"
         )
         if layout.sort_by:
             session.sql(f"ALTER TABLE {table.sql} WRITE ORDERED BY {', '.join(map(quote, layout.sort_by))}")
@@ -110,14 +121,19 @@ class IcebergFormat:
             existing, wanted = state.columns.get(name), storable(kind)
             if existing is None:
                 self._session().sql(f"ALTER TABLE {table.sql} ADD COLUMN {quote(name)} {sql_type(wanted)}")
-            elif existing != wanted:
+            elif storable(existing) != wanted:
                 wider = widened(existing, wanted)
                 if wider is None:
                     raise IncompatibleTypeError(
-                        table=table, column=name, existing=existing.simpleString(), incoming=wanted.simpleString()
+                        table=table,
+                        column=name,
+                        existing=existing.simpleString(),
+                        incoming=wanted.simpleString(),
                     )
                 if wider != existing:
-                    self._session().sql(f"ALTER TABLE {table.sql} ALTER COLUMN {quote(name)} TYPE {sql_type(wider)}")
+                    self._session().sql(
+                        f"ALTER TABLE {table.sql} ALTER COLUMN {quote(name)} TYPE {sql_type(wider)}"
+                    )
 
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[Stage]:
@@ -125,7 +141,7 @@ class IcebergFormat:
 
         Stages that a dead run left behind are dropped first: the caller holds the table's lease.
         """
-        for branch in (state.branches if state else ()):
+        for branch in state.branches if state else ():
             if is_stage_branch(branch):
                 self.drop_branch(table, branch)
         stage = Stage(self._session(), table, stage_branch(self._run_id))
@@ -179,7 +195,7 @@ class Stage:
         matches = " AND ".join(f"t.{quote(c)} = d.{quote(c)}" for c in on)
         try:
             self._session.sql(
-                f"DELETE FROM {self.target} AS t WHERE EXISTS (SELECT 1 FROM {view} AS d WHERE {matches})"
+                f"DELETE FROM {self.target} AS t WHERE EXISTS (SELECT 1 FROM {view} AS d WHERE {matches})"  # noqa: S608 - quoted
             )
         finally:
             self._session.catalog.dropTempView(view)
@@ -226,13 +242,13 @@ class Stage:
         head = _load(self._session, self.table).currentSnapshot()
         return head.snapshotId() if head is not None else None
 
-    def _translated(self, error: Any, batch: int) -> Exception:
+    def _translated(self, error: Py4JJavaError, batch: int) -> Exception:
         text = str(error.java_exception)
         if "CommitStateUnknownException" in text:
             return CommitUnknownError(table=self.table, batch=batch)
         if any(sign in text for sign in _RACED):
             return CommitConflictError(table=self.table, attempts=1)
-        return error  # type: ignore[no-any-return]
+        return cast("Exception", error)
 
     def drop(self) -> None:
         """Drop the stage; published rows are untouched."""
@@ -243,11 +259,12 @@ class Stage:
 
 def _load(session: SparkSession, table: TableName) -> Any:
     path = f"{CATALOG}.{table.namespace}.{table.table}"  # both parts are checked identifiers
-    return session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, path)  # noqa: SLF001
+    jvm: Any = session._jvm
+    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, path)
 
 
-def _literal(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else value
+def _literal(value: object) -> Any:
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def _text(value: str) -> str:

@@ -24,7 +24,7 @@ class TablesFailedError(LakehouseError):
     def sentences(self) -> tuple[str, str]:
         """What failed, and the command that tries only that again."""
         return (
-            f"{len(self.tables)} of the run's tables failed: {listed(sorted(self.tables))}; all others are done.",
+            f"{len(self.tables)} tables failed: {listed(sorted(self.tables))}; the rest are done.",
             f"Retry: {self.retry}",
         )
 

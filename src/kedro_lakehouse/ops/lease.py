@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from kedro_lakehouse.names import TableName
 

@@ -12,13 +12,17 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 
-def record_run(project: Project, run_params: dict[str, Any], started: datetime, error: Exception | None) -> None:
+def record_run(
+    project: Project, run_params: dict[str, Any], started: datetime, error: Exception | None
+) -> None:
     """Write the run's row of ``lake.ops.runs``; a run that changed nothing and did not fail leaves none."""
     if error is None and not project.reports:
         return
     row = {
         "run_id": project.run_id,
-        "pipeline": ",".join(run_params.get("pipeline_names") or [run_params.get("pipeline_name") or "__default__"]),
+        "pipeline": ",".join(
+            run_params.get("pipeline_names") or [run_params.get("pipeline_name") or "__default__"]
+        ),
         "env": project.env,
         "status": "failed" if error else "succeeded",
         "started_at": started,

@@ -40,28 +40,45 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     # One row a planned batch; a row without a number only refuses files.
     BATCH_LEDGER: pa.schema(
         [
-            ("table", pa.string()), ("batch", pa.int64()), ("content_hash", pa.string()),
-            ("files", pa.list_(_FILE)), ("refused", pa.list_(_REFUSAL)),
-            ("run_id", pa.string()), ("planned_at", _UTC),
+            ("table", pa.string()),
+            ("batch", pa.int64()),
+            ("content_hash", pa.string()),
+            ("files", pa.list_(_FILE)),
+            ("refused", pa.list_(_REFUSAL)),
+            ("run_id", pa.string()),
+            ("planned_at", _UTC),
         ]
-    ),  # fmt: skip
+    ),
     # One row a commit: contract section 12.
     BATCHES: pa.schema(
         [
-            ("table", pa.string()), ("stage", pa.string()), ("batch", pa.int64()), ("batches", pa.int64()),
-            ("content_hash", pa.string()), ("run_id", pa.string()), ("committed_at", _UTC),
-            ("snapshot_id", pa.int64()), *[(c, pa.int64()) for c in _COUNTS],
-            ("min_order", pa.string()), ("max_order", pa.string()), ("lag_seconds", pa.float64()),
+            ("table", pa.string()),
+            ("stage", pa.string()),
+            ("batch", pa.int64()),
+            ("batches", pa.int64()),
+            ("content_hash", pa.string()),
+            ("run_id", pa.string()),
+            ("committed_at", _UTC),
+            ("snapshot_id", pa.int64()),
+            *[(c, pa.int64()) for c in _COUNTS],
+            ("min_order", pa.string()),
+            ("max_order", pa.string()),
+            ("lag_seconds", pa.float64()),
         ]
-    ),  # fmt: skip
+    ),
     # One row a run that changed a table or failed.
     RUNS: pa.schema(
         [
-            ("run_id", pa.string()), ("pipeline", pa.string()), ("env", pa.string()), ("status", pa.string()),
-            ("started_at", _UTC), ("ended_at", _UTC), ("tables", pa.list_(pa.string())),
+            ("run_id", pa.string()),
+            ("pipeline", pa.string()),
+            ("env", pa.string()),
+            ("status", pa.string()),
+            ("started_at", _UTC),
+            ("ended_at", _UTC),
+            ("tables", pa.list_(pa.string())),
             ("failed", pa.list_(_FAILURE)),
         ]
-    ),  # fmt: skip
+    ),
 }
 COUNTS: Final = _COUNTS
 _ATTEMPTS: Final = 20
@@ -84,7 +101,9 @@ class OpsStore:
         from pyiceberg.exceptions import CommitFailedException
 
         schema = SCHEMAS[table]
-        data = pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema=schema)
+        data = pa.Table.from_pylist(
+            [{name: row.get(name) for name in schema.names} for row in rows], schema=schema
+        )
         with self._writing:
             for attempt in range(_ATTEMPTS):
                 try:
@@ -112,10 +131,11 @@ class OpsStore:
 
     def read(self, table: str, *, of_table: str | None = None) -> list[dict[str, Any]]:
         """Read rows in no order, of one declared table or of all; none where nothing was written yet."""
-        from pyiceberg.expressions import AlwaysTrue, EqualTo
+        import pyiceberg.expressions as built
 
         found = self._catalog.find(TableName.ops(table))
         if found is None:
             return []
-        wanted = EqualTo("table", of_table) if of_table is not None else AlwaysTrue()
+        expressions: Any = built  # its constructors are typed for pydantic, not for callers
+        wanted = expressions.AlwaysTrue() if of_table is None else expressions.EqualTo("table", of_table)
         return list(found.scan(row_filter=wanted).to_arrow().to_pylist())

@@ -26,10 +26,18 @@ def print_summary(project: Project, error: Exception | None) -> None:
         console = Console(width=_WIDTH)
     view = Table(title=f"Run {project.run_id}", title_justify="left", expand=False)
     for heading in ("table", "batch", "events", "quarantined", "current  + ~ -", "history  + ~ -", "outcome"):
-        view.add_column(heading, justify="left" if heading in ("table", "outcome") else "right", no_wrap=heading == "table")
+        view.add_column(
+            heading,
+            justify="left" if heading in ("table", "outcome") else "right",
+            no_wrap=heading == "table",
+        )
     for name in sorted(map(str, project.declarations.tables)):
         if name in changed or name in failed:
-            outcome = f"[red]failed: {getattr(failed[name], 'code', type(failed[name]).__name__)}" if name in failed else "[green]done"
+            outcome = (
+                f"[red]failed: {getattr(failed[name], 'code', type(failed[name]).__name__)}"
+                if name in failed
+                else "[green]done"
+            )
             view.add_row(name, *_cells([r for r in project.reports if r.table == name]), outcome)
     if changed or failed:
         console.print(view)

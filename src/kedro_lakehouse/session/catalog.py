@@ -46,7 +46,7 @@ class MetadataCatalog:
 
     @property
     def catalog(self) -> Catalog:
-        """pyiceberg's catalog."""
+        """Pyiceberg's catalog."""
         with self._opening:
             if self._catalog is None:
                 self._catalog = self._open()

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PACKAGES, _JARS, _IVY = "spark.jars.packages", "spark.jars", "spark.jars.ivy"
+_STATIC = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
 _starting = threading.Lock()
+# Spark itself is one to a process; these are its sessions, each with the settings that it was made for.
+_sessions: list[tuple[dict[str, str], SparkSession]] = []
 
 
 def resolved_jars(conf: Mapping[str, str]) -> Path | None:
@@ -45,37 +48,59 @@ def _remember_jars(session: SparkSession, conf: Mapping[str, str]) -> None:
     if listed is None or listed.is_file():
         return
     given = session.conf.get(_JARS, "") or ""
-    jars = [jar.removeprefix("file://").removeprefix("file:") for jar in given.split(",") if jar.startswith(("file:", "/"))]
+    jars = [
+        jar.removeprefix("file://").removeprefix("file:")
+        for jar in given.split(",")
+        if jar.startswith(("file:", "/"))
+    ]
     listed.parent.mkdir(parents=True, exist_ok=True)
     listed.write_text("\n".join(jars), encoding="utf-8")
 
 
 def get_session(conf: Mapping[str, str]) -> SparkSession:
-    """Return the process's Spark session, starting it from ``conf`` where there is none.
+    """Return the Spark session of these settings, starting Spark where it does not run yet.
 
-    A session that somebody else started (a notebook, Glue, EMR) is used as it is.
+    Spark that somebody else started (a notebook, Glue, EMR) is used as it is; settings of its SQL that
+    differ, such as another lakehouse, get a session of their own on the same Spark.
 
     Raises:
         JavaNotFoundError: There is no Java that Spark can run on.
     """
-    from pyspark.sql import SparkSession
-
     with _starting:
-        active = SparkSession._instantiatedSession  # noqa: SLF001 - the only look that starts nothing
-        if active is not None and not _stopped(active):
-            return active
-        require_java()
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = SparkSession.builder
-        for key, value in with_local_jars(conf).items():
-            builder = builder.config(key, value)
-        session = builder.getOrCreate()
-        _remember_jars(session, conf)
+        wanted = {key: value for key, value in conf.items() if key.startswith("spark.sql.")}
+        running = _running()
+        if running is None:
+            _sessions.clear()
+            running = _start(conf)
+            _sessions.append((wanted, running))
+        for settings, session in _sessions:
+            if settings == wanted:
+                return session
+        session = running.newSession()
+        for key, value in wanted.items():
+            if key not in _STATIC:
+                session.conf.set(key, value)
+        _sessions.append((wanted, session))
         return session
 
 
-def _stopped(session: SparkSession) -> bool:
-    context = getattr(session, "_sc", None)
-    return context is not None and context._jsc is None
+def _running() -> SparkSession | None:
+    from pyspark.sql import SparkSession
 
+    session = SparkSession._instantiatedSession  # noqa: SLF001 - the only look that starts nothing
+    context = getattr(session, "_sc", None)
+    return None if session is None or (context is not None and context._jsc is None) else session
+
+
+def _start(conf: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    require_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder
+    for key, value in with_local_jars(conf).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    _remember_jars(session, conf)
+    return session

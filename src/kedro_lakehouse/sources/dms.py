@@ -62,11 +62,11 @@ class DmsSource:
         config, wanted = self._config, self._table.columns
         listed = set(wanted.include or ()) if wanted else set()
         named = {config.op_column, config.sequence_column, config.timestamp_column, *config.control_columns}
+        prefix = config.before_image_prefix
         images = {
-            c for c in source_columns
-            if c.startswith(config.before_image_prefix) and c.removeprefix(config.before_image_prefix) in source_columns
-        }  # fmt: skip
-        return frozenset((c for c in (named | images) - listed if c))
+            c for c in source_columns if c.startswith(prefix) and c.removeprefix(prefix) in source_columns
+        }
+        return frozenset(c for c in (named | images) - listed if c)
 
     def layout(self) -> DmsLayout:
         """How the decoder finds what the task added."""
@@ -90,9 +90,15 @@ class DmsSource:
         Raises:
             MissingColumnError: A file with rows lacks such a column.
         """
-        needed = [c for c in (self._config.op_column, self._config.sequence_column, self._config.timestamp_column) if c]
+        needed = [
+            c
+            for c in (self._config.op_column, self._config.sequence_column, self._config.timestamp_column)
+            if c
+        ]
         for shape in shapes:
             names = [n for n, _ in shape.columns]
             missing = [c for c in needed if c not in names]
             if missing and shape.load == "changes" and shape.has_rows is not False:
-                raise MissingColumnError(table=self._name, missing=missing, found=names, place=shape.file.name)
+                raise MissingColumnError(
+                    table=self._name, missing=missing, found=names, place=shape.file.name
+                )

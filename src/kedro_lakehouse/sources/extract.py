@@ -26,7 +26,7 @@ _DIRECTIVES: Final = {
 
 
 def time_of_name(name: str, pattern: str) -> datetime | None:
-    """Read the time in a file's name: the first place where the strptime pattern fits; UTC unless it says more.
+    """Read the time in a file's name, at the first place where the pattern fits; UTC unless it says more.
 
     Example:
         >>> time_of_name("2012-12-27T201758Z_x.csv.gz", "%Y-%m-%dT%H%M%SZ").isoformat()
@@ -73,7 +73,9 @@ class ExtractSource:
         time = time_of_name(file.name, pattern)
         if time is None:
             raise UnreadableFileError(
-                table=self._name, file=file.name, detail=f"its name holds no time like '{pattern}' (extract_time)"
+                table=self._name,
+                file=file.name,
+                detail=f"its name holds no time like '{pattern}' (extract_time)",
             )
         return time, file.name
 
@@ -84,13 +86,13 @@ class ExtractSource:
     @property
     def options(self) -> Mapping[Load, CsvOptions]:
         """CSV options."""
-        return dict.fromkeys(("full_load", "changes"), self._config.csv_for("full_load"))  # type: ignore[arg-type]
+        return dict.fromkeys(("full_load", "changes"), self._config.csv_for("full_load"))
 
     @property
     def headers(self) -> Mapping[Load, bool]:
         """Extracts have a header unless they are declared without."""
         given = self._config.csv_for("full_load").header
-        return dict.fromkeys(("full_load", "changes"), given is not False)  # type: ignore[arg-type]
+        return dict.fromkeys(("full_load", "changes"), given is not False)
 
     @property
     def unnamed_columns(self) -> Mapping[Load, Sequence[str]]:

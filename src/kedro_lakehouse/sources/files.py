@@ -66,7 +66,9 @@ def list_files(root: str, patterns: Sequence[str], *, table: TableName) -> list[
     fs, path = fsspec.core.url_to_fs(root)
     if not fs.isdir(path):
         raise SourceNotFoundError(
-            table=table, path=root, remedy="Create the folder, or correct `path` or `entity` of its declarations."
+            table=table,
+            path=root,
+            remedy="Create the folder, or correct `path` or `entity` of its declarations.",
         )
     found = []
     for name, facts in fs.find(path, detail=True).items():
@@ -97,9 +99,14 @@ def bounded(files: Iterable[LandedFile], max_files: int, max_bytes: int) -> list
     return batches
 
 
-def shapes(
-    files: Sequence[tuple[LandedFile, Load]], *, file_format: str, options: dict[Load, CsvOptions], table: TableName,
-    headers: dict[Load, bool], fallback: dict[Load, Sequence[str]],
+def shapes(  # noqa: PLR0913 - what to look at, and how
+    files: Sequence[tuple[LandedFile, Load]],
+    *,
+    file_format: str,
+    options: dict[Load, CsvOptions],
+    table: TableName,
+    headers: dict[Load, bool],
+    fallback: dict[Load, Sequence[str]],
 ) -> list[FileShape]:
     """Look into files, side by side: parquet footers, csv headers.
 
@@ -131,7 +138,9 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
             rows = footer.metadata.num_rows
             schema = from_arrow_schema(footer.schema_arrow, prefer_timestamp_ntz=True)
     except (pa.ArrowInvalid, OSError) as error:
-        raise UnreadableFileError(table=table, file=file.name, detail="not a complete parquet file") from error
+        raise UnreadableFileError(
+            table=table, file=file.name, detail="not a complete parquet file"
+        ) from error
     columns = tuple((f.name, f.dataType) for f in schema.fields)
     return FileShape(file, load, columns, rows > 0, self_describing=True)
 
@@ -146,12 +155,16 @@ def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableN
         ) as handle:
             names = next(csv.reader(handle, **_dialect(options)), [])
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-        raise UnreadableFileError(table=table, file=file.name, detail="its first line cannot be read") from error
+        raise UnreadableFileError(
+            table=table, file=file.name, detail="its first line cannot be read"
+        ) from error
     clean = [name.removeprefix("\ufeff") for name in names]
     repeated = sorted({n for n in clean if clean.count(n) > 1})
     if repeated or (clean and not all(clean)):
         raise UnreadableFileError(
-            table=table, file=file.name, detail=f"its header has empty or repeated names ({', '.join(repeated)})"
+            table=table,
+            file=file.name,
+            detail=f"its header has empty or repeated names ({', '.join(repeated)})",
         )
     return FileShape(
         file, load, tuple((n, T.StringType()) for n in clean), None if clean else False, self_describing=False
@@ -168,7 +181,9 @@ def _headerless(file: LandedFile, load: Load, names: Sequence[str], table: Table
 
     if not names:
         raise UnreadableFileError(
-            table=table, file=file.name, detail="it has no header, and neither `csv.columns` nor `types` names its columns"
+            table=table,
+            file=file.name,
+            detail="it has no header, and neither `csv.columns` nor `types` names its columns",
         )
     columns = tuple((n, T.StringType()) for n in names)
     return FileShape(file, load, columns, None if file.size else False, self_describing=False)

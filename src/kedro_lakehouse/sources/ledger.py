@@ -59,7 +59,9 @@ class Ledger:
         """Those of ``files`` that no batch holds; a file that was replaced since is new."""
         return [f for f in files if f not in self._known]
 
-    def plan(self, batch: int, files: Sequence[LandedFile], refused: Mapping[LandedFile, str]) -> PlannedFiles:
+    def plan(
+        self, batch: int, files: Sequence[LandedFile], refused: Mapping[LandedFile, str]
+    ) -> PlannedFiles:
         """Write a batch down before any of its rows is written."""
         planned = PlannedFiles(batch, tuple(files), content_hash(files), frozenset(refused))
         self._append(planned.batch, planned.content_hash, planned.files, refused)
@@ -70,7 +72,11 @@ class Ledger:
         self._append(None, None, tuple(sorted(refused)), refused)
 
     def _append(
-        self, batch: int | None, hashed: str | None, files: Sequence[LandedFile], refused: Mapping[LandedFile, str]
+        self,
+        batch: int | None,
+        hashed: str | None,
+        files: Sequence[LandedFile],
+        refused: Mapping[LandedFile, str],
     ) -> None:
         row = {
             "table": self._table,
@@ -90,4 +96,6 @@ class Ledger:
 def _planned(row: Mapping[str, Any]) -> PlannedFiles:
     files = tuple(LandedFile(**f) for f in row["files"])
     paths = {r["path"] for r in row["refused"] or ()}
-    return PlannedFiles(row["batch"], files, row["content_hash"], frozenset(f for f in files if f.path in paths))
+    return PlannedFiles(
+        row["batch"], files, row["content_hash"], frozenset(f for f in files if f.path in paths)
+    )

@@ -23,7 +23,11 @@ _CORRUPT: Final = "__corrupt"
 
 
 def read_groups(
-    session: SparkSession, shapes: Sequence[FileShape], *, file_format: str, options: Mapping[Load, CsvOptions],
+    session: SparkSession,
+    shapes: Sequence[FileShape],
+    *,
+    file_format: str,
+    options: Mapping[Load, CsvOptions],
     headers: Mapping[Load, bool],
 ) -> list[RecordGroup]:
     """Read files as one lazy frame for each shape among them; files known to hold no rows are left out.
@@ -45,7 +49,9 @@ def read_groups(
             else _csv(session, paths, schema, options[load], header=headers[load])
         )
         groups.append(
-            RecordGroup(records=records, load=load, columns=dict(columns), files=[m.file.name for m in members])
+            RecordGroup(
+                records=records, load=load, columns=dict(columns), files=[m.file.name for m in members]
+            )
         )
     return groups
 
@@ -75,9 +81,10 @@ def _csv(
     session: SparkSession, paths: list[str], schema: T.StructType, options: CsvOptions, *, header: bool
 ) -> DataFrame:
     reader = session.read.schema(schema.add(_CORRUPT, T.StringType()))
-    given = {
+    given: dict[str, bool | str] = {
         "header": header, "sep": options.delimiter, "quote": options.quote, "escape": options.quote or "\\",
-        "nullValue": options.null_value, "emptyValue": "", "encoding": options.encoding, "multiLine": options.multiline,
+        "nullValue": options.null_value, "emptyValue": "", "encoding": options.encoding,
+        "multiLine": options.multiline,
         "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "enforceSchema": True,
         # With pruned columns Spark would not notice a ragged line.
         "columnPruning": False,
@@ -88,9 +95,7 @@ def _csv(
         reader = reader.option("compression", options.compression)
     names = [column(f.name) for f in schema.fields if f.name != _CORRUPT]
     # CSV has no row index: lines are numbered within their file, on the scan itself.
-    line = F.row_number().over(
-        Window.partitionBy("__path").orderBy("__block", "__id")
-    )
+    line = F.row_number().over(Window.partitionBy("__path").orderBy("__block", "__id"))
     return (
         reader.csv(paths)
         .select(
@@ -104,7 +109,9 @@ def _csv(
         .select(
             *names,
             F.struct(column(FILE).alias("file"), line.cast("long").alias("row")).alias(POSITION),
-            F.coalesce(column(_CORRUPT), F.to_json(F.struct(*names), {"ignoreNullFields": "false"})).alias(RAW),
+            F.coalesce(column(_CORRUPT), F.to_json(F.struct(*names), {"ignoreNullFields": "false"})).alias(
+                RAW
+            ),
             column(FILE),
             column(_CORRUPT).isNotNull().alias(MALFORMED_RECORD),
         )

@@ -24,7 +24,9 @@ def create_pipeline(declarations: Declarations) -> Pipeline:
 def _node(name: TableName, table: TableConfig, declarations: Declarations) -> Node:
     source_type = declarations.sources[table.source].type
     return Node(
-        update_wrapper(partial(ingest, contract=TableContract.of(name, table), source_type=source_type), ingest),
+        update_wrapper(
+            partial(ingest, contract=TableContract.of(name, table), source_type=source_type), ingest
+        ),
         inputs=f"{name}.landing",
         outputs=[f"{name}.quarantine", f"{name}.changes"],
         name="ingest",

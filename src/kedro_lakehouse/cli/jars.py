@@ -1,4 +1,4 @@
-"""Resolve the JVM jars of an environment once, with visible progress: ``python -m kedro_lakehouse.session.jars``."""
+"""Resolve the JVM jars of an environment once, with progress: ``python -m kedro_lakehouse.cli.jars``."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""What tests share: small projects in temporary folders, and the frames and files that they take."""

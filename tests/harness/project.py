@@ -1,0 +1,123 @@
+"""A Kedro project in a temporary folder that runs in this process, on the one Spark of the test run."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from kedro.framework.session import KedroSession
+from kedro.framework.startup import bootstrap_project
+
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.ops.failures import TablesFailedError
+from kedro_lakehouse.project import active_project
+from kedro_lakehouse.runners import IsolatingThreadRunner
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "data"
+
+
+@dataclass
+class TemporaryProject:
+    """A project with the repository's own settings, and declarations and landing folder of its own."""
+
+    path: Path
+
+    @classmethod
+    def make(cls, path: Path, sources: dict[str, Any], tables: dict[str, Any]) -> TemporaryProject:
+        """Write the project; the landing folder is there and empty."""
+        for part in ("src", "landing", "conf/base", "conf/local"):
+            (path / part).mkdir(parents=True)
+        shutil.copy(ROOT / "pyproject.toml", path / "pyproject.toml")
+        for name in ("catalog.yml", "spark.yml", "parameters.yml"):
+            shutil.copy(ROOT / "conf/base" / name, path / "conf/base" / name)
+        for name in ("logging.yml", "log4j2.properties"):
+            shutil.copy(ROOT / "conf" / name, path / "conf" / name)
+        places = {
+            "lakehouse": str(path / "lakehouse"), "landing": str(path / "landing"),
+            "conf": str(path / "conf"), "cache": str(ROOT / ".cache"), "driver_memory": "3g",
+        }  # fmt: skip
+        project = cls(path)
+        project.write("globals", places)
+        project.declare(sources, tables)
+        return project
+
+    def write(self, name: str, content: dict[str, Any], env: str = "base") -> None:
+        """Write one configuration file."""
+        folder = self.path / "conf" / env
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.yml").write_text(yaml.safe_dump(content), encoding="utf-8")
+
+    def declare(self, sources: dict[str, Any], tables: dict[str, Any]) -> None:
+        """Write sources.yml and tables.yml anew."""
+        self.write("sources", sources)
+        self.write("tables", tables)
+
+    @property
+    def landing(self) -> Path:
+        """The folder in which files land."""
+        return self.path / "landing"
+
+    def run(self, *pipelines: str, env: str | None = None, namespaces: list[str] | None = None) -> list[Any]:
+        """Run pipelines as ``kedro run`` does; the reports of the commits that the run made.
+
+        Raises:
+            TablesFailedError: Tables failed; the others are done.
+        """
+        bootstrap_project(self.path)
+        with KedroSession.create(project_path=self.path, env=env) as session:
+            session.run(
+                pipeline_names=list(pipelines) or None,
+                runner=IsolatingThreadRunner(),
+                namespaces=namespaces or [],
+            )
+        return list(active_project().reports)
+
+    def failures(self, *pipelines: str, **options: Any) -> dict[str, BaseException]:
+        """Run pipelines of which some table is expected to fail; the error of each failed table."""
+        try:
+            self.run(*pipelines, **options)
+        except TablesFailedError as error:
+            return dict(error.tables)
+        return {}
+
+    def rows(self, table: str, columns: str = "*") -> list[dict[str, Any]]:
+        """The published rows of a stored table (such as ``shop.item_history``), read without Spark."""
+        found = active_project().catalog.find(TableName(*table.split(".")))
+        if found is None:
+            return []
+        fields = ("*",) if columns == "*" else tuple(columns.split(","))
+        return found.scan(selected_fields=fields).to_arrow().to_pylist()
+
+    def ops(self, table: str) -> list[dict[str, Any]]:
+        """Rows of one of the project's own tables."""
+        return active_project().ops.read(table)
+
+    def state(self, table: str) -> Any:
+        """Where a stored table stands."""
+        return active_project().iceberg.state(TableName(*table.split(".")))
+
+    def frame(self, dataset: str) -> Any:
+        """Load a dataset of the catalog as a Spark frame."""
+        bootstrap_project(self.path)
+        with KedroSession.create(project_path=self.path) as session:
+            return session.load_context().catalog.load(dataset)
+
+
+def write_parquet(path: Path, rows: list[dict[str, Any]], schema: dict[str, pa.DataType]) -> Path:
+    """Write one parquet file with exactly these columns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=pa.schema(list(schema.items()))), path)
+    return path
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write one text file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -1,0 +1,79 @@
+"""The shortest whole way: one DMS table, one later change file."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from harness.project import write_parquet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.project import TemporaryProject
+
+pytestmark = pytest.mark.spark
+
+SOURCES = {
+    "shop": {
+        "type": "dms", "path": "${globals:landing}/shop",
+        "sequence_column": "seq", "timestamp_column": "ts",
+    }
+}  # fmt: skip
+ROW = {"id": pa.int64(), "name": pa.string(), "ts": pa.timestamp("us"), "seq": pa.string()}
+
+
+def at(second: int) -> dt.datetime:
+    return dt.datetime(2026, 1, 1, 0, 0, second)  # noqa: DTZ001 - zone-less, as DMS writes it
+
+
+def test_a_later_file_updates_deletes_and_inserts(make_project: Callable[..., TemporaryProject]) -> None:
+    project = make_project(SOURCES, {"shop.item": {"source": "shop", "keys": ["id"], "history": True}})
+    folder = project.landing / "shop/item"
+    load: list[dict[str, object]] = [
+        {"id": i, "name": f"n{i}", "ts": at(0), "seq": None} for i in range(1, 5)
+    ]
+    write_parquet(folder / "LOAD00000001.parquet", load, ROW)
+    project.run()
+    changes = [
+        {"Op": "U", "id": 1, "name": "new", "ts": at(5), "seq": "10"},
+        {"Op": "D", "id": 2, "name": None, "ts": at(6), "seq": "11"},
+        {"Op": "I", "id": 9, "name": "n9", "ts": at(7), "seq": "12"},
+    ]
+    write_parquet(folder / "20260101-000010000.parquet", changes, {"Op": pa.string(), **ROW})
+    reports = {r.stage: r.counts for r in project.run()}
+    rows = {r["id"]: r["name"] for r in project.rows("shop.item")}
+    assert rows == {1: "new", 3: "n3", 4: "n4", 9: "n9"}
+    assert reports["current"] == {"inserted": 1, "updated": 1, "deleted": 1, "late": 0}
+    assert reports["history"] == {"opened": 2, "closed": 2, "rewritten": 0, "removed": 0, "late": 0}
+    history = sorted((r["id"], r["name"], r["is_current"]) for r in project.rows("shop.item_history"))
+    assert history == [
+        (1, "n1", False), (1, "new", True), (2, "n2", False),
+        (3, "n3", True), (4, "n4", True), (9, "n9", True),
+    ]  # fmt: skip
+    assert project.run() == []
+
+
+def test_late_events_find_their_place(make_project: Callable[..., TemporaryProject]) -> None:
+    project = make_project(SOURCES, {"shop.item": {"source": "shop", "keys": ["id"], "history": True}})
+    folder, schema = project.landing / "shop/item", {"Op": pa.string(), **ROW}
+
+    def land(name: str, *events: tuple[str, int, str | None, int]) -> None:
+        rows = [{"Op": o, "id": i, "name": n, "ts": at(s), "seq": str(s)} for o, i, n, s in events]
+        write_parquet(folder / f"{name}.parquet", rows, schema)
+
+    land("20260101-000001000", ("I", 1, "a", 1), ("U", 1, "c", 9), ("I", 2, "x", 2), ("D", 2, None, 8))
+    project.run()
+    land("20260101-000002000", ("U", 1, "b", 5), ("U", 2, "y", 4), ("U", 2, "z", 8))
+    project.run()
+    assert {r["id"]: r["name"] for r in project.rows("shop.item")} == {1: "c"}
+    versions = sorted(
+        (r["id"], r["name"], int(r["_order_from"]["seq"]), r["_order_to"] and int(r["_order_to"]["seq"]))
+        for r in project.rows("shop.item_history")
+    )
+    assert versions == [(1, "a", 1, 5), (1, "b", 5, 9), (1, "c", 9, None), (2, "x", 2, 4), (2, "y", 4, 8)]
+    land("20260101-000003000", ("U", 1, "b", 5))
+    (report, *_) = project.run()
+    assert report.counts["duplicates"] == 1
