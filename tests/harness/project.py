@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,25 @@ from kedro.framework.startup import bootstrap_project
 
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.failures import TablesFailedError
-from kedro_lakehouse.project import active_project
+from kedro_lakehouse.project import Project, active_project
 from kedro_lakehouse.runners import IsolatingThreadRunner
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did that may have failed for some tables."""
+
+    reports: list[Any]
+    failed: dict[str, BaseException]
+    retry: str = ""
+
+    def counts(self, table: str, stage: str) -> list[dict[str, int]]:
+        """What each commit of one stage of a table counted, in the order of batches."""
+        found = [r for r in self.reports if (r.table, r.stage) == (table, stage)]
+        return [r.counts for r in sorted(found, key=lambda r: r.batch)]
 
 
 @dataclass
@@ -27,6 +41,7 @@ class TemporaryProject:
     """A project with the repository's own settings, and declarations and landing folder of its own."""
 
     path: Path
+    _last: Project | None = field(default=None, repr=False)
 
     @classmethod
     def make(cls, path: Path, sources: dict[str, Any], tables: dict[str, Any]) -> TemporaryProject:
@@ -71,12 +86,15 @@ class TemporaryProject:
         """
         bootstrap_project(self.path)
         with KedroSession.create(project_path=self.path, env=env) as session:
-            session.run(
-                pipeline_names=list(pipelines) or None,
-                runner=IsolatingThreadRunner(),
-                namespaces=namespaces or [],
-            )
-        return list(active_project().reports)
+            try:
+                session.run(
+                    pipeline_names=list(pipelines) or None,
+                    runner=IsolatingThreadRunner(),
+                    namespaces=namespaces or [],
+                )
+            finally:
+                self._last = active_project()
+        return list(self._project.reports)
 
     def failures(self, *pipelines: str, **options: Any) -> dict[str, BaseException]:
         """Run pipelines of which some table is expected to fail; the error of each failed table."""
@@ -86,21 +104,39 @@ class TemporaryProject:
             return dict(error.tables)
         return {}
 
+    def attempt(self, *pipelines: str, **options: Any) -> Outcome:
+        """Run pipelines of which some tables may fail."""
+        try:
+            return Outcome(self.run(*pipelines, **options), {})
+        except TablesFailedError as error:
+            return Outcome(list(self._project.reports), dict(error.tables), error.retry)
+
+    @property
+    def _project(self) -> Project:
+        """The project of this one's last run, also where another temporary project ran since."""
+        return self._last or Project.load(str(self.path / "conf"), None)
+
     def rows(self, table: str, columns: str = "*") -> list[dict[str, Any]]:
         """The published rows of a stored table (such as ``shop.item_history``), read without Spark."""
-        found = active_project().catalog.find(TableName(*table.split(".")))
+        found = self._project.catalog.find(TableName(*table.split(".")))
         if found is None:
             return []
         fields = ("*",) if columns == "*" else tuple(columns.split(","))
         return found.scan(selected_fields=fields).to_arrow().to_pylist()
 
+    def arrow(self, table: str) -> pa.Table:
+        """A stored table as Arrow, read without Spark."""
+        found = self._project.catalog.find(TableName(*table.split(".")))
+        assert found is not None, table
+        return found.scan().to_arrow()
+
     def ops(self, table: str) -> list[dict[str, Any]]:
         """Rows of one of the project's own tables."""
-        return active_project().ops.read(table)
+        return self._project.ops.read(table)
 
     def state(self, table: str) -> Any:
         """Where a stored table stands."""
-        return active_project().iceberg.state(TableName(*table.split(".")))
+        return self._project.iceberg.state(TableName(*table.split(".")))
 
     def frame(self, dataset: str) -> Any:
         """Load a dataset of the catalog as a Spark frame."""

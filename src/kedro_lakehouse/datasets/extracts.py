@@ -105,7 +105,7 @@ class ExtractBatches:
             newest = self._order(accepted[-1])
             superseded = {f: e.code for f, e in refused.items() if self._order(f) < newest}
             planned = planner.ledger.plan(planner.next_batch(), [*accepted, *superseded], superseded)
-            enter_phase("planned", planner.name, planned.batch)
+            enter_phase("planned", planner.name, "ingestion", planned.batch)
             yield from self._given(planned, rows, accepted, files, unchanged)
         finally:
             rows.unpersist()

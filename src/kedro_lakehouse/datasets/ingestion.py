@@ -104,13 +104,13 @@ class IngestionCommit:
         state = self._ensure(state, accepted)
         with reading_errors(self._name), lake.stage(self._changes, state) as stage:
             found = self._stage(stage, accepted, state)
-            enter_phase("staged", self._name, token.batch)
+            enter_phase("staged", self._name, "ingestion", token.batch)
             self._judge(found)
             if found.quarantined:
                 self._publish_quarantine(rejected, found)
             report = self._report(found)
             snapshot = stage.publish(report)
-        enter_phase("published", self._name, token.batch)
+        enter_phase("published", self._name, "ingestion", token.batch)
         acknowledge(self._project, report, snapshot, seconds=perf_counter() - begun)
 
     def _refuse_other_content(self, state: TableState) -> None:

@@ -116,7 +116,7 @@ class Planner:
             self.source.require_columns(looked)  # type: ignore[attr-defined]
             columns = self.columns(looked)
             planned = self.ledger.plan(self.next_batch(), files, {})
-            enter_phase("planned", self.name, planned.batch)
+            enter_phase("planned", self.name, "ingestion", planned.batch)
             yield self._landed(planned, looked, columns)
 
     def _landed(

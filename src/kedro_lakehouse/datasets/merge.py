@@ -108,14 +108,14 @@ class MergeCommit:
                 if state.rows == 0 and held == 0
                 else self._stage_changes(stage, events, held, token.batch, state)
             )
-            enter_phase("staged", self._target, token.batch)
+            enter_phase("staged", self._name, self._kind, token.batch)
             report = CommitReport(
                 table=str(self._name), stage=self._kind, batch=token.batch, batches=token.batch - held,
                 content_hash=token.content_hash, run_id=self._project.run_id, committed_at=now(),
                 counts=counts,
             )  # fmt: skip
             snapshot = stage.publish(report)
-        enter_phase("published", self._target, token.batch)
+        enter_phase("published", self._name, self._kind, token.batch)
         acknowledge(self._project, report, snapshot, seconds=perf_counter() - begun)
 
     def _ensure(self, state: TableState | None, events: DataFrame) -> TableState:

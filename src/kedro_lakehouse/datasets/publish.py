@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 def acknowledge(project: Project, report: CommitReport, snapshot: int | None, *, seconds: float) -> None:
     """Write a published commit's row, and tell of it."""
     project.ops.append(BATCHES, [report.row(snapshot)])
-    enter_phase("acknowledged", report.table, report.batch)
+    enter_phase("acknowledged", report.table, report.stage, report.batch)
     project.reports.append(report)
     told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in report.counts.items() if count)
     logger.info(

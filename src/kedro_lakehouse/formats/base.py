@@ -19,14 +19,14 @@ Phase = Literal["planned", "staged", "published", "acknowledged"]
 _phases: Final = logging.getLogger("kedro_lakehouse.phase")
 
 
-def enter_phase(phase: Phase, table: object, batch: int) -> None:
-    """Record that a commit has reached a phase: what follows has not happened yet.
+def enter_phase(phase: Phase, table: object, stage: str, batch: int) -> None:
+    """Record that a commit of a table's stage has reached a phase: what follows has not happened yet.
 
     planned: the batch is in the ledger; staged: its rows are on a branch that no reader sees;
     published: data and bookmark are visible; acknowledged: its row is in ``lake.ops.batches``.
     """
-    facts = {"phase": phase, "table": str(table), "batch": batch}
-    _phases.debug("%s: batch %s %s", table, batch, phase, extra=facts)
+    facts = {"phase": phase, "table": str(table), "stage": stage, "batch": batch}
+    _phases.debug("%s %s: batch %s %s", table, stage, batch, phase, extra=facts)
 
 
 @dataclass(frozen=True, kw_only=True)

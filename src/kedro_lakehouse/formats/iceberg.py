@@ -260,6 +260,8 @@ class Stage:
 def _load(session: SparkSession, table: TableName) -> Any:
     path = f"{CATALOG}.{table.namespace}.{table.table}"  # both parts are checked identifiers
     jvm: Any = session._jvm
+    # Iceberg finds the catalog by the settings of the thread's active session, which a worker thread lacks.
+    jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
     return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, path)
 
 

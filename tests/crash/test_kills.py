@@ -1,0 +1,164 @@
+"""SIGKILL at every phase of the real save path, and of a real ``kedro run`` at random times."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from harness.oracle import differences_from_expected
+from harness.project import DATA, ROOT, TemporaryProject, write_parquet
+from pyiceberg.exceptions import NoSuchTableError
+
+from kedro_lakehouse.formats.base import is_stage_branch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.crash
+
+KILL_AT = Path(__file__).with_name("kill_at.py")
+SOURCES = {
+    "shop": {
+        "type": "dms", "path": "${globals:landing}/shop", "sequence_column": "seq", "timestamp_column": "ts",
+    }
+}  # fmt: skip
+TABLES = {"shop.item": {"source": "shop", "keys": ["id"], "history": True}}
+ROW = {"id": pa.int64(), "name": pa.string(), "ts": pa.timestamp("us"), "seq": pa.string()}
+STAGES = {"ingestion": "shop.item_changes", "current": "shop.item", "history": "shop.item_history"}
+POINTS = [
+    *[("planned", "ingestion", load) for load in (2, 4, 6)],
+    *[(phase, stage, 5) for phase in ("staged", "published", "acknowledged") for stage in STAGES],
+]
+
+
+def land(project: TemporaryProject, load: int) -> None:
+    """Land a full load of some rows, and changes with one event that belongs into quarantine."""
+    folder = project.landing / "shop/item"
+    start = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - zone-less, as DMS writes it
+    rows: list[dict[str, Any]] = [{"id": i, "name": f"n{i}", "ts": start, "seq": None} for i in range(load)]
+    write_parquet(folder / "LOAD00000001.parquet", rows, ROW)
+    changes = [
+        {"Op": op, "id": key, "name": name, "ts": start + dt.timedelta(seconds=seq), "seq": str(seq)}
+        for seq, (op, key, name) in enumerate(
+            [("U", 0, "new"), ("D", 1, None), ("I", 99, "n99"), ("?", 5, "x")], 1
+        )
+    ]
+    write_parquet(folder / "20260101-000010000.parquet", changes, {"Op": pa.string(), **ROW})
+
+
+def phase_on_disk(project: TemporaryProject, stage: str) -> str:
+    """Read back from the lakehouse alone how far a killed commit came."""
+    state = project.state(STAGES[stage])
+    if any(r["stage"] == stage for r in project.ops("batches")):
+        return "acknowledged"
+    if state is not None and state.batch == 1:
+        return "published"
+    if state is not None and any(map(is_stage_branch, state.branches)):
+        return "staged"
+    return "planned" if [r["batch"] for r in project.ops("batch_ledger")] == [1] else "nothing"
+
+
+def assert_whole(project: TemporaryProject, load: int) -> None:
+    """The tables, the ledger and the metrics are those of a run that nobody killed."""
+    expected = {i: f"n{i}" for i in range(load) if i != 1} | {0: "new", 99: "n99"}
+    rows = project.rows("shop.item")
+    assert Counter((r["id"], r["name"]) for r in rows) == Counter(expected.items())
+    versions = Counter((r["id"], r["name"], r["is_current"]) for r in project.rows("shop.item_history"))
+    closed = {(0, "n0", False), (1, "n1", False)}
+    assert versions == Counter([*closed, *((i, n, True) for i, n in expected.items())])
+    assert len(project.rows("shop.item_changes")) == load + 3
+    assert [r["_reasons"][0] for r in project.rows("shop.item_quarantine")] == ["unknown_op"]
+    assert [r["batch"] for r in project.ops("batch_ledger")] == [1]
+    assert Counter((r["stage"], r["batch"]) for r in project.ops("batches")) == Counter(
+        (s, 1) for s in STAGES
+    )
+    for table in (*STAGES.values(), "shop.item_quarantine"):
+        assert project.state(table).branches == [], table
+
+
+@pytest.mark.parametrize(("phase", "stage", "load"), POINTS)
+def test_killed_at_a_phase_the_next_run_ends_in_the_same_tables(
+    make_project: Callable[..., TemporaryProject], phase: str, stage: str, load: int
+) -> None:
+    project = make_project(SOURCES, TABLES)
+    land(project, load)
+    command = [sys.executable, str(KILL_AT), str(project.path), stage, phase]
+    killed = subprocess.run(command, start_new_session=True, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    assert phase_on_disk(project, stage) == phase
+    project.run()
+    assert_whole(project, load)
+
+
+RANDOM_TABLES = ("person", "player", "sport_location", "ticket_purchase_hist")
+
+
+@pytest.fixture(scope="module")
+def seed() -> int:
+    """A new seed each time, printed by the tests that use it."""
+    return random.SystemRandom().randrange(2**32)
+
+
+@pytest.mark.parametrize("attempt", range(4))
+def test_killed_at_a_random_time_the_next_run_ends_in_the_same_tables(
+    make_project: Callable[..., TemporaryProject], seed: int, attempt: int
+) -> None:
+    project = _dms_project(make_project)
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("kedro"), "run"], cwd=project.path, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    # From the first commit on disk: anywhere in the time that the other commits take.
+    while process.poll() is None and not _commits(project):
+        pass
+    delay = random.Random(seed + attempt).uniform(0, 9)  # noqa: S311
+    print(f"seed {seed}, attempt {attempt}: killed {delay:.2f} s after the first commit")  # noqa: T201
+    try:
+        process.wait(timeout=delay)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL, "the run had ended before its time to be killed"
+    assert _commits(project) < len(RANDOM_TABLES) * 3, "the run was killed after its last commit"
+    project.run()
+    for table in RANDOM_TABLES:
+        assert differences_from_expected(table, project.arrow(f"dms_sample.{table}")) == (0, 0)
+        for role in ("", "_changes", "_history"):
+            assert project.state(f"dms_sample.{table}{role}").branches == []
+        rows = Counter(
+            (r["stage"], r["batch"]) for r in project.ops("batches") if r["table"] == f"dms_sample.{table}"
+        )
+        assert set(rows.values()) == {1}
+
+
+def _dms_project(make_project: Callable[..., TemporaryProject]) -> TemporaryProject:
+    import yaml
+
+    conf = ROOT / "conf/base"
+    sources = yaml.safe_load((conf / "sources.yml").read_text(encoding="utf-8"))
+    tables = yaml.safe_load((conf / "tables.yml").read_text(encoding="utf-8"))
+    wanted = {f"dms_sample.{t}": tables[f"dms_sample.{t}"] for t in RANDOM_TABLES}
+    project = make_project({"dms_sample": sources["dms_sample"]}, wanted)
+    for table in RANDOM_TABLES:
+        shutil.copytree(DATA / "01_raw/dms_sample" / table, project.landing / "dms_sample" / table)
+    return project
+
+
+def _commits(project: TemporaryProject) -> int:
+    """How many of the tables' commits are published."""
+    if not (project.path / "lakehouse/catalog.db").exists():
+        return 0
+    roles = [f"dms_sample.{t}{role}" for t in RANDOM_TABLES for role in ("_changes", "", "_history")]
+    try:
+        return sum(bool(s and s.bookmark) for s in map(project.state, roles))
+    except NoSuchTableError:
+        return 0

@@ -1,0 +1,126 @@
+"""The bundled data against its own origin: what the databases and the extracts say, not our own output."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from harness.oracle import DMS_TABLES, differences, differences_from_expected, extract_versions
+from harness.project import DATA, ROOT, TemporaryProject
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+pytestmark = pytest.mark.e2e
+
+
+def declared() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The repository's own declarations."""
+    conf = ROOT / "conf/base"
+    sources = yaml.safe_load((conf / "sources.yml").read_text(encoding="utf-8"))
+    tables = yaml.safe_load((conf / "tables.yml").read_text(encoding="utf-8"))
+    return sources, tables
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
+    """The bundled data, run once from an empty lakehouse."""
+    project = TemporaryProject.make(tmp_path_factory.mktemp("bundled") / "project", *declared())
+    shutil.copytree(DATA / "01_raw", project.landing, dirs_exist_ok=True)
+    project.run()
+    return project
+
+
+@pytest.mark.parametrize("table", DMS_TABLES)
+def test_current_table_is_the_database_after_its_last_change(bundled: TemporaryProject, table: str) -> None:
+    assert differences_from_expected(table, bundled.arrow(f"dms_sample.{table}")) == (0, 0)
+
+
+@pytest.mark.parametrize("table", DMS_TABLES)
+def test_open_versions_are_the_current_rows(bundled: TemporaryProject, table: str) -> None:
+    current, history = bundled.arrow(f"dms_sample.{table}"), bundled.arrow(f"dms_sample.{table}_history")
+    is_open = history.filter(history["is_current"])
+    assert is_open.num_rows == current.num_rows > 0
+    assert differences(current, is_open, [c for c in current.column_names if not c.startswith("_")]) == 0
+
+
+def test_history_has_every_version_of_one_transaction(bundled: TemporaryProject) -> None:
+    log = pq.read_table(next((DATA / "01_raw/dms_sample/person").glob("2026*.parquet"))).to_pylist()
+    steps = Counter((r["id"], r["last_update_time"]) for r in log)
+    key = next(
+        k for (k, t), n in steps.items()
+        if n >= 4 and [r["Op"] for r in log if (r["id"], r["last_update_time"]) == (k, t)] == ["I", "U", "D", "I"]
+    )  # fmt: skip
+    told = sorted((int(r["change_seq"]), r["Op"], r["full_name"]) for r in log if r["id"] == key)
+    versions = sorted(
+        (
+            int(r["_order_from"]["change_seq"]),
+            r["_order_to"] and int(r["_order_to"]["change_seq"]),
+            r["full_name"],
+        )
+        for r in bundled.arrow("dms_sample.person_history").to_pylist()
+        if r["id"] == key
+    )
+    (first, _, name1), (second, _, name2), (third, _, _), (fourth, _, name4) = told
+    assert versions == [(first, second, name1), (second, third, name2), (fourth, None, name4)]
+
+
+def test_as_of_each_extract_the_history_is_that_extract(bundled: TemporaryProject) -> None:
+    history = bundled.arrow("sp500.constituents_history").to_pylist()
+    ragged_rows = versions = 0
+    for time, rows, ragged in extract_versions():
+        found: dict[str, dict[str, Any]] = {}
+        for row in history:
+            if row["effective_from"] <= time and (row["effective_to"] is None or time < row["effective_to"]):
+                assert row["Symbol"] not in found
+                found[row["Symbol"]] = row
+        seen = {k: {c: v[c] for c in rows[next(iter(rows))]} for k, v in found.items() if k not in ragged}
+        assert seen == rows, time
+        ragged_rows, versions = ragged_rows + len(ragged), versions + 1
+    assert (versions, ragged_rows) == (189, 21)
+
+
+def test_ragged_rows_are_in_quarantine_with_their_place(bundled: TemporaryProject) -> None:
+    rows = bundled.arrow("sp500.constituents_quarantine").to_pylist()
+    assert len(rows) == 21
+    assert len({r["_position"]["file"] for r in rows}) == 7
+    assert all(r["_reasons"][0] == "malformed" and r["_position"]["row"] > 0 and r["_raw"] for r in rows)
+
+
+def test_a_second_run_changes_nothing(bundled: TemporaryProject) -> None:
+    def everything() -> dict[str, int]:
+        folder = bundled.path / "lakehouse"
+        return {
+            str(p.relative_to(folder)): p.stat().st_mtime_ns
+            for p in folder.rglob("*")
+            if "warehouse" in p.parts
+        }
+
+    before = everything()
+    assert bundled.run() == []
+    assert everything() == before
+
+
+def test_without_a_sequence_the_tables_are_the_same(bundled: TemporaryProject, tmp_path: Path) -> None:
+    sources, tables = declared()
+    del sources["dms_sample"]["sequence_column"]
+    tables = {name: table for name, table in tables.items() if table["source"] == "dms_sample"}
+    project = TemporaryProject.make(tmp_path / "project", {"dms_sample": sources["dms_sample"]}, tables)
+    raw = DATA / "01_raw"
+    for path in (raw / "dms_sample").rglob("*.parquet"):
+        target = project.landing / path.relative_to(raw)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pq.read_table(path).drop_columns(["change_seq"]), target)
+    project.run()
+    for table in DMS_TABLES:
+        assert differences_from_expected(table, project.arrow(f"dms_sample.{table}")) == (0, 0)
+        with_it, without = (
+            bundled.arrow(f"dms_sample.{table}_history"),
+            project.arrow(f"dms_sample.{table}_history"),
+        )
+        assert differences(with_it, without, [c for c in with_it.column_names if not c.startswith("_")]) == 0

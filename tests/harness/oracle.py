@@ -1,0 +1,79 @@
+"""Oracles that come from the data's origin: the databases' end states, and the extracts themselves."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from harness.project import DATA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+EXPECTED = DATA / "expected/dms_sample"
+CONSTITUENTS = DATA / "01_raw/sp500/constituents"
+DMS_TABLES = sorted(path.stem for path in EXPECTED.glob("*.csv"))
+MAPPED = {"Name": "Security", "Company": "Security", "Sector": "GICS Sector"}
+SP500_COLUMNS = (
+    "Symbol", "Security", "GICS Sector", "GICS Sub-Industry",
+    "Headquarters Location", "Date added", "CIK", "Founded",
+)  # fmt: skip
+
+
+def differences_from_expected(table: str, rows: pa.Table) -> tuple[int, int]:
+    """Count rows beside, and missing from, the database's own end state, cast to the table's types."""
+    path = EXPECTED / f"{table}.csv"
+    with path.open(encoding="utf-8", newline="") as handle:
+        names = next(csv.reader(handle))
+    with duckdb.connect() as db:
+        db.register("found", rows)
+        kinds = {r[0]: r[1] for r in db.execute("describe found").fetchall()}
+        cast = ", ".join(f'cast("{n}" as {kinds[n]}) as "{n}"' for n in names)
+        db.execute(
+            f"create table expected as select {cast} "
+            f"from read_csv('{path}', header=true, all_varchar=true, nullstr='')"
+        )
+        listed = ", ".join(f'"{n}"' for n in names)
+        return _minus(db, "found", "expected", listed), _minus(db, "expected", "found", listed)
+
+
+def differences(left: pa.Table, right: pa.Table, columns: list[str]) -> int:
+    """Count rows that only one of two tables has, as bags."""
+    with duckdb.connect() as db:
+        db.register("one", left)
+        db.register("two", right)
+        listed = ", ".join(f'"{n}"' for n in columns)
+        return _minus(db, "one", "two", listed) + _minus(db, "two", "one", listed)
+
+
+def _minus(db: duckdb.DuckDBPyConnection, left: str, right: str, columns: str) -> int:
+    query = f"select count(*) from (select {columns} from {left} except all select {columns} from {right})"
+    found = db.execute(query).fetchall()
+    return int(found[0][0])
+
+
+def extract_versions() -> Iterator[tuple[datetime, dict[str, dict[str, Any]], set[str]]]:
+    """Give each version's time, its rows by key under the mapped names, and the keys of its ragged rows."""
+    for path in sorted(CONSTITUENTS.glob("*.csv.gz")):
+        yield _version(path)
+
+
+def _version(path: Path) -> tuple[datetime, dict[str, dict[str, Any]], set[str]]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as handle:
+        header, *lines = list(csv.reader(io.StringIO(handle.read())))
+    names = [MAPPED.get(n, n) for n in header]
+    ragged = {line[0] for line in lines if len(line) != len(names)}
+    rows = {
+        line[0]: dict.fromkeys(SP500_COLUMNS) | {n: v or None for n, v in zip(names, line, strict=True)}
+        for line in lines
+        if line[0] not in ragged
+    }
+    return datetime.strptime(path.name[:18], "%Y-%m-%dT%H%M%SZ").replace(tzinfo=UTC), rows, ragged
