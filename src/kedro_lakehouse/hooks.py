@@ -38,17 +38,20 @@ class LakehouseHooks:
         self._project = project if project.declarations.tables else None
 
     @hook_impl
-    def before_pipeline_run(self, run_params: dict[str, Any]) -> None:
-        """Settle what a killed run left to be written."""
+    def before_pipeline_run(self) -> None:
+        """Look for Java once, not once a table, and settle what a killed run left to be written."""
         if self._project is None:
             return
         from kedro_lakehouse.datasets.publish import write_owed_rows
+        from kedro_lakehouse.session.java import require_java
+        from kedro_lakehouse.session.spark import spark_runs
 
+        if not spark_runs():
+            require_java()
         self._started = datetime.now(UTC)
         owed = write_owed_rows(self._project, self._project.declarations.tables)
         if owed:
             logger.info("Wrote %s rows of lake.ops.batches that an interrupted run owed.", owed)
-        del run_params
 
     @hook_impl
     def after_pipeline_run(self, run_params: dict[str, Any]) -> None:

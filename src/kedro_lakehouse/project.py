@@ -16,7 +16,6 @@ from kedro.utils import find_kedro_project
 
 from kedro_lakehouse.config.loading import Declarations, load_declarations
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
-from kedro_lakehouse.formats.iceberg import IcebergFormat
 from kedro_lakehouse.ops.store import OpsStore
 from kedro_lakehouse.plugins import SOURCES, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.sources import SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.formats.iceberg import IcebergFormat
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
 
@@ -139,6 +139,8 @@ class Project:
     @cached_property
     def iceberg(self) -> IcebergFormat:
         """The table format of this environment."""
+        from kedro_lakehouse.formats.iceberg import IcebergFormat  # it brings Spark's types: half a second
+
         return IcebergFormat(session=lambda: self.session, catalog=self.catalog, run_id=self.run_id)
 
     @property

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro.runner import ThreadRunner
 from kedro.runner.task import Task
 
 from kedro_lakehouse.errors import RefusedExtractsError
 from kedro_lakehouse.ops.failures import TablesFailedError, told
+from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kedro.io import CatalogProtocol
     from kedro.pipeline import Pipeline
     from kedro.pipeline.node import Node
     from pluggy import PluginManager
 
 logger = logging.getLogger(__name__)
+
+_TELL_AFTER_SECONDS: Final = 20
 
 
 class IsolatingThreadRunner(ThreadRunner):
@@ -27,10 +33,6 @@ class IsolatingThreadRunner(ThreadRunner):
     Raises:
         TablesFailedError: Nodes failed; it names their tables and the command that retries just them.
     """
-
-    def __init__(self, max_workers: int | None = None, *, is_async: bool = False) -> None:
-        """Make a runner that works on two tables more than there are cores: Spark has the cores."""
-        super().__init__(max_workers=max_workers, is_async=is_async)
 
     def _run(
         self,
@@ -53,7 +55,9 @@ class IsolatingThreadRunner(ThreadRunner):
                     running[executor.submit(task)] = node
                 if not running:
                     break
-                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                finished, busy = wait(running, timeout=_TELL_AFTER_SECONDS, return_when=FIRST_COMPLETED)
+                if not finished:
+                    logger.info("Still at work: %s", ", ".join(sorted(running[f].name for f in busy)))
                 for future in finished:
                     node, error = running.pop(future), future.exception()
                     if error is None or _rest_went_on(error):
@@ -62,10 +66,19 @@ class IsolatingThreadRunner(ThreadRunner):
                         failures[node] = error
                         logger.error("%s failed: %s", node.name, told(_cause(error)))
                         logger.debug("%s", node.name, exc_info=error)
+                        _let_go(error)
         if failures:
-            raise TablesFailedError(tables=_by_table(failures), retry=_retry(failures)) from next(
+            by_table = {node.namespace or node.name: _cause(error) for node, error in failures.items()}
+            raise TablesFailedError(tables=by_table, retry=_retry(by_table)) from next(
                 iter(failures.values())
             )
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Drop what an error's frames hold: a generator of batches among them would keep its table's lease."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -83,9 +96,7 @@ def _rest_went_on(error: BaseException) -> bool:
     return isinstance(cause, RefusedExtractsError) and cause.published
 
 
-def _by_table(failures: dict[Node, BaseException]) -> dict[str, BaseException]:
-    return {node.namespace or node.name: _cause(error) for node, error in failures.items()}
-
-
-def _retry(failures: dict[Node, BaseException]) -> str:
-    return f"kedro run --namespaces={','.join(sorted(_by_table(failures)))}"
+def _retry(tables: Iterable[str]) -> str:
+    """The command that runs all stages of these tables again, in the environment that ran now."""
+    env = active_project().env
+    return f"kedro run{'' if env == 'local' else f' --env={env}'} --namespaces={','.join(sorted(tables))}"

@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -54,7 +55,8 @@ def test_history_has_every_version_of_one_transaction(bundled: TemporaryProject)
     steps = Counter((r["id"], r["last_update_time"]) for r in log)
     key = next(
         k for (k, t), n in steps.items()
-        if n >= 4 and [r["Op"] for r in log if (r["id"], r["last_update_time"]) == (k, t)] == ["I", "U", "D", "I"]
+        if n >= 4
+        and [r["Op"] for r in log if (r["id"], r["last_update_time"]) == (k, t)] == ["I", "U", "D", "I"]
     )  # fmt: skip
     told = sorted((int(r["change_seq"]), r["Op"], r["full_name"]) for r in log if r["id"] == key)
     versions = sorted(
@@ -124,3 +126,36 @@ def test_without_a_sequence_the_tables_are_the_same(bundled: TemporaryProject, t
             project.arrow(f"dms_sample.{table}_history"),
         )
         assert differences(with_it, without, [c for c in with_it.column_names if not c.startswith("_")]) == 0
+
+
+def test_a_dropped_file_is_all_that_is_read_and_a_broken_table_stops_no_other(
+    bundled: TemporaryProject,
+) -> None:
+    """Runs after the others: it changes the tables."""
+    sources, tables = declared()
+    sources["unplugged"] = {**sources["dms_sample"], "path": "${globals:landing}/unplugged"}
+    tables["dms_sample.person"]["source"] = "unplugged"
+    tables["dms_sample.division_copy"] = {**tables["dms_sample.sport_division"], "entity": "sport_division"}
+    bundled.declare(sources, tables)
+    log = next((DATA / "01_raw/dms_sample/player").glob("2026*.parquet"))
+    event = pq.read_table(log).slice(0, 1).to_pylist()[0] | {"Op": "I", "id": -1.0, "change_seq": "9" * 34}
+    dropped = bundled.landing / "dms_sample/player" / "20261122-000000000.parquet"
+    pq.write_table(pa.Table.from_pylist([event], schema=pq.read_schema(log)), dropped)
+    players = bundled.state("dms_sample.player").rows
+
+    outcome = bundled.attempt()
+
+    assert {t: getattr(e, "code", e) for t, e in outcome.failed.items()} == {
+        "dms_sample.person": "SOURCE_NOT_FOUND"
+    }
+    assert outcome.retry == "kedro run --namespaces=dms_sample.person"
+    assert {(r.table, r.stage) for r in outcome.reports} == {
+        (f"dms_sample.{table}", stage)
+        for table in ("player", "division_copy")
+        for stage in ("ingestion", "current", "history")
+    }
+    ledger = [r for r in bundled.ops("batch_ledger") if r["table"] == "dms_sample.player" and r["batch"] == 2]
+    assert [[f["path"].rpartition("/")[2] for f in r["files"]] for r in ledger] == [[dropped.name]]
+    assert bundled.state("dms_sample.player").rows == players + 1
+    copied, original = bundled.arrow("dms_sample.division_copy"), bundled.arrow("dms_sample.sport_division")
+    assert differences(copied, original, [c for c in copied.column_names if not c.startswith("_")]) == 0

@@ -66,7 +66,7 @@ class TemporaryProject:
         """Write one configuration file."""
         folder = self.path / "conf" / env
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.yml").write_text(yaml.safe_dump(content), encoding="utf-8")
+        (folder / f"{name}.yml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
     def declare(self, sources: dict[str, Any], tables: dict[str, Any]) -> None:
         """Write sources.yml and tables.yml anew."""

@@ -46,7 +46,7 @@ def test_a_later_file_updates_deletes_and_inserts(make_project: Callable[..., Te
     reports = {r.stage: r.counts for r in project.run()}
     rows = {r["id"]: r["name"] for r in project.rows("shop.item")}
     assert rows == {1: "new", 3: "n3", 4: "n4", 9: "n9"}
-    assert reports["current"] == {"inserted": 1, "updated": 1, "deleted": 1, "late": 0}
+    assert reports["current"] == {"inserted": 1, "updated": 1, "deleted": 1, "late": 0, "stale_ignored": 0}
     assert reports["history"] == {"opened": 2, "closed": 2, "rewritten": 0, "removed": 0, "late": 0}
     history = sorted((r["id"], r["name"], r["is_current"]) for r in project.rows("shop.item_history"))
     assert history == [

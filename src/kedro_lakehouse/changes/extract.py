@@ -167,7 +167,8 @@ def count_extracts(
 
     Schema:
         accepted: numbers of the extracts that count, in order; the state before stands first.
-        returns: ``_extract``, ``keys`` (present in it), ``lost`` (present in the one before only).
+        returns: ``_extract``, ``keys`` (present in it), ``rows`` (those that are not quarantined),
+            ``lost`` (present in the one before only).
 
     Returns:
         A lazy frame: calling this function starts no Spark job.
@@ -181,16 +182,19 @@ def count_extracts(
         column(EXTRACT),
         successor.alias("__expected"),
         F.lead(EXTRACT).over(window).alias("__next"),
+        column(_ROW).isNotNull().cast("long").alias("rows"),
     )
     lost = stated.where(column("__expected").isNotNull() & ~column("__next").eqNullSafe(column("__expected")))
     present = stated.groupBy(EXTRACT).agg(
-        F.count(F.lit(1)).alias("keys"), F.lit(0).cast("long").alias("lost")
+        F.count(F.lit(1)).alias("keys"), F.sum("rows").alias("rows"), F.lit(0).cast("long").alias("lost")
     )
     missing = lost.groupBy(column("__expected").alias(EXTRACT)).agg(
-        F.lit(0).cast("long").alias("keys"), F.count(F.lit(1)).alias("lost")
+        F.lit(0).cast("long").alias("keys"),
+        F.lit(0).cast("long").alias("rows"),
+        F.count(F.lit(1)).alias("lost"),
     )
     return (
         present.unionByName(missing)
         .groupBy(EXTRACT)
-        .agg(F.sum("keys").alias("keys"), F.sum("lost").alias("lost"))
+        .agg(F.sum("keys").alias("keys"), F.sum("rows").alias("rows"), F.sum("lost").alias("lost"))
     )

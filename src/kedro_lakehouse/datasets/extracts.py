@@ -190,7 +190,7 @@ class ExtractBatches:
             bad = self._first_refused(counts, accepted, files)
             if bad is None:
                 kept = [files[i - 1] for i in accepted]
-                return kept, refused, sum(counts.get(i, (0, 0))[0] for i in accepted)
+                return kept, refused, sum(r["rows"] for r in found if r[EXTRACT] in accepted)
             number, error = bad
             refused[files[number - 1]] = error
             accepted.remove(number)

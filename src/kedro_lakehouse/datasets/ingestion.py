@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,11 +20,15 @@ from kedro_lakehouse.changes.events import (
     POSITION,
     RAW,
     REASONS,
+    TIME,
+    UPSERT,
     column,
     columns,
     value_columns,
 )
 from kedro_lakehouse.changes.fold import flag_repeats
+from kedro_lakehouse.datasets.drift import made_for, refuse_drift
+from kedro_lakehouse.datasets.observed import observed
 from kedro_lakehouse.datasets.publish import acknowledge, reading_errors
 from kedro_lakehouse.errors import BatchContentChangedError, SequenceTieError, TooManyInvalidError
 from kedro_lakehouse.formats.base import Layout, enter_phase
@@ -55,7 +60,6 @@ QUARANTINE_COLUMNS: Final[Mapping[str, T.DataType]] = {
     OP: T.StringType(),
     RAW: T.StringType(),
 }
-_CHANGES_LAYOUT: Final = Layout(partition_by=(OP,), properties={"write.distribution-mode": "none"})
 _QUARANTINE_LAYOUT: Final = Layout(properties={"write.distribution-mode": "none"})
 
 
@@ -108,6 +112,8 @@ class IngestionCommit:
             self._judge(found)
             if found.quarantined:
                 self._publish_quarantine(rejected, found)
+            if not found.applied:
+                stage.drop()  # a batch without accepted events moves the bookmark and nothing else
             report = self._report(found)
             snapshot = stage.publish(report)
         enter_phase("published", self._name, "ingestion", token.batch)
@@ -129,8 +135,10 @@ class IngestionCommit:
         wanted = {c: kinds[c] for c in [*EVENT_COLUMNS, *value_columns(events)]}
         lake = self._project.iceberg
         if state is None:
-            lake.create(self._changes, wanted, _CHANGES_LAYOUT)
+            properties = {"write.distribution-mode": "none", **made_for(self._contract)}
+            lake.create(self._changes, wanted, Layout(partition_by=(OP,), properties=properties))
         else:
+            refuse_drift(self._changes, state, self._contract, wanted)
             lake.evolve(self._changes, wanted, state)
         found = lake.state(self._changes)
         if found is None:
@@ -149,31 +157,35 @@ class IngestionCommit:
 
     def _write(self, stage: Stage, events: DataFrame, past: DataFrame | None) -> _Pass:
         all_of_them, kept = Observation(), Observation()
-        watched = events.observe(
-            all_of_them,
+        facts = (
             F.count(F.lit(1)).alias("events_in"),
             F.count(F.when(F.size(REASONS) > 0, 1)).alias("quarantined"),
         )
+        watched = events.observe(all_of_them, *facts)
         valid = watched.where(F.size(REASONS) == 0).drop(RAW, REASONS)
         flagged = flag_repeats(valid, self._contract, repeat=_REPEAT, tie=_TIE).where(~column(_REPEAT))
         if past is not None:
             flagged = _without(flagged, past, self._contract)
         names = [*EVENT_COLUMNS, *value_columns(events)]
         first = flagged.schema[ORDER].dataType.fieldNames()[0]  # type: ignore[attr-defined]
+        timed = flagged.schema[TIME].dataType.typeName().startswith("timestamp")
         rows = flagged.observe(
             kept,
             F.count(F.lit(1)).alias("applied"),
+            F.count(F.when(column(OP) == UPSERT, 1)).alias("upserts"),
             F.count(F.when(column(_TIE), 1)).alias("ties"),
             F.min(column(ORDER)[first]).alias("min_first"),
             F.max(column(ORDER)[first]).alias("max_first"),
+            (F.max(column(TIME)) if timed else F.lit(None)).cast("string").alias("last_time"),
             F.to_json(F.min(column(ORDER))).alias("min_order"),
             F.to_json(F.max(column(ORDER))).alias("max_order"),
             # What was written, whatever its order: tells a batch that is rebuilt differently.
             F.bit_xor(F.xxhash64(*columns([n for n in names if n != POSITION]))).alias("digest"),
         ).select(*columns(names))
         stage.append(rows)
-        counts = all_of_them.get
-        return _Pass(counts["events_in"], counts["quarantined"], kept.get)
+        # Only where no event was accepted may Spark lose what it observed: then it is asked by a job.
+        counts = observed(all_of_them) or events.agg(*facts).collect()[0].asDict()
+        return _Pass(counts["events_in"], counts["quarantined"], observed(kept))
 
     def _overlaps(self, found: _Pass) -> bool:
         """Whether files of earlier batches may hold events of the same orders: asked of metadata alone."""
@@ -187,11 +199,11 @@ class IngestionCommit:
                 table=self._name, batch=self._token.batch, invalid=found.quarantined, total=found.events_in,
                 limit=self._table.max_invalid_fraction,
             )  # fmt: skip
-        if self._table.on_tie == "fail" and found.kept["ties"]:
+        if self._table.on_tie == "fail" and found.kept.get("ties"):
             raise SequenceTieError(table=self._name, batch=self._token.batch, ties=found.kept["ties"])
 
     def _publish_quarantine(self, rejected: DataFrame, found: _Pass) -> None:
-        lake, digest = self._project.iceberg, str(found.kept["digest"])
+        lake, digest = self._project.iceberg, str(found.kept.get("digest"))
         state = lake.state(self._quarantine)
         if state is None:
             lake.create(self._quarantine, QUARANTINE_COLUMNS, _QUARANTINE_LAYOUT)
@@ -216,13 +228,22 @@ class IngestionCommit:
             "sequence_ties": int(found.kept.get("ties") or 0),
         }
         if self._token.unchanged is not None:
-            counts["unchanged"] = max(self._token.unchanged - found.applied, 0)
+            counts["unchanged"] = max(self._token.unchanged - int(found.kept.get("upserts") or 0), 0)
         return CommitReport(
             table=str(self._name), stage="ingestion", batch=self._token.batch, batches=1,
             content_hash=self._token.content_hash, run_id=self._project.run_id, committed_at=now(),
             digest=str(found.kept.get("digest")), counts=counts,
+            lag_seconds=_lag(found.kept.get("last_time")),
             min_order=found.kept.get("min_order"), max_order=found.kept.get("max_order"),
         )  # fmt: skip
+
+
+def _lag(last_time: str | None) -> float | None:
+    """Seconds from the last event's time until now; None where events have no time but a log position."""
+    if last_time is None:
+        return None
+    last = datetime.fromisoformat(last_time)
+    return (datetime.now(UTC) - (last if last.tzinfo else last.replace(tzinfo=UTC))).total_seconds()
 
 
 def _first_field(project: Project, changes: TableName) -> list[str]:

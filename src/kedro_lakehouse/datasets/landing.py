@@ -138,23 +138,27 @@ class Planner:
         return (self.ledger.last.batch if self.ledger.last else 0) + 1
 
     def unfinished(self) -> PlannedFiles | None:
-        """The batch that is planned and not in ``_changes``.
+        """The batch that is planned and not in ``_changes``; None also where its files were replaced since.
 
         Raises:
-            BatchContentChangedError: Its files are not what they were when it was planned.
+            BatchContentChangedError: They were replaced, and its quarantined events are published already.
         """
         last, state = self.ledger.last, self.state()
         if last is None or (state is not None and state.batch >= last.batch):
             return None
         there = set(self.source.files())
         gone = [f.name for f in last.files if f not in there]
-        if gone:
+        if not gone:
+            return last
+        quarantine = self.project.iceberg.state(self.name.with_suffix("quarantine"))
+        if quarantine is not None and quarantine.batch >= last.batch:
             raise BatchContentChangedError(
                 table=self.name,
                 batch=last.batch,
                 detail=f"{len(gone)} planned files are gone or replaced: {gone[0]}",
             )
-        return last
+        self.ledger.forget(last.batch)  # a damaged file was replaced before anything of it was published
+        return None
 
     def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
         """Look into files for their columns."""

@@ -29,6 +29,8 @@ from kedro_lakehouse.changes.plan import (
     identity_columns,
     mark_late,
 )
+from kedro_lakehouse.datasets.drift import made_for, refuse_drift
+from kedro_lakehouse.datasets.observed import observed
 from kedro_lakehouse.datasets.publish import acknowledge
 from kedro_lakehouse.errors import AuditFailedError, CommitConflictError
 from kedro_lakehouse.formats.base import Layout, enter_phase
@@ -71,7 +73,9 @@ class MergeCommit:
         )
         self._target = name.with_suffix(kind)
         self._layout = Layout(
-            partition_by=table.partition_by, sort_by=table.sort_by, properties=dict(table.properties)
+            partition_by=table.partition_by,
+            sort_by=table.sort_by,
+            properties=made_for(contract, history=kind == "history") | dict(table.properties),
         )
 
     def run(self, pending: DataFrame, token: BatchToken) -> None:
@@ -122,9 +126,11 @@ class MergeCommit:
         shape = first_rows(self._kind, events, self._contract).schema
         wanted = {f.name: f.dataType for f in shape.fields}
         lake = self._project.iceberg
+        history = self._kind == "history"
         if state is None:
             lake.create(self._target, wanted, self._layout)
         else:
+            refuse_drift(self._target, state, self._contract, wanted, history=history)
             lake.evolve(self._target, wanted, state)
         found = lake.state(self._target)
         if found is None:
@@ -138,9 +144,9 @@ class MergeCommit:
         seen = Observation()
         rows = first_rows(self._kind, events, self._contract)
         stage.append(rows.observe(seen, F.count(F.lit(1)).alias("rows")))
-        written = int(seen.get["rows"])
+        written = int(observed(seen).get("rows", 0))
         self._audit(stage, inserted=written, removed=0, before=0)
-        return {_METRIC[self._kind][INSERT]: written, "late": 0, "stale_ignored": 0}
+        return {_METRIC[self._kind][INSERT]: written, "late": 0}
 
     def _stage_changes(
         self, stage: Stage, events: DataFrame, held: int, batch: int, state: TableState
@@ -157,12 +163,19 @@ class MergeCommit:
             try:
                 found = {r[ACTION]: r["count"] for r in changed.groupBy(ACTION).count().collect()}
                 self._apply(stage, changed, found, state)
+                stale = self._stale(marked, changed) if late and self._kind == "current" else 0
             finally:
                 changed.unpersist()
         finally:
             marked.unpersist()
         names = _METRIC[self._kind]
-        return {names[a]: found.get(a, 0) for a in names} | {"late": late}
+        counts = {names[a]: found.get(a, 0) for a in names} | {"late": late}
+        return counts | ({"stale_ignored": stale} if self._kind == "current" else {})
+
+    def _stale(self, marked: DataFrame, changed: DataFrame) -> int:
+        """How many late events left their row as it was; both frames are in memory."""
+        keys = list(self._contract.keys)
+        return marked.where(column(LATE)).join(changed.select(*columns(keys)), keys, "left_anti").count()
 
     def _apply(self, stage: Stage, changed: DataFrame, found: dict[str, int], state: TableState) -> None:
         identity = identity_columns(self._kind, self._contract)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError, IncompatibleTypeError
@@ -15,7 +15,6 @@ from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from py4j.protocol import Py4JJavaError
     from pyspark.sql import DataFrame, SparkSession
@@ -78,14 +77,16 @@ class IcebergFormat:
     def may_hold(self, table: TableName, column: str, low: object, high: object) -> bool:
         """Whether some file may hold values of a column between two bounds: by metadata alone, no job."""
         import pyiceberg.expressions as built
+        from pyiceberg.types import TimestamptzType
 
         found = self._catalog.find(table)
         if found is None or found.current_snapshot() is None:
             return False
         expressions: Any = built  # its constructors are typed for pydantic, not for callers
+        zoned = isinstance(found.schema().find_type(column), TimestamptzType)
         bounds = expressions.And(
-            expressions.GreaterThanOrEqual(column, _literal(low)),
-            expressions.LessThanOrEqual(column, _literal(high)),
+            expressions.GreaterThanOrEqual(column, _literal(low, zoned=zoned)),
+            expressions.LessThanOrEqual(column, _literal(high, zoned=zoned)),
         )
         return any(True for _ in found.scan(row_filter=bounds).plan_files())
 
@@ -265,7 +266,9 @@ def _load(session: SparkSession, table: TableName) -> Any:
     return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, path)
 
 
-def _literal(value: object) -> Any:
+def _literal(value: object, *, zoned: bool) -> Any:
+    if zoned and isinstance(value, datetime):
+        value = value.astimezone(UTC)  # Spark gives times with a zone as naive local ones
     return value.isoformat() if isinstance(value, date) else value
 
 

@@ -14,7 +14,7 @@ _MAX_TOLD: Final = 400
 
 
 class TablesFailedError(LakehouseError):
-    """Some tables failed; every other table was finished. ``failures`` has each table's error."""
+    """Some tables failed, every other one was finished; ``retry`` is the command that tries them again."""
 
     code: ClassVar[str] = "TABLES_FAILED"
 

@@ -84,6 +84,11 @@ def get_session(conf: Mapping[str, str]) -> SparkSession:
         return session
 
 
+def spark_runs() -> bool:
+    """Tell whether Spark was started in this process, by whomever."""
+    return _running() is not None
+
+
 def _running() -> SparkSession | None:
     from pyspark.sql import SparkSession
 

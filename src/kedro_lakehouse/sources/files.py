@@ -74,7 +74,9 @@ def list_files(root: str, patterns: Sequence[str], *, table: TableName) -> list[
     for name, facts in fs.find(path, detail=True).items():
         base = name.rpartition("/")[2]
         modified = _modified(facts)
-        if base.startswith((".", "_")) or base.endswith((".tmp", ".part", ".crc")) or modified > begun:
+        folders = name.removeprefix(path).strip("/").split("/")[:-1]
+        hidden = any(part.startswith((".", "_")) for part in (*folders, base))
+        if hidden or base.endswith((".tmp", ".part", ".crc")) or modified > begun:
             continue
         if any(fnmatch.fnmatchcase(base, pattern) for pattern in patterns):
             found.append(LandedFile(fs.unstrip_protocol(name), int(facts["size"]), int(modified * 1000)))

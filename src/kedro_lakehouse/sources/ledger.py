@@ -40,9 +40,9 @@ class Ledger:
     def __init__(self, store: OpsStore, table: TableName, run_id: str) -> None:
         """Read the table's rows."""
         self._store, self._table, self._run_id = store, str(table), run_id
-        rows = store.read(BATCH_LEDGER, of_table=str(table))
-        self._batches = {r["batch"]: r for r in rows if r["batch"] is not None}
-        self._known = {LandedFile(**f) for r in rows for f in r["files"] or ()}
+        rows = sorted(store.read(BATCH_LEDGER, of_table=str(table)), key=lambda r: r["planned_at"])
+        self._batches = {r["batch"]: r for r in rows if r["batch"] is not None}  # the newest plan counts
+        self._refusals = [r for r in rows if r["batch"] is None]
 
     @property
     def last(self) -> PlannedFiles | None:
@@ -57,7 +57,13 @@ class Ledger:
 
     def new(self, files: Sequence[LandedFile]) -> list[LandedFile]:
         """Those of ``files`` that no batch holds; a file that was replaced since is new."""
-        return [f for f in files if f not in self._known]
+        rows = [*self._batches.values(), *self._refusals]
+        known = {LandedFile(**f) for row in rows for f in row["files"] or ()}
+        return [f for f in files if f not in known]
+
+    def forget(self, batch: int) -> None:
+        """Let a batch of which nothing is published be planned anew under its number."""
+        del self._batches[batch]
 
     def plan(
         self, batch: int, files: Sequence[LandedFile], refused: Mapping[LandedFile, str]
@@ -88,9 +94,10 @@ class Ledger:
             "planned_at": datetime.now(UTC),
         }
         self._store.append(BATCH_LEDGER, [row])
-        if batch is not None:
+        if batch is None:
+            self._refusals.append(row)
+        else:
             self._batches[batch] = row
-        self._known |= set(files)
 
 
 def _planned(row: Mapping[str, Any]) -> PlannedFiles:

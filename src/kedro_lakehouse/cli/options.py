@@ -1,0 +1,79 @@
+"""What the commands of ``kedro lakehouse`` share: their options, and the project that they look at."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kedro_lakehouse.project import Project
+
+_Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
+_ENV: Final = "kedro_lakehouse.env"
+
+
+def _remember(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value:
+        ctx.meta[_ENV] = value  # shared by the group and its command: the option may stand after either
+
+
+env_option = click.option(
+    "--env",
+    "-e",
+    expose_value=False,
+    callback=_remember,
+    metavar="NAME",
+    help="Configuration environment; by default KEDRO_ENV, else local.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+
+def limit_option(default: int) -> Callable[[_Command], _Command]:
+    """The option that bounds how many rows are printed."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(min=0),
+        default=default,
+        show_default=True,
+        help="Print at most so many rows; 0 prints all.",
+    )
+
+
+def open_project() -> Project:
+    """The project around the working folder, in the environment asked for, made the active one.
+
+    Raises:
+        ConfigurationError: There is no Kedro project, no such environment, or a declaration is wrong.
+    """
+    from kedro.framework.project import settings
+    from kedro.framework.startup import bootstrap_project
+    from kedro.utils import find_kedro_project
+
+    from kedro_lakehouse.errors import ConfigurationError, did_you_mean
+    from kedro_lakehouse.project import Project, activate
+
+    root = find_kedro_project(Path.cwd())
+    if root is None:
+        raise ConfigurationError(
+            file="pyproject.toml",
+            key="tool.kedro",
+            problem=f"no Kedro project around {Path.cwd().name}.",
+            remedy="Change into the project's folder.",
+        )
+    bootstrap_project(root)
+    conf = root / settings.CONF_SOURCE
+    env = click.get_current_context().meta.get(_ENV) or os.environ.get("KEDRO_ENV")
+    known = sorted(folder.name for folder in conf.iterdir() if folder.is_dir()) if conf.is_dir() else []
+    if env and env not in known:
+        raise ConfigurationError(
+            file=conf.name,
+            key=env,
+            problem=f"there is no such environment.{did_you_mean(env, known)}",
+            remedy=f"Use one of: {', '.join(known)}; or make the folder {conf.name}/{env}.",
+        )
+    return activate(Project.load(str(conf), env))

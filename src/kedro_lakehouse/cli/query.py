@@ -1,0 +1,134 @@
+"""Answer one read-only query: the tables it names come from pyiceberg as Arrow, DuckDB does the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.cli.parse import QueryError, first_line, parse_query
+from kedro_lakehouse.cli.scan import TableScan
+from kedro_lakehouse.errors import did_you_mean
+from kedro_lakehouse.names import CATALOG
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
+
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+
+    from kedro_lakehouse.cli.parse import Query
+    from kedro_lakehouse.session.catalog import MetadataCatalog
+
+_NUMBERS: Final = ("INT", "DECIMAL", "DOUBLE", "FLOAT")
+# Nothing but the tables given to it is in a query's reach: no file, no network, no Python variable.
+_LOCKED_IN: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "temp_directory": "",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The rows of an answer; ``cut`` tells that there are more, ``numbers`` names the columns of numbers."""
+
+    columns: Sequence[str]
+    numbers: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    cut: bool
+
+
+def run_query(
+    catalog: MetadataCatalog,
+    text: str,
+    *,
+    as_of: datetime | None = None,
+    limit: int | None = None,
+    declared: Collection[str] = (),
+) -> Answer:
+    """Answer one query over the tables as they are now, or as they were published at a time.
+
+    Raises:
+        QueryError: It is not one query, names something unknown, or fails while it runs.
+    """
+    import duckdb
+
+    more = None if limit is None else limit + 1
+    with duckdb.connect(config=_LOCKED_IN) as connection:
+        query = parse_query(text, connection, limit=more)
+        # The name `lake` is the catalog's, so that both ns.table and lake.ns.table are found.
+        connection.execute(f"ATTACH ':memory:' AS {CATALOG}; USE {CATALOG}; SET TimeZone = 'UTC'")
+        connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+        scans = _scans(catalog, query, as_of, declared)
+        for scan in scans:
+            _register(connection, scan.name, scan.empty())
+        try:
+            connection.sql(text)  # wrong names are told of all columns, and before any row is read
+            for scan in () if query.only_schema else scans:
+                _register(connection, scan.name, scan.read(query))
+            cursor = connection.execute(text)
+            rows = cursor.fetchall() if more is None else cursor.fetchmany(more)
+        except duckdb.Error as error:
+            raise _told(error) from error
+        header = [(str(column[0]), str(column[1]).partition("(")[0]) for column in cursor.description or ()]
+    return Answer(
+        columns=[name for name, _ in header],
+        numbers=[name for name, kind in header if any(number in kind for number in _NUMBERS)],
+        rows=rows[:limit],
+        cut=limit is not None and len(rows) > limit,
+    )
+
+
+def _scans(
+    catalog: MetadataCatalog, query: Query, as_of: datetime | None, declared: Collection[str]
+) -> list[TableScan]:
+    if not query.tables:
+        return []
+    spaces = [space[0] for space in catalog.catalog.list_namespaces()]
+    existing = {".".join(name).lower(): tuple(name) for space in spaces for name in catalog.tables(space)}
+    unknown = next((name for name in query.tables if name not in existing), None)
+    if unknown:
+        raise _unknown(unknown, existing, declared)
+    return [TableScan(catalog.catalog.load_table(existing[name]), name, as_of) for name in query.tables]
+
+
+def _unknown(name: str, existing: Mapping[str, object], declared: Collection[str]) -> QueryError:
+    if name in declared:
+        return QueryError(
+            problem=f"The table '{name}' holds nothing yet.",
+            remedy="Run `kedro run` after its files have landed.",
+        )
+    whole = [known for known in existing if known.endswith(f".{name}")]
+    near = f" Did you mean '{whole[0]}'?" if whole else did_you_mean(name, existing)
+    return QueryError(
+        problem=f"The lake has no table '{name}'.{near}",
+        remedy="`kedro lakehouse tables` lists the declared tables.",
+    )
+
+
+def _register(connection: DuckDBPyConnection, name: str, rows: pa.Table) -> None:
+    namespace, _, table = name.partition(".")
+    connection.register(f"__{name}", rows)
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(namespace)}")
+    view = f"{CATALOG}.{_quoted(namespace)}.{_quoted(table)}"
+    connection.execute(f"CREATE OR REPLACE VIEW {view} AS FROM {_quoted(f'__{name}')}")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _told(error: Exception) -> QueryError:
+    """DuckDB's error: in full where it speaks of the query, by kind alone where it may quote a value."""
+    import duckdb
+
+    if isinstance(error, duckdb.PermissionException):
+        return QueryError(problem=first_line(error), remedy="A query reads the lake's tables only.")
+    if isinstance(error, duckdb.BinderException | duckdb.CatalogException):
+        return QueryError(problem=first_line(error), remedy="Correct the query.")
+    return QueryError(
+        problem=f"DuckDB gave up while it ran the query: {type(error).__name__}.",
+        remedy="A value may not fit its type: try_cast gives NULL where cast fails.",
+    )

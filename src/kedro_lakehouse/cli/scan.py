@@ -1,0 +1,99 @@
+"""Read what a query needs of one table: pyiceberg plans and scans, so deletes and snapshots are right."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.cli.parse import QueryError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.types import IcebergType
+
+    from kedro_lakehouse.cli.parse import Comparison, Query
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EXACT_DOUBLE: Final = 2**53
+
+
+class TableScan:
+    """One table of a query, as it is now or was published at a time.
+
+    Raises:
+        QueryError: The table had no published state at the time.
+    """
+
+    def __init__(self, table: Table, name: str, as_of: datetime | None) -> None:
+        """Find the snapshot; no row is read."""
+        self.name = name
+        self._table = table
+        self._snapshot = _snapshot(table, name, as_of) if as_of else None
+        made_with = self._snapshot.schema_id if self._snapshot else None
+        self._schema = table.schema() if made_with is None else table.schemas()[made_with]
+
+    def empty(self) -> pa.Table:
+        """All columns and no row."""
+        return self._schema.as_arrow().empty_table()
+
+    def read(self, query: Query) -> pa.Table:
+        """The rows and columns that a query needs."""
+        names = [field.name for field in self._schema.fields]
+        needed = names if query.every_column else [n for n in names if n.lower() in query.words]
+        wanted = self._table.scan(
+            row_filter=_filter(self._schema, query),
+            selected_fields=tuple(needed or names[:1]),
+            snapshot_id=self._snapshot.snapshot_id if self._snapshot else None,
+            limit=query.first,
+        )
+        return wanted.to_arrow()
+
+
+def _snapshot(table: Table, name: str, as_of: datetime) -> Snapshot:
+    found = table.snapshot_as_of_timestamp((as_of - _EPOCH) // timedelta(milliseconds=1))
+    if found is not None:
+        return found
+    times = [_EPOCH + timedelta(milliseconds=entry.timestamp_ms) for entry in table.history()]
+    first = (
+        f"its first one is of {min(times).isoformat(sep=' ', timespec='milliseconds')}"
+        if times
+        else "it is empty"
+    )
+    raise QueryError(
+        problem=f"The table '{name}' has no state published by {as_of.isoformat(sep=' ')}; {first}.",
+        remedy="Give a later time.",
+    )
+
+
+def _filter(schema: Schema, query: Query) -> BooleanExpression:
+    """The conditions that Iceberg and DuckDB surely understand alike; DuckDB applies all of them again."""
+    from pyiceberg import expressions as ex
+
+    build: dict[str, Any] = {
+        "=": ex.EqualTo,
+        "<": ex.LessThan,
+        "<=": ex.LessThanOrEqual,
+        ">": ex.GreaterThan,
+        ">=": ex.GreaterThanOrEqual,
+    }
+    wanted: BooleanExpression = ex.AlwaysTrue()
+    for condition in query.filters:
+        fields = [f for f in schema.fields if f.name.lower() == condition.column and "." not in f.name]
+        if len(fields) == 1 and _alike(fields[0].field_type, condition):
+            wanted = ex.And(wanted, build[condition.operator](fields[0].name, condition.constant))
+    return wanted
+
+
+def _alike(kind: IcebergType, condition: Comparison) -> bool:
+    from pyiceberg.types import DoubleType, IntegerType, LongType, StringType
+
+    if isinstance(condition.constant, str):
+        return isinstance(kind, StringType)
+    if isinstance(kind, DoubleType):
+        # NaN is the greatest double to DuckDB, and less than nothing to Iceberg: equality alone is safe.
+        return condition.operator == "=" and abs(condition.constant) <= _EXACT_DOUBLE
+    return isinstance(kind, IntegerType | LongType) and abs(condition.constant) < 2**63

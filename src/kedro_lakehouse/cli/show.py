@@ -1,0 +1,119 @@
+"""Print rows for people (an aligned table) or for programs (JSON)."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+_PIPED_WIDTH: Final = 10_000  # a pipe has no edge: nothing is wrapped or cut
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON, without loss: see ``plain``."""
+    click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False))
+
+
+def print_table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    right: Collection[str] = (),
+    whole: Collection[str] = (),
+) -> None:
+    """Print rows under their headings; where the terminal is too narrow, cells go on in the next line.
+
+    ``right`` columns hold numbers; they and the ``whole`` columns keep each cell on one line.
+    """
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [[text(cell) for cell in row] for row in rows]
+    view = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for number, heading in enumerate(map(printable, headings)):
+        kept = [row[number] for row in cells] if heading in right or heading in whole else []
+        view.add_column(
+            Text(heading),
+            justify="right" if heading in right else "left",
+            overflow="fold",
+            min_width=max(map(cell_len, [*kept, *heading.split()]), default=1),
+        )
+    for row in cells:
+        view.add_row(*map(Text, row))
+    console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+    with console.capture() as capture:
+        console.print(view, crop=False)
+    click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def say_cut(shown: int, *, advice: str = "--limit 0 prints all") -> None:
+    """Tell, beside the output, that there are more rows than were printed."""
+    click.echo(f"Only the first {shown} rows are shown; {advice}.", err=True)
+
+
+def text(value: object) -> str:
+    """A value as one line of text: no control character of it reaches the terminal."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case datetime():
+            moment = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+            return moment.isoformat(sep=" ") + ("Z" if value.tzinfo else "")
+        case Decimal():
+            return format(value, "f")
+        case dict() | list() | tuple():
+            return printable(json.dumps(plain(value), ensure_ascii=False))
+        case _:
+            return printable(str(plain(value)))
+
+
+def printable(word: str) -> str:
+    """Escape what a terminal would obey: control characters, line ends, invisible marks."""
+    if word.isprintable():
+        return word
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in word)
+
+
+def plain(value: object) -> Any:
+    """A value in JSON's own types: decimals as text, times as ISO 8601, bytes as hexadecimal digits."""
+    made: Any = str(value)
+    match value:
+        case None | bool() | int():
+            made = value
+        case float() if math.isfinite(value):
+            made = value
+        case Decimal():
+            made = format(value, "f")
+        case datetime() | date() | time():
+            made = value.isoformat()
+        case bytes():
+            made = value.hex()
+        case dict():
+            made = {str(k): plain(v) for k, v in value.items()}
+        case list() | tuple():
+            made = [plain(v) for v in value]
+    return made
+
+
+def objects(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Mapping[str, object]]:
+    """Rows as objects; of two columns with one name the second becomes ``name_1``, as in DuckDB."""
+    names: list[str] = []
+    for column in columns:
+        name, number = column, 0
+        while name in names:
+            number += 1
+            name = f"{column}_{number}"
+        names.append(name)
+    return [dict(zip(names, row, strict=True)) for row in rows]

@@ -1,0 +1,63 @@
+"""What a table was made for, kept as a property of it: a declaration that says otherwise is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from kedro_lakehouse.changes.events import ORDER
+from kedro_lakehouse.errors import KeySchemaDriftError, SequenceTypeDriftError, TrackHistoryDriftError
+from kedro_lakehouse.formats.ddl import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import types as T
+
+    from kedro_lakehouse.changes.contract import TableContract
+    from kedro_lakehouse.formats.base import TableState
+    from kedro_lakehouse.names import TableName
+
+MADE_FOR: Final = "kedro_lakehouse.made_for"
+
+
+def made_for(contract: TableContract, *, history: bool = False) -> dict[str, str]:
+    """The property that a new table gets: its keys, and of a history what it tracks."""
+    facts: dict[str, list[str]] = {"keys": list(contract.keys)}
+    if history:
+        facts["track"] = _tracked(contract)
+    return {MADE_FOR: json.dumps(facts)}
+
+
+def refuse_drift(
+    table: TableName,
+    state: TableState,
+    contract: TableContract,
+    columns: Mapping[str, T.DataType],
+    *,
+    history: bool = False,
+) -> None:
+    """Refuse a declaration under which the table would mean something else.
+
+    Raises:
+        KeySchemaDriftError: The keys are others than those the table was made with.
+        SequenceTypeDriftError: The order has other fields or types.
+        TrackHistoryDriftError: The history was made with other tracked columns.
+    """
+    facts = json.loads(state.properties.get(MADE_FOR, "{}"))
+    if facts.get("keys", list(contract.keys)) != list(contract.keys):
+        raise KeySchemaDriftError(table=table, existing=facts["keys"], declared=contract.keys)
+    if history and facts.get("track", _tracked(contract)) != _tracked(contract):
+        raise TrackHistoryDriftError(table=table, existing=facts["track"], declared=_tracked(contract))
+    if ORDER in columns and ORDER in state.columns:
+        existing, declared = storable(state.columns[ORDER]), storable(columns[ORDER])
+        if existing != declared:
+            raise SequenceTypeDriftError(
+                table=table, existing=existing.simpleString(), declared=declared.simpleString()
+            )
+
+
+def _tracked(contract: TableContract) -> list[str]:
+    if contract.track_include is not None:
+        return ["only", *contract.track_include]
+    return ["all but", *(contract.track_exclude or ())]
