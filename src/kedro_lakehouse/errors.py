@@ -206,9 +206,7 @@ class IncompatibleTypeError(TerminalError):
     incoming: str
     place: str = "the incoming data"
     summary = "Table {table}, column {column}: the table has {existing}, {place} has {incoming}."
-    advice = (
-        "Nothing was written. Declare its type under 'types' in tables.yml, correct the source, or rebuild."
-    )
+    advice = "Nothing was written. Declare its type under 'types' in tables.yml, or correct the source."
 
 
 class KeySchemaDriftError(TerminalError):
@@ -219,7 +217,7 @@ class KeySchemaDriftError(TerminalError):
     existing: Sequence[str]
     declared: Sequence[str]
     summary = "Table {table} was built with the keys {existing}; now declared: {declared}."
-    advice = "Restore 'keys' in tables.yml, or run 'kedro lakehouse rebuild {table}'."
+    advice = "Restore 'keys' in tables.yml, or declare a table of another name on the same entity."
 
 
 class SequenceTypeDriftError(TerminalError):
@@ -230,7 +228,7 @@ class SequenceTypeDriftError(TerminalError):
     existing: str
     declared: str
     summary = "Table {table} was built with the order {existing}; now: {declared}."
-    advice = "Restore 'order_by' and 'types', or run 'kedro lakehouse rebuild {table}'."
+    advice = "Restore the source's order columns, or declare a table of another name on the same entity."
 
 
 class TrackHistoryDriftError(TerminalError):
@@ -241,7 +239,7 @@ class TrackHistoryDriftError(TerminalError):
     existing: Sequence[str]
     declared: Sequence[str]
     summary = "Table {table} has a history that was built to track {existing}; now declared: {declared}."
-    advice = "Restore 'history.track' in tables.yml, or run 'kedro lakehouse rebuild {table}'."
+    advice = "Restore 'history.track' in tables.yml, or declare a table of another name on the same entity."
 
 
 class SequenceTieError(TerminalError):
@@ -307,7 +305,7 @@ class SnapshotOutOfOrderError(TerminalError):
     extract: str
     last: str
     summary = "Table {table}: the extract {extract} is older than the last accepted one, {last}."
-    advice = "It was not applied. Remove it from the landing folder, or rebuild the table from all extracts."
+    advice = "It was not applied. Remove it from the landing folder, or declare a new table on all extracts."
 
 
 class RefusedExtractsError(TerminalError):
@@ -351,7 +349,7 @@ class AuditFailedError(TerminalError):
     expected: object
     found: object
     summary = "Table {table}, batch {batch}: the check '{check}' expected {expected}, found {found}."
-    advice = "Nothing was published. Run again; if it fails again, run 'kedro lakehouse rebuild {table}'."
+    advice = "Nothing was published. Run again; if it fails again, report it with the batch's files."
 
 
 class CommitConflictError(TransientError):

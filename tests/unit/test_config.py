@@ -104,7 +104,6 @@ def test_defaults_are_the_contracts():
         "partition_by": (),
         "sort_by": (),
         "properties": {},
-        "public": (),
         "tags": (),
     }
 

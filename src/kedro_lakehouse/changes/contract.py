@@ -29,6 +29,8 @@ class TableContract:
     checks: Mapping[str, str] = field(default_factory=dict)
     received_names: Mapping[str, str] = field(default_factory=dict)
     hard_deletes: Literal["close", "ignore"] = "close"
+    order_by: tuple[str, ...] = ()
+    effective_time: str | None = None
 
     def tracked(self, columns: Iterable[str]) -> list[str]:
         """The columns whose change opens a new version; keys are never tracked."""
@@ -55,4 +57,6 @@ class TableContract:
             checks=dict(table.checks),
             received_names=received,
             hard_deletes=table.hard_deletes,
+            order_by=tuple(table.order_by),
+            effective_time=table.effective_time,
         )

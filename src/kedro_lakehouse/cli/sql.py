@@ -41,7 +41,7 @@ def sql(*, query: str, as_of: datetime | None, limit: int, as_json: bool) -> Non
     \b
     Examples:
       kedro lakehouse sql "describe dms_sample.person"
-      kedro lakehouse sql "select count(*) from dms_sample.person" --as-of "2026-11-21 00:21:18"
+      kedro lakehouse sql "select count(*) from dms_sample.person" --as-of "2026-12-01 06:00"
     """  # noqa: D301 - \b keeps click from wrapping the examples
     from kedro_lakehouse.cli.query import run_query
 

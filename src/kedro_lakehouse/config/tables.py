@@ -27,6 +27,7 @@ PLANNED_TABLE_KEYS: Final = frozenset(
         "expectations",
         "subject",
         "personal",
+        "public",
     }
 )
 PLANNED_HISTORY_KEYS: Final = frozenset({"view"})
@@ -215,7 +216,7 @@ class TableConfig(Declaration):
         description="What becomes of a key that an extract lacks: `close` deletes it, `ignore` keeps it.",
     )
     max_delete_fraction: float = Field(
-        0.3, ge=0, le=1, description="Fraction of rows that an extract may delete."
+        0.3, ge=0, le=1, description="Fraction of rows that an extract may delete; judged from 100 rows on."
     )
     allow_empty_extract: bool = Field(
         default=False, description="Whether an extract without rows is applied."
@@ -232,7 +233,6 @@ class TableConfig(Declaration):
     properties: Mapping[Name, str] = Field(
         {}, description="Properties of the table, in the format's own words."
     )
-    public: Names = Field((), description="Columns whose values may appear in messages.")
     tags: tuple[Tag, ...] = Field((), description="Kedro tags of the table's nodes.")
 
     @model_validator(mode="after")

@@ -63,6 +63,11 @@ def resolve_columns(
                 incoming=kind.simpleString(), place="tables.yml",
             )  # fmt: skip
     _refuse_names(name, types)
+    named = [*table.order_by, *filter(None, [table.effective_time])]
+    if missing := [c for c in named if c not in types]:
+        raise MissingColumnError(
+            table=name, missing=missing, found=sorted(types), place="order_by, effective_time"
+        )
     csv = source.options["changes"]
     return Columns(
         types=types, rename=table.rename, control=control, date_format=csv.date_format,

@@ -124,8 +124,16 @@ class ExtractBatches:
             token=self._planner.token(planned, unchanged),
             rows=rows,
             state=self._state(),
-            extracts=self._numbered(accepted).drop(FILE),
+            extracts=self._timed(self._numbered(accepted).drop(FILE), planned),
         )
+
+    def _timed(self, extracts: DataFrame, planned: PlannedFiles) -> DataFrame:
+        """Let the versions of the first load start when the declaration says."""
+        start = self._table.initial_valid_from
+        if planned.batch > 1 or start == "event":
+            return extracts
+        first = F.lit("1970-01-01" if start == "epoch" else str(start)).cast("timestamp")
+        return extracts.withColumn(TIME, F.when(column(EXTRACT) == 1, first).otherwise(column(TIME)))
 
     def _rows(self, files: Sequence[LandedFile]) -> DataFrame:
         """Checked rows of extracts, kept for the two passes that need them: judging and diffing."""

@@ -105,10 +105,11 @@ class MergeCommit:
         begun = perf_counter()
         lake, held = self._project.iceberg, state.batch if state else 0
         events = pending.where(column(BATCH) > held)
-        state = self._ensure(state, events)
+        folded = first_rows(self._kind, events, self._contract)
+        state = self._ensure(state, folded)
         with lake.stage(self._target, state) as stage:
             counts = (
-                self._stage_first(stage, events)
+                self._stage_first(stage, folded)
                 if state.rows == 0 and held == 0
                 else self._stage_changes(stage, events, held, token.batch, state)
             )
@@ -122,9 +123,8 @@ class MergeCommit:
         enter_phase("published", self._name, self._kind, token.batch)
         acknowledge(self._project, report, snapshot, seconds=perf_counter() - begun)
 
-    def _ensure(self, state: TableState | None, events: DataFrame) -> TableState:
-        shape = first_rows(self._kind, events, self._contract).schema
-        wanted = {f.name: f.dataType for f in shape.fields}
+    def _ensure(self, state: TableState | None, rows: DataFrame) -> TableState:
+        wanted = {f.name: f.dataType for f in rows.schema.fields}
         lake = self._project.iceberg
         history = self._kind == "history"
         if state is None:
@@ -139,10 +139,9 @@ class MergeCommit:
             )
         return found
 
-    def _stage_first(self, stage: Stage, events: DataFrame) -> dict[str, int]:
-        """Fold all events into a table that holds nothing yet."""
+    def _stage_first(self, stage: Stage, rows: DataFrame) -> dict[str, int]:
+        """Write the rows of a table that holds nothing yet."""
         seen = Observation()
-        rows = first_rows(self._kind, events, self._contract)
         stage.append(rows.observe(seen, F.count(F.lit(1)).alias("rows")))
         written = int(observed(seen).get("rows", 0))
         self._audit(stage, inserted=written, removed=0, before=0)

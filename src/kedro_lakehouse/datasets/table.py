@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class TableDataset(DeclaredDataset):
     """The current or the history table of a declaration.
 
-    ``load_args`` may hold ``as_of``, a time: of a current table the state that was published then,
-    of a history the versions that were in effect then.
+    ``load_args`` may hold ``as_of``, a time (UTC where it names no zone): of a current table
+    the state that was published then, of a history the versions that were in effect then.
 
     Example:
         In YAML::
@@ -67,6 +67,7 @@ class TableDataset(DeclaredDataset):
         if as_of is None:
             return self.project.iceberg.read(self._stored)
         time = as_of if isinstance(as_of, dt.datetime) else dt.datetime.fromisoformat(str(as_of))
+        time = time if time.tzinfo else time.replace(tzinfo=dt.UTC)
         if self._kind == "current":
             return self.project.iceberg.read_at(self._stored, time)
         from kedro_lakehouse.changes.history import as_of as versions_as_of

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import types as T
 
-    from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
 
 Phase = Literal["planned", "staged", "published", "acknowledged"]
@@ -55,15 +54,6 @@ class Layout:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Capabilities:
-    """What a format can do, as data."""
-
-    audit_before_publish: bool
-    zoneless_timestamps: bool
-    small_integers: bool
-
-
 def stage_branch(run_id: str) -> str:
     """The branch on which a run stages its commits."""
     return f"stage_{run_id}"
@@ -72,8 +62,3 @@ def stage_branch(run_id: str) -> str:
 def is_stage_branch(name: str) -> bool:
     """Tell whether a branch is a stage of some run."""
     return name.startswith("stage_")
-
-
-def audit_label(name: TableName, what: str) -> str:
-    """How an audited fact is named in errors."""
-    return f"{name}: {what}"

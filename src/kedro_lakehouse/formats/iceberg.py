@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError, IncompatibleTypeError
-from kedro_lakehouse.formats.base import Capabilities, Layout, TableState, is_stage_branch, stage_branch
+from kedro_lakehouse.formats.base import Layout, TableState, is_stage_branch, stage_branch
 from kedro_lakehouse.formats.ddl import sql_type, storable
 from kedro_lakehouse.names import CATALOG, TableName, quote
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
@@ -37,7 +37,6 @@ class IcebergFormat:
     """Tables of catalog ``lake``."""
 
     name = "iceberg"
-    capabilities = Capabilities(audit_before_publish=True, zoneless_timestamps=True, small_integers=False)
 
     def __init__(self, *, session: Callable[[], SparkSession], catalog: MetadataCatalog, run_id: str) -> None:
         """Keep how to get at session and metadata; nothing is opened."""

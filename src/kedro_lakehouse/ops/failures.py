@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from kedro_lakehouse.errors import LakehouseError, listed
+from kedro_lakehouse.errors import LakehouseError, TerminalError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _MAX_TOLD: Final = 400
 
 
-class TablesFailedError(LakehouseError):
+class TablesFailedError(TerminalError):
     """Some tables failed, every other one was finished; ``retry`` is the command that tries them again."""
 
     code: ClassVar[str] = "TABLES_FAILED"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from kedro_lakehouse.config.sources import ExtractSourceConfig
-from kedro_lakehouse.errors import UnreadableFileError
+from kedro_lakehouse.errors import ConfigurationError, UnreadableFileError
 from kedro_lakehouse.sources.files import LandedFile, Load, list_files
 
 if TYPE_CHECKING:
@@ -55,6 +55,13 @@ class ExtractSource:
     def __init__(self, config: ExtractSourceConfig, name: TableName, table: TableConfig) -> None:
         """Keep the declarations; nothing is listed yet."""
         self._config, self._name, self._table = config, name, table
+        for key in ("order_by", "effective_time"):
+            if getattr(table, key):
+                raise ConfigurationError(
+                    file="tables.yml", key=f"{name}.{key}",
+                    problem="is not available for extracts in this version.",
+                    remedy="Remove the key: an extract's time orders its rows.",
+                )  # fmt: skip
 
     def files(self) -> list[LandedFile]:
         """What has landed, the earliest extract first."""

@@ -43,11 +43,13 @@ def events_of_changes(
 ) -> DataFrame:
     """Decode and check the records of a batch; a key change becomes its two events."""
     from kedro_lakehouse.changes.keys import split_key_changes
+    from kedro_lakehouse.changes.order import declared_order
     from kedro_lakehouse.changes.validate import check_events
     from kedro_lakehouse.decoders.records import BEFORE, complete
 
     decoded = [decode(group, batch.layout, batch.columns, contract.keys) for group in batch.groups]
-    checked = check_events(complete(decoded, batch.columns), contract)
+    ordered = declared_order(complete(decoded, batch.columns), contract)
+    checked = check_events(ordered, contract)
     return batch.token.stamp(split_key_changes(checked, contract, BEFORE))
 
 

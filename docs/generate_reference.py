@@ -1,0 +1,226 @@
+"""Write the reference pages from the code: ``.venv/bin/python docs/generate_reference.py [--check]``."""  # noqa: INP001
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import inspect
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+import kedro_lakehouse.cli.parse  # defines an error of its own
+import kedro_lakehouse.ops.failures  # noqa: F401 - the same
+from kedro_lakehouse.config import (
+    ColumnChoice,
+    CsvByLoad,
+    CsvOptions,
+    Declaration,
+    DmsSourceConfig,
+    ExtractSourceConfig,
+    ExtractTime,
+    HistoryConfig,
+    TableConfig,
+)
+from kedro_lakehouse.config.sources import FileSourceConfig
+from kedro_lakehouse.errors import LakehouseError, TerminalError, TransientError, UnknownOutcomeError
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+FOLDER: Final = Path(__file__).resolve().parent / "reference"
+PACKAGE: Final = "kedro_lakehouse"
+
+_WORDS: Final[Mapping[object, str]] = {
+    str: "text", int: "whole number", float: "number", bool: "`true` or `false`", dt.date: "date",
+    type(None): "",
+}  # fmt: skip
+_DEFAULTS: Final[Mapping[tuple[type[Declaration], str], str]] = {
+    (TableConfig, "history"): "`false`",
+    (TableConfig, "entity"): "the table's name",
+    (FileSourceConfig, "csv"): "the defaults below",
+    (FileSourceConfig, "max_bytes"): "`2 GiB`",
+}
+_KINDS: Final[Mapping[type[LakehouseError], str]] = {
+    TransientError: "transient", TerminalError: "terminal", UnknownOutcomeError: "unknown",
+}  # fmt: skip
+
+NOTE: Final = "<!-- Made by docs/generate_reference.py from the code: change the code, not this page. -->\n"
+
+CONFIGURATION: Final = """\
+# Configuration
+
+Every key of `sources.yml` and `tables.yml`. Both files live in `conf/base/`; those of `conf/<env>/` are
+merged softly over them: a key that an environment does not write keeps its value, a key that it sets to
+`null` counts as not written. Lists are replaced, not joined. An unknown key is refused; the message names
+the allowed ones.
+
+The text of a path may use `${globals:landing}` and the other names of `globals.yml`.
+
+"""
+ERRORS: Final = """\
+# Errors
+
+Every error of this package starts with its code in brackets, says what is wrong in its first sentence and
+what to do in its second. Codes do not change between versions; the words may.
+
+| kind | means |
+| --- | --- |
+| transient | Nothing was written. Run again. |
+| terminal | Running again changes nothing. Correct the input or the declaration first. |
+| unknown | The commit may have happened. Run again: the run looks for the batch first. Clean nothing up. |
+
+Words in braces stand for facts of the case. No message holds a value of a row. Advice that names
+`kedro lakehouse rebuild` is ahead of this version: see
+[Recover from a failure](../how-to/recover-from-a-failure.md#when-the-advice-is-to-rebuild).
+
+"""
+
+
+def _words(kind: Any) -> str:  # noqa: PLR0911 - a table of cases
+    """The type of a key as a person says it."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _words(args[0])
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in args)
+    if origin is tuple:
+        return f"list of {_words(args[0])}"
+    if origin is Mapping:
+        return f"mapping of {_words(args[0])} to {_words(args[1])}"
+    if origin in (Union, types.UnionType):
+        parts = dict.fromkeys(_words(part) for part in args)
+        return " or ".join(part for part in parts if part)
+    if inspect.isclass(kind) and issubclass(kind, Declaration):
+        return f"[mapping](#{_anchor(_TITLES[kind])})"
+    return _WORDS[kind]
+
+
+def _of_model(model: type[Declaration], name: str, field: FieldInfo) -> tuple[str, str]:
+    """The type and the default of a key."""
+    kind = field.annotation
+    planned = model.planned_values.get(name, frozenset())
+    if get_origin(kind) is Literal:
+        words = ", ".join(f"`{value}`" for value in get_args(kind) if value not in planned)
+    else:
+        words = _words(kind)
+    if model is TableConfig and name == "history":
+        words = f"`true`, `false` or {words}"
+    if model is ExtractSourceConfig and name == "csv":
+        words = _words(CsvOptions)
+    if name == "max_bytes":
+        words += " or size"
+    given = next((text for (m, n), text in _DEFAULTS.items() if issubclass(model, m) and n == name), None)
+    if given is not None:
+        return words, given
+    if field.is_required():
+        return words, "**required**"
+    return words, _shown(field.get_default())
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, Declaration):
+        return "its own defaults"
+    if default in (None, (), {}):
+        return "none"
+    if isinstance(default, tuple):
+        default = f"[{', '.join(default)}]"
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`" if default != "" else "empty"
+
+
+_TITLES: Final[Mapping[type[Declaration], str]] = {
+    DmsSourceConfig: "A source of type dms",
+    ExtractSourceConfig: "A source of type extract",
+    ExtractTime: "extract_time",
+    CsvOptions: "csv",
+    CsvByLoad: "csv by kind of file",
+    TableConfig: "tables.yml",
+    HistoryConfig: "history",
+    ColumnChoice: "columns and history.track",
+}
+
+
+def _anchor(title: str) -> str:
+    return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c in "-_")
+
+
+def _section(model: type[Declaration]) -> Iterator[str]:
+    first = inspect.getdoc(model) or ""
+    yield f"## {_TITLES[model]}\n\n{first.splitlines()[0]}\n\n"
+    yield "| key | type | default | meaning |\n| --- | --- | --- | --- |\n"
+    for name, field in model.model_fields.items():
+        words, default = _of_model(model, name, field)
+        meaning = field.description or ""
+        cells = (f"`{field.alias or name}`", words, default, meaning)
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    yield "\n"
+
+
+def _planned() -> Iterator[str]:
+    yield "## Planned keys and values\n\nRefused in this version, with a message that says so:\n\n"
+    for model, title in _TITLES.items():
+        allowed = model.allowed_keys()
+        keys = sorted(key for key in model.planned_keys if key not in allowed)
+        if keys:
+            yield f"- {title}: " + ", ".join(f"`{key}`" for key in keys) + ".\n"
+        for key, values in sorted(model.planned_values.items()):
+            yield f"- {title}, `{key}`: " + ", ".join(f"`{value}`" for value in sorted(values)) + ".\n"
+
+
+def configuration() -> str:
+    """The page of all keys."""
+    sections = "".join("".join(_section(model)) for model in _TITLES)
+    return NOTE + CONFIGURATION + sections + "".join(_planned())
+
+
+def _leaves(base: type[LakehouseError]) -> Iterator[type[LakehouseError]]:
+    for child in base.__subclasses__():
+        if child not in _KINDS and child.__module__.startswith(f"{PACKAGE}."):
+            yield child
+        yield from _leaves(child)
+
+
+def errors() -> str:
+    """The page of all error codes."""
+    lines = ["| code | class | kind | what it says | what to do |\n| --- | --- | --- | --- | --- |\n"]
+    for leaf in sorted(_leaves(LakehouseError), key=lambda error: error.code):
+        kind = next(
+            (word for base, word in _KINDS.items() if issubclass(leaf, base)), "as its tables' errors"
+        )
+        says = leaf.summary or (inspect.getdoc(leaf) or "").splitlines()[0]
+        advice = "" if leaf.advice.startswith("{") else leaf.advice
+        cells = (f"`{leaf.code}`", f"`{leaf.__name__}`", kind, says, advice or "The message says it.")
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
+    return NOTE + ERRORS + "".join(lines)
+
+
+PAGES: Final = {"configuration.md": configuration, "errors.md": errors}
+
+
+def stale() -> list[str]:
+    """The names of pages that are not what the code says."""
+    return [
+        name for name, page in PAGES.items()
+        if not (FOLDER / name).is_file() or (FOLDER / name).read_text(encoding="utf-8") != page()
+    ]  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the pages, or tell with ``--check`` which are stale."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is stale")
+    if parser.parse_args(arguments).check:
+        names = stale()
+        if names:
+            sys.stderr.write(f"Stale: {', '.join(names)}. Run .venv/bin/python docs/generate_reference.py\n")
+        return int(bool(names))
+    FOLDER.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
