@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from kedro_lakehouse.errors import LakehouseError, TerminalError, listed
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 
 _MAX_TOLD: Final = 400
+_OF_NAMES_ONLY: Final = ("AnalysisException", "ParseException")
 
 
 class TablesFailedError(TerminalError):
@@ -30,8 +32,19 @@ class TablesFailedError(TerminalError):
 
 
 def told(error: BaseException) -> str:
-    """An error as one bounded line: Spark's own messages carry whole query plans."""
-    if isinstance(error, LakehouseError):
-        return str(error)
-    first = next((line for line in str(error).splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {first[:_MAX_TOLD]}"
+    """An error as one bounded line that holds no row value.
+
+    Kedro wraps what a dataset raised, so the innermost cause speaks. Spark's messages carry whole
+    query plans and, once rows are read, values of them: then only its error condition is told.
+    """
+    inner = error
+    while inner.__cause__ is not None and not isinstance(inner, LakehouseError):
+        inner = inner.__cause__
+    if isinstance(inner, LakehouseError):
+        return str(inner)
+    kind = type(inner).__name__
+    if kind in _OF_NAMES_ONLY or not type(inner).__module__.startswith(("pyspark", "py4j")):
+        first = next((line for line in str(inner).splitlines() if line.strip()), "")
+        return f"{kind}: {first[:_MAX_TOLD]}"
+    condition = re.search(r"\[([A-Z0-9_.]{3,})\]", str(inner))
+    return f"{kind}: {condition[1] if condition else 'see the log at level DEBUG'}"
