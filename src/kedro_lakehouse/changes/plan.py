@@ -12,11 +12,8 @@ from kedro_lakehouse.changes.events import (
     BATCH,
     DELETE,
     OP,
-    OPENED_COLUMNS,
     ORDER,
-    POSITION,
     TIME,
-    UPSERT,
     column,
     columns,
     value_columns,
@@ -88,7 +85,7 @@ def mark_late(events: DataFrame, target: Target, contract: TableContract) -> Dat
         deletes.select(*columns(contract.keys), column(ORDER).alias(_HELD))
     )
     held = (
-        marks.join(F.broadcast(touched), list(contract.keys), "left_semi")
+        marks.join(touched, list(contract.keys), "left_semi")
         .groupBy(*columns(contract.keys))
         .agg(F.max(_HELD).alias(_HELD))
     )
@@ -115,7 +112,7 @@ def changed_rows(marked: DataFrame, target: Target, contract: TableContract, *, 
     touched = marked.groupBy(*columns(contract.keys)).agg(
         F.coalesce(F.max(_LATE_KEY), F.lit(False)).alias(_LATE_KEY)
     )
-    old = target.rows.join(F.broadcast(touched), list(contract.keys), "inner")
+    old = target.rows.join(touched, list(contract.keys), "inner")
     if target.kind == "history":
         old = old.where(column(_LATE_KEY) | column(IS_CURRENT))
     events = marked.where(column(_LATE_KEY).isNull()).select(*columns(event_columns))
@@ -124,7 +121,7 @@ def changed_rows(marked: DataFrame, target: Target, contract: TableContract, *, 
         events = open_rows_as_events(open_rows).unionByName(events, allowMissingColumns=True)
     if late:
         late_keys = marked.where(column(_LATE_KEY)).select(*columns(contract.keys)).distinct()
-        past = target.past.join(F.broadcast(late_keys), list(contract.keys), "left_semi")
+        past = target.past.join(late_keys, list(contract.keys), "left_semi")
         events = events.unionByName(past.select(*columns(event_columns)), allowMissingColumns=True)
     new = first_rows(target.kind, events, contract)
     return _difference(old.drop(_LATE_KEY), new, target.kind, contract)
@@ -156,23 +153,3 @@ def _of(side: str, name: str) -> Column:
 def framework_columns(kind: Kind) -> tuple[str, ...]:
     """The framework's own columns of a target of this kind."""
     return (ORDER,) if kind == "current" else HISTORY_COLUMNS
-
-
-__all__ = [
-    "ACTION",
-    "CLOSE",
-    "INSERT",
-    "LATE",
-    "OPENED_COLUMNS",
-    "POSITION",
-    "REMOVE",
-    "UPDATE",
-    "UPSERT",
-    "Kind",
-    "Target",
-    "changed_rows",
-    "first_rows",
-    "framework_columns",
-    "identity_columns",
-    "mark_late",
-]

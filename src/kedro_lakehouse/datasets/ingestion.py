@@ -149,13 +149,13 @@ class IngestionCommit:
 
     def _stage(self, stage: Stage, events: DataFrame, state: TableState) -> _Pass:
         """Write accepted events to the stage, once; again without repeats if earlier batches hold some."""
-        found = self._write(stage, events, past=None)
+        found = self._write(stage, events)
         if found.applied and state.rows and self._overlaps(found):
             stage.drop()
-            found = self._write(stage, events, past=self._project.iceberg.read(self._changes))
+            found = self._write(stage, events, overlap=found)
         return found
 
-    def _write(self, stage: Stage, events: DataFrame, past: DataFrame | None) -> _Pass:
+    def _write(self, stage: Stage, events: DataFrame, overlap: _Pass | None = None) -> _Pass:
         all_of_them, kept = Observation(), Observation()
         facts = (
             F.count(F.lit(1)).alias("events_in"),
@@ -164,11 +164,13 @@ class IngestionCommit:
         watched = events.observe(all_of_them, *facts)
         valid = watched.where(F.size(REASONS) == 0).drop(RAW, REASONS)
         flagged = flag_repeats(valid, self._contract, repeat=_REPEAT, tie=_TIE).where(~column(_REPEAT))
-        if past is not None:
-            flagged = _without(flagged, past, self._contract)
+        if overlap is not None:
+            flagged = _without(flagged, self._project.iceberg.read(self._changes), self._contract, overlap)
         names = [*EVENT_COLUMNS, *value_columns(events)]
-        first = flagged.schema[ORDER].dataType.fieldNames()[0]  # type: ignore[attr-defined]
-        timed = flagged.schema[TIME].dataType.typeName().startswith("timestamp")
+        kinds = {f.name: f.dataType for f in flagged.schema.fields}
+        hashed = [n for n in names if n != POSITION and not isinstance(kinds[n], T.MapType)]
+        first = kinds[ORDER].fieldNames()[0]  # type: ignore[attr-defined]
+        timed = kinds[TIME].typeName().startswith("timestamp")
         rows = flagged.observe(
             kept,
             F.count(F.lit(1)).alias("applied"),
@@ -180,7 +182,7 @@ class IngestionCommit:
             F.to_json(F.min(column(ORDER))).alias("min_order"),
             F.to_json(F.max(column(ORDER))).alias("max_order"),
             # What was written, whatever its order: tells a batch that is rebuilt differently.
-            F.bit_xor(F.xxhash64(*columns([n for n in names if n != POSITION]))).alias("digest"),
+            F.bit_xor(F.xxhash64(*columns(hashed))).alias("digest"),
         ).select(*columns(names))
         stage.append(rows)
         # Only where no event was accepted may Spark lose what it observed: then it is asked by a job.
@@ -251,17 +253,17 @@ def _first_field(project: Project, changes: TableName) -> list[str]:
     return state.columns[ORDER].fieldNames() if state else []  # type: ignore[attr-defined]
 
 
-def _without(events: DataFrame, past: DataFrame, contract: TableContract) -> DataFrame:
-    """Drop events that the record holds already: same key, order, operation, row and time."""
-    names = [*contract.keys, ORDER, OP, "_time", *[c for c in value_columns(past) if c not in contract.keys]]
-    known = [n for n in names if n in events.columns]
-    batch_orders = events.agg(F.min(ORDER).alias("low"), F.max(ORDER).alias("high"))
-    old = past.join(
-        F.broadcast(batch_orders),
-        (column(ORDER) >= column("low")) & (column(ORDER) <= column("high")),
-        "left_semi",
+def _without(events: DataFrame, past: DataFrame, contract: TableContract, found: _Pass) -> DataFrame:
+    """Drop events that the record holds already: same key, order, operation, row and time.
+
+    Of the record only the range of the batch's orders is read: its first field is pruned by file.
+    """
+    first = past.schema[ORDER].dataType.fieldNames()[0]  # type: ignore[attr-defined]
+    old = past.where(
+        column(ORDER)[first].between(F.lit(found.kept["min_first"]), F.lit(found.kept["max_first"]))
     )
+    values = [c for c in value_columns(past) if c in events.columns and c not in contract.keys]
     same = F.lit(True)
-    for name in known:
+    for name in (*contract.keys, ORDER, OP, TIME, *values):
         same &= F.col(f"new.`{name}`").eqNullSafe(F.col(f"old.`{name}`"))
     return events.alias("new").join(old.alias("old"), same, "left_anti")
