@@ -118,11 +118,12 @@ def test_killed_at_a_random_time_the_next_run_ends_in_the_same_tables(
         [Path(sys.executable).with_name("kedro"), "run"], cwd=project.path, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    # From the first commit on disk: anywhere in the time that the other commits take.
-    while process.poll() is None and not _commits(project):
+    # Anywhere between the first commit and the last few: so many commits on disk, then part of the next.
+    chance = random.Random(seed + attempt)  # noqa: S311
+    commits, delay = chance.randint(1, len(RANDOM_TABLES) * 3 - 4), chance.uniform(0, 0.5)
+    while process.poll() is None and _commits(project) < commits:
         pass
-    delay = random.Random(seed + attempt).uniform(0, 9)  # noqa: S311
-    print(f"seed {seed}, attempt {attempt}: killed {delay:.2f} s after the first commit")  # noqa: T201
+    print(f"seed {seed}, attempt {attempt}: killed {delay:.2f} s after commit {commits}")  # noqa: T201
     try:
         process.wait(timeout=delay)
     except subprocess.TimeoutExpired:
