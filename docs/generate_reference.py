@@ -18,11 +18,14 @@ from kedro_lakehouse.config import (
     CsvByLoad,
     CsvOptions,
     Declaration,
+    DeriveConfig,
     DmsSourceConfig,
     ExtractSourceConfig,
     ExtractTime,
     HistoryConfig,
+    HistoryViewConfig,
     TableConfig,
+    ValidFromConfig,
 )
 from kedro_lakehouse.config.sources import FileSourceConfig
 from kedro_lakehouse.errors import LakehouseError, TerminalError, TransientError, UnknownOutcomeError
@@ -35,11 +38,14 @@ PACKAGE: Final = "kedro_lakehouse"
 
 _WORDS: Final[Mapping[object, str]] = {
     str: "text", int: "whole number", float: "number", bool: "`true` or `false`", dt.date: "date",
+    dt.timedelta: "duration",
     type(None): "",
 }  # fmt: skip
 _DEFAULTS: Final[Mapping[tuple[type[Declaration], str], str]] = {
     (TableConfig, "history"): "`false`",
     (TableConfig, "entity"): "the table's name",
+    (TableConfig, "valid_from"): "`extract_time`",
+    (TableConfig, "delete_scope"): "`table`",
     (FileSourceConfig, "csv"): "the defaults below",
     (FileSourceConfig, "max_bytes"): "`2 GiB`",
 }
@@ -139,6 +145,9 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     TableConfig: "tables.yml",
     HistoryConfig: "history",
     ColumnChoice: "columns and history.track",
+    HistoryViewConfig: "history.view",
+    ValidFromConfig: "valid_from",
+    DeriveConfig: "derive",
 }
 
 

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Final, dataclass_transform
 
 from kedro.io import DatasetError
 
-MAX_MESSAGE: Final = 500
+MAX_MESSAGE: Final = 700  # five examples, or every allowed key of a table
 MAX_EXAMPLES: Final = 5
-_MAX_ADVICE: Final = 360  # room for the allowed keys of a table
+_MAX_ADVICE: Final = 500  # room for the allowed keys of a table
 _MAX_FACT: Final = 160
 _MAX_ITEM: Final = 60
 

@@ -118,8 +118,8 @@ class Project:
         return declared[name]
 
     def source(self, name: TableName) -> SourceConfig:
-        """The declaration of a table's source."""
-        return self.declarations.sources[self.table(name).source]
+        """The declaration of a table's source; a derived table has none."""
+        return self.declarations.sources[str(self.table(name).source)]
 
     @cached_property
     def catalog(self) -> MetadataCatalog:

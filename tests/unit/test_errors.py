@@ -107,7 +107,7 @@ def test_message_is_bounded_and_keeps_its_advice_whatever_the_facts(code):
         if name != "table"
     }
     error = LEAVES[code](**FACTS[code] | long)
-    assert len(str(error)) <= 500
+    assert len(str(error)) <= 700
     if "remedy" not in FACTS[code]:
         assert str(error).endswith(error.sentences()[1])
 

@@ -28,18 +28,35 @@ class TableContract:
     track_exclude: tuple[str, ...] | None = None
     checks: Mapping[str, str] = field(default_factory=dict)
     received_names: Mapping[str, str] = field(default_factory=dict)
-    hard_deletes: Literal["close", "ignore"] = "close"
+    hard_deletes: Literal["close", "ignore", "tombstone"] = "close"
     order_by: tuple[str, ...] = ()
     effective_time: str | None = None
+    write: Literal["merge", "append", "replace"] = "merge"
+    ignore_null: tuple[str, ...] | Literal["*"] = ()
+    unset_marker: str | None = None
+    valid_from: str | None = None
+    updated_at: str | None = None
+    delete_scope: tuple[str, ...] = ()
+    surrogate_key: bool = False
 
     def tracked(self, columns: Iterable[str]) -> list[str]:
-        """The columns whose change opens a new version; keys are never tracked."""
+        """The columns whose change opens a new version; never keys; order and time only if listed."""
         values = [c for c in columns if c not in self.keys]
         if self.track_include is not None:
             return [c for c in values if c in self.track_include]
+        values = [c for c in values if c not in (*self.order_by, self.valid_from, self.updated_at)]
         if self.track_exclude is not None:
             return [c for c in values if c not in self.track_exclude]
         return values
+
+    def ignores_null(self, column: str) -> bool:
+        """Whether a null in this column means that its value stays."""
+        return column not in self.keys and (self.ignore_null == "*" or column in self.ignore_null)
+
+    @property
+    def partial(self) -> bool:
+        """Whether an upsert may leave values as they were."""
+        return bool(self.ignore_null) or self.unset_marker is not None
 
     @classmethod
     def of(cls, name: TableName, table: TableConfig) -> TableContract:
@@ -59,4 +76,11 @@ class TableContract:
             hard_deletes=table.hard_deletes,
             order_by=tuple(table.order_by),
             effective_time=table.effective_time,
+            write=table.write,
+            ignore_null=table.ignore_null,
+            unset_marker=table.unset_marker,
+            valid_from=table.valid_from.column,
+            updated_at=table.valid_from.updated_at,
+            delete_scope=table.delete_scope,
+            surrogate_key=bool(history and history.view and history.view.surrogate_key),
         )

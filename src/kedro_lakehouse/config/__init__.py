@@ -1,6 +1,7 @@
 """Declarations of sources.yml and tables.yml, as frozen typed models."""
 
 from kedro_lakehouse.config.base import Declaration, refuse
+from kedro_lakehouse.config.history import ColumnChoice, HistoryConfig, HistoryViewConfig, ValidFromConfig
 from kedro_lakehouse.config.loading import Declarations, load_declarations
 from kedro_lakehouse.config.sources import (
     CsvByLoad,
@@ -11,7 +12,7 @@ from kedro_lakehouse.config.sources import (
     FileSourceConfig,
     SourceConfig,
 )
-from kedro_lakehouse.config.tables import ColumnChoice, HistoryConfig, TableConfig
+from kedro_lakehouse.config.tables import DeriveConfig, TableConfig
 
 __all__ = [
     "ColumnChoice",
@@ -19,13 +20,16 @@ __all__ = [
     "CsvOptions",
     "Declaration",
     "Declarations",
+    "DeriveConfig",
     "DmsSourceConfig",
     "ExtractSourceConfig",
     "ExtractTime",
     "FileSourceConfig",
     "HistoryConfig",
+    "HistoryViewConfig",
     "SourceConfig",
     "TableConfig",
+    "ValidFromConfig",
     "load_declarations",
     "refuse",
 ]

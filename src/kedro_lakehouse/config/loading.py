@@ -67,6 +67,7 @@ def load_declarations(
         name = _table_name(text)
         checked_tables[name] = _table(name, raw, checked_sources)
     _refuse_collisions(checked_tables)
+    _refuse_bad_inputs(checked_tables)
     return Declarations(sources=MappingProxyType(checked_sources), tables=MappingProxyType(checked_tables))
 
 
@@ -114,7 +115,7 @@ def _table_name(text: str) -> TableName:
 
 def _table(name: TableName, raw: dict[Any, Any], sources: Mapping[str, SourceConfig]) -> TableConfig:
     table = _validated(TableConfig, {"entity": name.table, **raw}, TABLES_FILE, str(name))
-    if table.source not in sources:
+    if table.source is not None and table.source not in sources:
         raise ConfigurationError(
             file=TABLES_FILE,
             key=f"{name}.source",
@@ -122,6 +123,35 @@ def _table(name: TableName, raw: dict[Any, Any], sources: Mapping[str, SourceCon
             remedy=f"Use one of: {listed(sorted(sources))}; or declare it.",
         )
     return table
+
+
+def _refuse_bad_inputs(tables: Mapping[TableName, TableConfig]) -> None:
+    """Refuse a derived table whose inputs are not declared, or lead back to itself."""
+    by_text = {str(name): table for name, table in tables.items()}
+
+    def inputs_of(name: str) -> list[str]:
+        derive = by_text[name].derive
+        return list(derive.inputs.values()) if derive else []
+
+    for owner in by_text:
+        for found in inputs_of(owner):
+            if found not in by_text or not by_text[found].current:
+                problem = f"no current table '{found}' is declared.{did_you_mean(found, by_text)}"
+                raise ConfigurationError(
+                    file=TABLES_FILE, key=f"{owner}.derive.inputs", problem=problem, remedy="Declare it."
+                )
+    for owner in by_text:
+        reached, ahead = set[str](), inputs_of(owner)
+        while ahead:
+            name = ahead.pop()
+            if name == owner:
+                raise ConfigurationError(
+                    file=TABLES_FILE, key=f"{owner}.derive.inputs", problem="the table is made from itself.",
+                    remedy="Break the circle.",
+                )  # fmt: skip
+            if name not in reached:
+                reached.add(name)
+                ahead += inputs_of(name)
 
 
 def _refuse_collisions(tables: Mapping[TableName, TableConfig]) -> None:

@@ -10,32 +10,20 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, RelativePath, refuse
+from kedro_lakehouse.config.history import (
+    ColumnChoice,
+    ColumnName,
+    Duration,
+    HistoryConfig,
+    ValidFrom,
+    ValidFromConfig,
+    not_reserved,
+)
 from kedro_lakehouse.errors import did_you_mean
-from kedro_lakehouse.names import RESERVED_COLUMNS, is_reserved_column
 
 # What the fixed interface has and this version has not yet: the one list of it.
-PLANNED_TABLE_KEYS: Final = frozenset(
-    {
-        "derive",
-        "ignore_null",
-        "unset_marker",
-        "on_invalid",
-        "valid_from",
-        "delete_scope",
-        "changes_retention",
-        "schema_policy",
-        "expectations",
-        "subject",
-        "personal",
-        "public",
-    }
-)
-PLANNED_HISTORY_KEYS: Final = frozenset({"view"})
-PLANNED_TABLE_VALUES: Final[Mapping[str, frozenset[str]]] = {
-    "format": frozenset({"delta", "hudi"}),
-    "write": frozenset({"append", "replace"}),
-    "hard_deletes": frozenset({"tombstone"}),
-}
+PLANNED_TABLE_KEYS: Final = frozenset({"expectations", "subject", "personal", "public"})
+PLANNED_TABLE_VALUES: Final[Mapping[str, frozenset[str]]] = {"format": frozenset({"delta", "hudi"})}
 
 QUARANTINE_REASONS: Final = frozenset(
     {
@@ -120,55 +108,32 @@ def _history(value: object) -> object:
     return {True: {}, False: None}[value] if isinstance(value, bool) else value
 
 
-def _not_reserved(name: str) -> str:
-    if is_reserved_column(name):
-        allowed = ", ".join(sorted(RESERVED_COLUMNS))
-        raise refuse(f"the column name '{name}' is reserved", f"Choose a name that is none of: {allowed}.")
-    return name
-
-
 def _check_name(name: str) -> str:
     if name in QUARANTINE_REASONS:
         raise refuse("a check may not have the name of a built-in quarantine reason", "Choose another name.")
     return name
 
 
-ColumnName = Annotated[Name, AfterValidator(_not_reserved)]
 CheckName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*\z"), AfterValidator(_check_name)]
+InputAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*\z")]
 Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+\z")]
 
 
-class ColumnChoice(Declaration):
-    """Some of the columns: exactly these, or all but these."""
-
-    include: Names | None = Field(None, min_length=1, description="The columns, and no others.")
-    exclude: Names | None = Field(None, min_length=1, description="All columns but these.")
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        if (self.include is None) == (self.exclude is None):
-            raise refuse(
-                "exactly one of 'include' and 'exclude' is needed", "Give one of them, or remove the key."
-            )
-        return self
+def _delete_scope(value: object) -> object:
+    return () if value == "table" else value
 
 
-class HistoryConfig(Declaration):
-    """What of a table's history is kept; without ``track`` every column but the keys is tracked."""
+def _ignore_null(value: object) -> object:
+    return "*" if value is True else () if value is False else value
 
-    planned_keys: ClassVar[frozenset[str]] = PLANNED_HISTORY_KEYS
 
-    track: ColumnChoice | None = Field(None, description="Columns whose change opens a new version.")
+class DeriveConfig(Declaration):
+    """How a table is made from other tables."""
 
-    @property
-    def track_include(self) -> tuple[str, ...] | None:
-        """The tracked columns, where they are declared."""
-        return self.track.include if self.track else None
-
-    @property
-    def track_exclude(self) -> tuple[str, ...] | None:
-        """The columns that are not tracked, where they are declared."""
-        return self.track.exclude if self.track else None
+    inputs: Mapping[InputAlias, Name] = Field(
+        min_length=1, description="Tables that are read, as {name in the SQL: namespace.table}."
+    )
+    sql: Name = Field(description="A SELECT over the inputs; its rows are the whole table.")
 
 
 class TableConfig(Declaration):
@@ -177,14 +142,18 @@ class TableConfig(Declaration):
     planned_keys: ClassVar[frozenset[str]] = PLANNED_TABLE_KEYS
     planned_values: ClassVar[Mapping[str, frozenset[str]]] = PLANNED_TABLE_VALUES
 
-    source: Name = Field(description="Name of a source in sources.yml.")
+    source: Name | None = Field(None, description="Name of a source in sources.yml; or see `derive`.")
     entity: RelativePath = Field(
         "", description="Folder of the table below the source; default: the table's name."
     )
-    keys: Annotated[Names, AfterValidator(lambda names: tuple(map(_not_reserved, names)))] = Field(
+    derive: DeriveConfig | None = Field(None, description="How the table is made from other tables.")
+    keys: Annotated[Names, AfterValidator(lambda names: tuple(map(not_reserved, names)))] = Field(
         (), description="Columns that identify a row; needed by `write: merge`."
     )
-    write: Literal["merge"] = Field("merge", description="How a batch is applied: `merge`, by key.")
+    write: Literal["merge", "append", "replace"] = Field(
+        "merge",
+        description="How a batch is applied: by key; or without keys added to the table, or in its place.",
+    )
     order_by: Names = Field(
         (), description="Columns that say which of two events is later; default: the source's."
     )
@@ -202,24 +171,49 @@ class TableConfig(Declaration):
         {}, description="Spark type of columns, where the files do not tell it."
     )
     rename: Mapping[Name, ColumnName] = Field({}, description="New names of source columns, as {old: new}.")
+    ignore_null: Annotated[Literal["*"] | Names, BeforeValidator(_ignore_null)] = Field(
+        (), description="Columns (`*`: all) in which null means unchanged."
+    )
+    unset_marker: str | None = Field(
+        None, description="Text that a column holds where it was not sent: the value stays as it was."
+    )
     on_tie: Literal["delete_wins", "upsert_wins", "fail"] = Field(
         "delete_wins", description="Which event wins where key and order are equal."
+    )
+    on_invalid: Literal["quarantine", "fail"] = Field(
+        "quarantine", description="What an invalid event does: it is set aside, or it fails the batch."
     )
     max_invalid_fraction: float = Field(
         1.0, ge=0, le=1, description="Fraction of invalid events that fails a batch."
     )
+    valid_from: ValidFrom = Field(
+        ValidFromConfig(),
+        description="Start of versions from extracts: `extract_time`, a column, or {updated_at: column}.",
+    )
     initial_valid_from: Annotated[
         Literal["event", "epoch"] | dt.date, BeforeValidator(_initial_valid_from)
     ] = Field("event", description="Start of the first load's versions: `event`, `epoch` or a date.")
-    hard_deletes: Literal["close", "ignore"] = Field(
+    hard_deletes: Literal["close", "ignore", "tombstone"] = Field(
         "close",
-        description="What becomes of a key that an extract lacks: `close` deletes it, `ignore` keeps it.",
+        description="What becomes of a key that an extract lacks: it is deleted, kept, or deleted with "
+        "a version that says so.",
+    )
+    delete_scope: Annotated[Names, BeforeValidator(_delete_scope)] = Field(
+        (),
+        description="Columns whose values an extract must hold before it can delete rows with them; "
+        "default: an extract speaks of the whole table.",
     )
     max_delete_fraction: float = Field(
         0.3, ge=0, le=1, description="Fraction of rows that an extract may delete; judged from 100 rows on."
     )
     allow_empty_extract: bool = Field(
         default=False, description="Whether an extract without rows is applied."
+    )
+    changes_retention: Duration | None = Field(
+        None, description="How long single events stay in `_changes`, such as `90 days`; default: for ever."
+    )
+    schema_policy: Literal["evolve", "fixed"] = Field(
+        "evolve", description="Whether new columns and wider types are taken over, or refused."
     )
     checks: Mapping[CheckName, Name] = Field(
         {},
@@ -236,9 +230,18 @@ class TableConfig(Declaration):
     tags: tuple[Tag, ...] = Field((), description="Kedro tags of the table's nodes.")
 
     @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if (self.source is None) == (self.derive is None):
+            raise refuse("exactly one of 'source' and 'derive' is needed", "Name the source.", key="source")
+        return self
+
+    @model_validator(mode="after")
     def _keys_fit(self) -> Self:
-        if not self.keys:
+        if self.write == "merge" and not self.keys:
             raise refuse("'write: merge' needs at least one key", "List the key columns.", key="keys")
+        if self.write != "merge" and (self.keys or self.history):
+            problem = f"'write: {self.write}' is for tables without keys and without history"
+            raise refuse(problem, "Remove `keys` and `history`, or use 'merge'.", key="write")
         dropped = {name.lower() for name in (self.columns and self.columns.exclude) or ()}
         if gone := [key for key in self.keys if key.lower() in dropped]:
             raise refuse(

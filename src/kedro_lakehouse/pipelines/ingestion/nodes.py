@@ -58,6 +58,10 @@ def events_of_extracts(batch: LandedExtracts, contract: TableContract) -> DataFr
     from kedro_lakehouse.changes.extract import diff_extracts
 
     changed = diff_extracts(
-        batch.rows, batch.state, contract, extracts=batch.extracts, hard_deletes=contract.hard_deletes
+        batch.rows,
+        batch.state,
+        contract,
+        extracts=batch.extracts,
+        hard_deletes="ignore" if contract.hard_deletes == "ignore" else "close",
     )
     return batch.token.stamp(changed)

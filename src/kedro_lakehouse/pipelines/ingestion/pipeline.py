@@ -22,7 +22,7 @@ def create_pipeline(declarations: Declarations) -> Pipeline:
 
 
 def _node(name: TableName, table: TableConfig, declarations: Declarations) -> Node:
-    source_type = declarations.sources[table.source].type
+    source_type = declarations.sources[str(table.source)].type
     return Node(
         update_wrapper(
             partial(ingest, contract=TableContract.of(name, table), source_type=source_type), ingest
