@@ -18,6 +18,9 @@ BATCH: Final = "_batch"
 POSITION: Final = "_position"
 RAW: Final = "_raw"
 REASONS: Final = "_reasons"
+UNSET: Final = "_unset"
+"""Names of an upsert's columns that were not sent, sorted; null where all were. Only tables whose source
+leaves values out have this column."""
 
 UPSERT: Final = "upsert"
 DELETE: Final = "delete"
@@ -36,7 +39,8 @@ CHECKED_COLUMNS: Final = (*EVENT_COLUMNS, RAW, REASONS)
 
 def value_columns(frame: DataFrame) -> list[str]:
     """The source's own columns of a frame of events, in their order."""
-    return [c for c in frame.columns if c not in CHECKED_COLUMNS and c not in OPENED_COLUMNS]
+    framework = {*CHECKED_COLUMNS, *OPENED_COLUMNS, UNSET}
+    return [c for c in frame.columns if c not in framework]
 
 
 def column(name: str) -> Column:
