@@ -8,6 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.compare import comparable_row
+from kedro_lakehouse.changes.digest import SURROGATE_KEY, surrogate_key
 from kedro_lakehouse.changes.events import (
     DELETE,
     OP,
@@ -35,7 +36,6 @@ EFFECTIVE_TO: Final = "effective_to"
 IS_CURRENT: Final = "is_current"
 TOMBSTONE: Final = "_tombstone"
 """Marks a version that says "deleted"; Iceberg keeps the name ``_deleted`` for itself."""
-SURROGATE_KEY: Final = "_surrogate_key"
 _DIED: Final = "__died"
 
 HISTORY_COLUMNS: Final = (ORDER_FROM, ORDER_TO, ORDER_LAST, EFFECTIVE_FROM, EFFECTIVE_TO, IS_CURRENT)
@@ -87,7 +87,7 @@ def history_rows(events: DataFrame, contract: TableContract, *, truncates: bool 
     opened_time, is_last = column("__opened")["time"], column("__next").isNull()
     alive = column(OP) == UPSERT
     ended = F.when(~is_last, F.greatest(opened_time, column("__next")[TIME]))
-    return closed.select(
+    rows = closed.select(
         *columns(values),
         column("__opened")["order"].alias(ORDER_FROM),
         column("__next")[ORDER].alias(ORDER_TO),
@@ -97,6 +97,9 @@ def history_rows(events: DataFrame, contract: TableContract, *, truncates: bool 
         (is_last & alive).alias(IS_CURRENT),
         *([(~alive).alias(TOMBSTONE)] if tombstones else []),
     )
+    if not contract.surrogate_key:
+        return rows
+    return rows.withColumn(SURROGATE_KEY, surrogate_key(rows, contract.keys, ORDER_FROM))
 
 
 def _with_last_values(states: DataFrame, contract: TableContract) -> DataFrame:
