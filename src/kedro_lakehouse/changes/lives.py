@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kedro_lakehouse.changes.compare import comparable
 from kedro_lakehouse.changes.events import DELETE, OP, ORDER, REASONS, UPSERT, column, columns
 from kedro_lakehouse.changes.extract import (
     ENDED,
@@ -254,13 +255,11 @@ class _Fold:
     def _same(self, names: list[str], row: Column, held: Column) -> Column:
         """Whether two rows agree, null-safe, on these columns; a missing row agrees with none."""
 
-        def comparable(of: Column) -> Column:
-            maps = {f.name for f in self._row.fields if isinstance(f.dataType, T.MapType)}
-            return F.struct(
-                *[F.sort_array(F.map_entries(of[c])) if c in maps else of[c] for c in names], of["__present"]
-            )
+        def values(of: Column) -> Column:
+            kinds = [(c, self._row[c].dataType) for c in names]
+            return F.struct(*[comparable(of[c], k) for c, k in kinds], of["__present"])
 
-        return held.isNotNull() & comparable(row).eqNullSafe(comparable(held))
+        return held.isNotNull() & values(row).eqNullSafe(values(held))
 
     def fact(self, op: str, at: Column, facts: dict[str, Column]) -> Column:
         """One thing told of a key; what is not given is null."""
