@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import EVENT_COLUMNS
+from kedro_lakehouse.changes.events import EVENT_COLUMNS, ORDER
 from kedro_lakehouse.decoders.records import Columns
 from kedro_lakehouse.errors import (
     IncompatibleTypeError,
@@ -78,7 +78,13 @@ def resolve_columns(
     return Columns(
         types=types, rename=table.rename, control=control, date_format=csv.date_format,
         timestamp_format=csv.timestamp_format, carried=frozenset(named - stored - existing.keys()),
+        order=_order_type(existing),
     )  # fmt: skip
+
+
+def _order_type(existing: Mapping[str, T.DataType]) -> T.StructType | None:
+    kind = existing.get(ORDER)
+    return kind if isinstance(kind, T.StructType) else None
 
 
 def _parse(text: str) -> T.DataType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+Load = Literal["full_load", "changes"]
 FILE: Final = "__file"
 MALFORMED_RECORD: Final = "__malformed"
 FAILED: Final = "__failed"
@@ -30,7 +31,8 @@ class Columns:
     """How a table's columns come from its source's: chosen, renamed and typed.
 
     ``types`` is by the table's names and complete: every column that the table is to have, and those
-    that are ``carried``: order and time need them, but the table does not keep them.
+    that are ``carried``: order and time need them, but the table does not keep them. ``order`` is the type
+    of ``_order`` that the table has already.
     """
 
     types: Mapping[str, T.DataType]
@@ -39,6 +41,7 @@ class Columns:
     date_format: str | None = None
     timestamp_format: str | None = None
     carried: frozenset[str] = frozenset()
+    order: T.StructType | None = None
 
     def name_of(self, source: str) -> str:
         """The table's name for a source column."""
@@ -60,6 +63,7 @@ class Columns:
             name=self.name_of(source),
             kind=wanted,
             same_type=kind == wanted,
+            from_text=isinstance(kind, T.StringType),
             date_format=self.date_format,
             timestamp_format=self.timestamp_format,
         )
@@ -67,12 +71,13 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordGroup:
-    """Records of files of one shape: source columns + ``CARRIED``."""
+    """Records of one shape: source columns + ``CARRIED``; ``facts`` are the decoder's own about them."""
 
     records: DataFrame
-    load: Literal["full_load", "changes"]
+    load: Load
     columns: Mapping[str, T.DataType]
     files: Sequence[str]
+    facts: Any = None
 
 
 def place_order() -> Column:
