@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import (
     OP,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql import types as T
 
     from kedro_lakehouse.changes.contract import TableContract
 
@@ -50,7 +50,7 @@ REASON_ORDER: Final = (
 class Conversion:
     """How one source column becomes a table column: its name there, here, and its type here.
 
-    ``formats`` are the date and timestamp patterns of text sources.
+    ``formats`` are the date and timestamp patterns of text sources; nested types read text as JSON.
     """
 
     source: str
@@ -59,6 +59,7 @@ class Conversion:
     same_type: bool
     date_format: str | None = None
     timestamp_format: str | None = None
+    from_text: bool = False
 
     def value(self) -> Column:
         """The converted value; null where the source value cannot be read as the table's type."""
@@ -70,7 +71,19 @@ class Conversion:
             return F.to_date(F.try_to_timestamp(raw, F.lit(self.date_format)))
         if kind.startswith("timestamp") and self.timestamp_format:
             return F.try_to_timestamp(raw, F.lit(self.timestamp_format)).cast(kind)
+        if self.from_text and kind.startswith(("array", "map", "struct")):
+            return self._nested()
         return F.expr(f"try_cast(`{self.source.replace('`', '``')}` as {kind})")
+
+    def _nested(self) -> Column:
+        """JSON text read as a nested type; null where any part of it does not fit."""
+        corrupt = T.StructField("__corrupt", T.StringType())
+        wanted = T.StructType([T.StructField("v", self.kind), corrupt])
+        read = F.from_json(
+            F.concat(F.lit('{"v":'), column(self.source), F.lit("}")),
+            wanted, {"columnNameOfCorruptRecord": "__corrupt"},
+        )  # fmt: skip
+        return F.when(read["__corrupt"].isNull(), read["v"])
 
     def failed(self) -> Column:
         """True where a source value is present but cannot be read as the table's type."""
