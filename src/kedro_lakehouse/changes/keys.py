@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import DELETE, OP, UPSERT, column, columns, value_columns
+from kedro_lakehouse.changes.events import DELETE, OP, UNSET, UPSERT, column, columns, value_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,7 +28,12 @@ def split_key_changes(events: DataFrame, contract: TableContract, before: str) -
     names = [c for c in value_columns(events) if c != before]
     keys = {k: F.when(moved & deletes, column(before)[k]).otherwise(column(k)) for k in contract.keys}
     values = {v: F.when(deletes, F.lit(None)).otherwise(column(v)) for v in names if v not in contract.keys}
-    others = [c for c in events.columns if c not in names and c not in (before, OP)]
+    others = [c for c in events.columns if c not in names and c not in (before, OP, UNSET)]
+    # What a delete does not say is not unset: it has no values.
+    unset = [F.when(~deletes, column(UNSET)).alias(UNSET)] if UNSET in events.columns else []
     return split.select(
-        *[(keys | values)[n].alias(n) for n in names], column("__half").alias(OP), *columns(others)
+        *[(keys | values)[n].alias(n) for n in names],
+        column("__half").alias(OP),
+        *unset,
+        *columns(others),
     )

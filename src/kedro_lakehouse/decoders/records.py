@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import functions as F
 
+from kedro_lakehouse.changes.conversion import Conversion, same_type
 from kedro_lakehouse.changes.events import POSITION, RAW
-from kedro_lakehouse.changes.validate import Conversion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,8 @@ CARRIED: Final = (POSITION, RAW, FILE, MALFORMED_RECORD)
 class Columns:
     """How a table's columns come from its source's: chosen, renamed and typed.
 
-    ``types`` is by the table's names and complete: every column that the table is to have.
+    ``types`` is by the table's names and complete: every column that the table is to have. A text that
+    is the ``unset_marker`` says that the value was not sent.
     """
 
     types: Mapping[str, T.DataType]
@@ -37,6 +38,7 @@ class Columns:
     control: frozenset[str] = frozenset()
     date_format: str | None = None
     timestamp_format: str | None = None
+    unset_marker: str | None = None
 
     def name_of(self, source: str) -> str:
         """The table's name for a source column."""
@@ -57,9 +59,11 @@ class Columns:
             source=source,
             name=self.name_of(source),
             kind=wanted,
-            same_type=kind == wanted,
+            same_type=same_type(kind, wanted),
+            source_kind=kind,
             date_format=self.date_format,
             timestamp_format=self.timestamp_format,
+            unset_marker=self.unset_marker,
         )
 
 
