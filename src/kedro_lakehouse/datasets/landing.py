@@ -11,6 +11,7 @@ from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.datasets.columns import resolve_columns
 from kedro_lakehouse.datasets.extracts import ExtractBatches
 from kedro_lakehouse.datasets.token import BatchToken
+from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.errors import BatchContentChangedError, UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ops.lease import lease
@@ -21,6 +22,7 @@ from kedro_lakehouse.sources.read import read_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.decoders.records import Columns, RecordGroup
@@ -35,12 +37,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class LandedChanges:
-    """A planned batch of raw change records."""
+    """A planned batch of raw change records; events from before the ``horizon`` are too late."""
 
     token: BatchToken
     groups: Sequence[RecordGroup]
     layout: Any
     columns: Columns
+    horizon: datetime | None = None
 
 
 class LandingDataset(DeclaredDataset):
@@ -127,6 +130,7 @@ class Planner:
             groups=self.read(looked),
             layout=self.source.layout(),  # type: ignore[attr-defined]
             columns=columns or self.columns(looked),
+            horizon=horizon_of(self.state()),
         )
 
     def state(self) -> TableState | None:

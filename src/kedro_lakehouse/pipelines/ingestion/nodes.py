@@ -49,7 +49,7 @@ def events_of_changes(
 
     decoded = [decode(group, batch.layout, batch.columns, contract.keys) for group in batch.groups]
     ordered = declared_order(complete(decoded, batch.columns), contract)
-    checked = check_events(ordered, contract)
+    checked = check_events(ordered, contract, horizon=batch.horizon)
     return batch.token.stamp(split_key_changes(checked, contract, BEFORE))
 
 
