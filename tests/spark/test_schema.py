@@ -119,6 +119,11 @@ def second(project: TemporaryProject, first: Outcome) -> Outcome:
     return project.attempt()
 
 
+def spark_rows(project: TemporaryProject, table: str) -> list[dict[str, Any]]:
+    """A current table as Spark reads it: pyiceberg gives an empty list for a null one in older files."""
+    return [r.asDict(recursive=True) for r in project.frame(f"shop.{table}.current").collect()]
+
+
 def test_old_rows_get_null_fields_and_no_version(project, second):
     versions = [r for r in project.rows("shop.nested_history") if r["id"] in (2, 3)]
     assert sorted(r["id"] for r in versions) == [2, 3]
@@ -135,10 +140,10 @@ def test_a_dropped_field_stays_and_is_null_from_then_on(project, second):
 
 
 def test_values_of_maps_take_on_fields_too(project, first):
-    assert {r["id"]: r["marks"] for r in project.rows("shop.mapped")} == {
-        1: [("k", {"n": 0.5, "m": None})],
+    assert {r["id"]: r["marks"] for r in spark_rows(project, "mapped")} == {
+        1: {"k": {"n": 0.5, "m": None}},
         2: None,
-        3: [("k", {"n": 1e300, "m": 7}), ("none", None)],
+        3: {"k": {"n": 1e300, "m": 7}, "none": None},
     }
 
 
@@ -155,7 +160,8 @@ def test_maps_are_compared_by_their_entries_at_any_depth(session):
 def test_a_file_of_the_old_shape_still_loads(project, second):
     (four,) = (r for r in project.rows("shop.nested") if r["id"] == 4)
     assert four["place"] == {"zip": 1, "city": "c", "street": None}
-    assert {r["lines"] is None for r in project.rows("shop.nested") if r["id"] == 3} == {True}
+    (three,) = (r for r in spark_rows(project, "nested") if r["id"] == 3)
+    assert (three["place"], three["lines"]) == (None, None)
     assert project.rows("shop.nested_quarantine") == []
 
 
