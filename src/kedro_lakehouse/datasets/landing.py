@@ -11,6 +11,7 @@ from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.datasets.columns import resolve_columns
 from kedro_lakehouse.datasets.extracts import ExtractBatches
 from kedro_lakehouse.datasets.token import BatchToken
+from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.decoders.lines import RowLines
 from kedro_lakehouse.errors import BatchContentChangedError, UnsupportedError
@@ -23,6 +24,7 @@ from kedro_lakehouse.sources.read import read_groups, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from pyspark.sql import DataFrame
 
@@ -41,13 +43,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class LandedChanges:
-    """A planned batch of raw change records."""
+    """A planned batch of raw change records; events from before the ``horizon`` are too late."""
 
     token: BatchToken
     decoder: ChangeDecoder
     groups: Sequence[RecordGroup]
     layout: Any
     columns: Columns
+    horizon: datetime | None = None
 
 
 class LandingDataset(DeclaredDataset):
@@ -140,6 +143,7 @@ class Planner:
             groups=self.read(looked),
             layout=self.source.layout(),  # type: ignore[attr-defined]
             columns=columns or self.columns(looked),
+            horizon=horizon_of(self.state()),
         )
 
     def state(self) -> TableState | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.datasets.merge import MergeCommit
+from kedro_lakehouse.datasets.plain import PlainCommit
 from kedro_lakehouse.datasets.token import BatchToken
 from kedro_lakehouse.errors import UnsupportedError
 
@@ -79,6 +80,6 @@ class TableDataset(DeclaredDataset):
         """Plan the pending events against the table and commit what changes, with the bookmark."""
         project, name = self.project, self._name
         table = project.table(name)
-        MergeCommit(project, name, table, TableContract.of(name, table), self._kind).run(
-            data, BatchToken.of(data)
-        )
+        contract = TableContract.of(name, table)
+        plain = PlainCommit(project, name, table, contract) if table.write != "merge" else None
+        (plain or MergeCommit(project, name, table, contract, self._kind)).run(data, BatchToken.of(data))

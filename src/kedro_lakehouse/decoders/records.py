@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kedro_lakehouse.changes.conversion import Conversion, same_type
 from kedro_lakehouse.changes.events import POSITION, RAW, column
-from kedro_lakehouse.changes.validate import Conversion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,8 @@ class Columns:
 
     ``types`` is by the table's names and complete: every column that the table is to have, and those
     that are ``carried``: order and time need them, but the table does not keep them. ``order`` is the type
-    of ``_order`` that the table has already.
+    of ``_order`` that the table has already. A text that is the ``unset_marker`` says
+    that the value was not sent.
     """
 
     types: Mapping[str, T.DataType]
@@ -42,6 +43,7 @@ class Columns:
     timestamp_format: str | None = None
     carried: frozenset[str] = frozenset()
     order: T.StructType | None = None
+    unset_marker: str | None = None
 
     def name_of(self, source: str) -> str:
         """The table's name for a source column."""
@@ -62,10 +64,11 @@ class Columns:
             source=source,
             name=self.name_of(source),
             kind=wanted,
-            same_type=kind == wanted,
-            from_text=isinstance(kind, T.StringType),
+            same_type=same_type(kind, wanted),
+            source_kind=kind,
             date_format=self.date_format,
             timestamp_format=self.timestamp_format,
+            unset_marker=self.unset_marker,
         )
 
 

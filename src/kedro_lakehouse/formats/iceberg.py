@@ -145,30 +145,36 @@ class IcebergFormat:
             session.sql(f"ALTER TABLE {table.sql} WRITE ORDERED BY {', '.join(map(quote, layout.sort_by))}")
 
     def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
-        """Add missing columns and widen types, so that the table holds ``columns``; does nothing twice.
+        """Add missing columns and struct fields and widen types, so that the table holds ``columns``.
+
+        What is there already stays; doing it twice changes nothing.
 
         Raises:
             IncompatibleTypeError: A column would have to become a type that loses values.
         """
-        from kedro_lakehouse.formats.ddl import widened
+        from kedro_lakehouse.formats.ddl import clash, schema_changes, widened
 
-        for name, kind in columns.items():
-            existing, wanted = state.columns.get(name), storable(kind)
-            if existing is None:
-                self._session().sql(f"ALTER TABLE {table.sql} ADD COLUMN {quote(name)} {sql_type(wanted)}")
-            elif storable(existing) != wanted:
-                wider = widened(existing, wanted)
-                if wider is None:
-                    raise IncompatibleTypeError(
-                        table=table,
-                        column=name,
-                        existing=existing.simpleString(),
-                        incoming=wanted.simpleString(),
-                    )
-                if wider != existing:
-                    self._session().sql(
-                        f"ALTER TABLE {table.sql} ALTER COLUMN {quote(name)} TYPE {sql_type(wider)}"
-                    )
+        wanted = dict(columns)
+        for name, existing in state.columns.items():
+            if name not in columns:
+                continue
+            wider = widened(existing, columns[name])
+            if wider is None:
+                found = clash(name, existing, columns[name])
+                raise IncompatibleTypeError(
+                    table=table, column=found.column if found else name,
+                    existing=(found.existing if found else existing).simpleString(),
+                    incoming=(found.incoming if found else columns[name]).simpleString(),
+                    reason=found.reason if found else "",
+                )  # fmt: skip
+            wanted[name] = wider
+        changes = schema_changes(state.columns, wanted)
+        session = self._session() if changes else None
+        if session and (added := [f"{c.sql} {sql_type(c.kind)}" for c in changes if c.what == "add"]):
+            session.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({', '.join(added)})")
+        for change in changes:
+            if session and change.what == "widen":
+                session.sql(f"ALTER TABLE {table.sql} ALTER COLUMN {change.sql} TYPE {sql_type(change.kind)}")
 
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[Stage]:
@@ -245,6 +251,11 @@ class Stage:
         finally:
             self._session.catalog.dropTempView(view)
 
+    def delete_where(self, condition: str | None = None) -> None:
+        """Delete the rows that meet a condition, or all of them; whole files go without a job."""
+        self._ensure()
+        self._session.sql(f"DELETE FROM {self.target}" + (f" WHERE {condition}" if condition else ""))  # noqa: S608 - the caller's own words
+
     def summary(self) -> dict[str, int]:
         """Whole-table counts of the staged state, from its metadata: no job."""
         handle = _load(self._session, self.table)
@@ -264,8 +275,11 @@ class Stage:
             f"{CATALOG}.{self.table.namespace}.{self.table.table}"
         )
 
-    def publish(self, report: CommitReport) -> int | None:
+    def publish(self, report: CommitReport, properties: Mapping[str, str] | None = None) -> int | None:
         """Make the staged rows and the bookmark visible in one commit; the new snapshot's id.
+
+        Args:
+            properties: Further properties of the table that change with the rows.
 
         Raises:
             CommitConflictError: Another writer was faster; nothing was published.
@@ -277,7 +291,10 @@ class Stage:
         try:
             if self._open:
                 transaction.manageSnapshots().fastForwardBranch("main", self.branch).commit()
-            transaction.updateProperties().set(BOOKMARK, report.to_property()).commit()
+            update = transaction.updateProperties().set(BOOKMARK, report.to_property())
+            for name, value in (properties or {}).items():
+                update = update.set(name, value)
+            update.commit()
             if self._open:
                 transaction.manageSnapshots().removeBranch(self.branch).commit()
             transaction.commitTransaction()
