@@ -23,7 +23,12 @@ TYPES = {"id": "int", "at": "timestamp_ntz", "n": "int"}
 TABLES: dict[str, Any] = {
     "plain.customer": {"order_by": ["at"], "types": TYPES},
     "plain.hidden": {"order_by": ["at", "n"], "types": TYPES, "columns": {"include": ["name"]}},
-    "plain.dated": {"order_by": ["n"], "effective_time": "at", "types": TYPES, "columns": {"exclude": ["at"]}},
+    "plain.dated": {
+        "order_by": ["n"],
+        "effective_time": "at",
+        "types": TYPES,
+        "columns": {"exclude": ["at"]},
+    },
     "marked.stock": {"order_by": ["n"], "types": TYPES},
     "mapped.stock2": {"order_by": ["n"], "types": TYPES},
     "appended.log": {"keys": [], "write": "append", "types": {"id": "int"}},
