@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.events import POSITION, RAW, columns
-from kedro_lakehouse.config.sources import CsvOptions
+from kedro_lakehouse.config.sources import CsvOptions, SourceConfig
 from kedro_lakehouse.datasets.landing import Planner
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
 from kedro_lakehouse.errors import ConfigurationError
@@ -57,6 +57,7 @@ def snapshots_of(name: str) -> dict[str, int]:
 class DerivedSource:
     """What a derived table reads, as a source whose only file is the newest set of input commits."""
 
+    config_model: ClassVar[type[SourceConfig]] = SourceConfig
     gives: ClassVar[Literal["changes", "extracts"]] = "extracts"
 
     def __init__(self, project: Project, name: TableName, derive: DeriveConfig) -> None:

@@ -151,5 +151,5 @@ def _refuse_arithmetic(name: TableName, config: HistoryViewConfig, kind: str) ->
     raise ConfigurationError(
         file="tables.yml", key=f"{name}.history.view",
         problem=f"versions of this table start with a {kind}, which is neither a date nor a time.",
-        remedy="Declare `effective_time`; or write open_end: null, end: exclusive and grain: timestamp.",
+        remedy="Declare `effective_time`; or write open_end: none, end: exclusive and grain: timestamp.",
     )  # fmt: skip
