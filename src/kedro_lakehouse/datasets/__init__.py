@@ -2,6 +2,7 @@
 
 from kedro_lakehouse.datasets.landing import LandingDataset
 from kedro_lakehouse.datasets.pending import PendingDataset
+from kedro_lakehouse.datasets.published import PublishedDataset
 from kedro_lakehouse.datasets.record import ChangesDataset, QuarantineDataset
 from kedro_lakehouse.datasets.table import TableDataset
 from kedro_lakehouse.datasets.trim import RetentionDataset
@@ -10,6 +11,7 @@ __all__ = [
     "ChangesDataset",
     "LandingDataset",
     "PendingDataset",
+    "PublishedDataset",
     "QuarantineDataset",
     "RetentionDataset",
     "TableDataset",

@@ -80,13 +80,10 @@ class LandingDataset(DeclaredDataset):
         """
         project, name = self.project, self._name
         table = project.table(name)
-        source: FileSource = load_plugin(SOURCES, project.source(name).type)(
-            project.source(name), name, table
-        )  # type: ignore[operator]
         with lease(project.leases, name, "ingestion"):
             ledger = Ledger(project.ops, name, project.run_id)
-            planner = Planner(project, name, table, source, ledger)
-            if source.gives == "extracts":
+            planner = _planner(project, name, table, ledger)
+            if planner.source.gives == "extracts":
                 yield from ExtractBatches(planner, TableContract.of(name, table), table).batches()
             else:
                 yield from planner.batches()
@@ -100,6 +97,16 @@ class LandingDataset(DeclaredDataset):
 
     def _exists(self) -> bool:
         return True
+
+
+def _planner(project: Project, name: TableName, table: TableConfig, ledger: Ledger) -> Planner:
+    if table.derive is not None:
+        from kedro_lakehouse.datasets.derived import DerivedPlanner
+
+        return DerivedPlanner(project, name, table, ledger)
+    config = project.source(name)
+    source: FileSource = load_plugin(SOURCES, config.type)(config, name, table)  # type: ignore[operator]
+    return Planner(project, name, table, source, ledger)
 
 
 class Planner:
@@ -117,8 +124,7 @@ class Planner:
         if unfinished is not None:
             looked = self.look(unfinished.files)
             yield self._landed(unfinished, looked)
-        config = self.project.source(self.name)
-        for files in bounded(self.ledger.new(self.source.files()), config.max_files, config.max_bytes):
+        for files in bounded(self.ledger.new(self.source.files()), *self.limits):
             looked = self.look(files)
             if self._says_nothing(looked):
                 logger.info("%s: %s files without rows wait for the first with rows", self.name, len(files))
@@ -163,8 +169,7 @@ class Planner:
         last, state = self.ledger.last, self.state()
         if last is None or (state is not None and state.batch >= last.batch):
             return None
-        there = set(self.source.files())
-        gone = [f.name for f in last.files if f not in there]
+        gone = self.gone(last.files)
         if not gone:
             return last
         quarantine = self.project.iceberg.state(self.name.with_suffix("quarantine"))
@@ -176,6 +181,17 @@ class Planner:
             )
         self.ledger.forget(last.batch)  # a damaged file was replaced before anything of it was published
         return None
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """How many files, and how many bytes, a batch may have."""
+        config = self.project.source(self.name)
+        return config.max_files, config.max_bytes
+
+    def gone(self, files: Sequence[LandedFile]) -> list[str]:
+        """The names of those files that are not there any more, as they were planned."""
+        there = set(self.source.files())
+        return [f.name for f in files if f not in there]
 
     def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
         """Look into files for their columns: those of JSON lines in one Spark job, others at their ends."""

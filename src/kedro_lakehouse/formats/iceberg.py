@@ -194,6 +194,10 @@ class IcebergFormat:
             stage.drop()
             raise
 
+    def rows_at(self, table: TableName, snapshot_id: int) -> str:
+        """SQL text of a table as it was in one snapshot, to stand behind FROM."""
+        return f"{table.sql} VERSION AS OF {int(snapshot_id)}"
+
     def drop_branch(self, table: TableName, branch: str) -> None:
         """Drop a branch, published rows untouched."""
         _load(self._session(), table).manageSnapshots().removeBranch(branch).commit()

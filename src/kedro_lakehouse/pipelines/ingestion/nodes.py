@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 def ingest(
-    batches: Iterable[LandedChanges | LandedExtracts], *, contract: TableContract
+    batches: Iterable[LandedChanges | LandedExtracts], *_published: object, contract: TableContract
 ) -> Iterator[tuple[DataFrame | NothingLanded, DataFrame | NothingLanded]]:
     """Turn each landed batch into checked events, which go to quarantine or changes by their reasons.
 
+    The tables that a derived table is made of are inputs for order only: they are merged first.
     Kedro cannot take an empty stream of pairs: where nothing has landed, one pair says so.
     """
     from kedro_lakehouse.datasets.extracts import LandedExtracts
