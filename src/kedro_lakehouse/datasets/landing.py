@@ -10,6 +10,7 @@ from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.datasets.columns import resolve_columns
 from kedro_lakehouse.datasets.extracts import ExtractBatches
+from kedro_lakehouse.datasets.rebuild import drop_given_up
 from kedro_lakehouse.datasets.token import BatchToken
 from kedro_lakehouse.errors import BatchContentChangedError, UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
@@ -75,6 +76,7 @@ class LandingDataset(DeclaredDataset):
         )  # type: ignore[operator]
         with lease(project.leases, name, "ingestion"):
             ledger = Ledger(project.ops, name, project.run_id)
+            drop_given_up(project, name, ledger)
             planner = Planner(project, name, table, source, ledger)
             if source.gives == "extracts":
                 yield from ExtractBatches(planner, TableContract.of(name, table), table).batches()
@@ -145,6 +147,9 @@ class Planner:
         """
         last, state = self.ledger.last, self.state()
         if last is None or (state is not None and state.batch >= last.batch):
+            return None
+        if last.is_replay:  # its events are still in quarantine: nothing of it was published
+            self.ledger.forget(last.batch)
             return None
         there = set(self.source.files())
         gone = [f.name for f in last.files if f not in there]

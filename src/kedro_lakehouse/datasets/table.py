@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.datasets.merge import MergeCommit
+from kedro_lakehouse.datasets.refold import must_refold, refold
 from kedro_lakehouse.datasets.token import BatchToken
 from kedro_lakehouse.errors import UnsupportedError
 
@@ -79,6 +80,9 @@ class TableDataset(DeclaredDataset):
         """Plan the pending events against the table and commit what changes, with the bookmark."""
         project, name = self.project, self._name
         table = project.table(name)
+        if must_refold(project, name, self._kind):
+            refold(project, name, self._kind, upto=BatchToken.of(data).batch)
+            return
         MergeCommit(project, name, table, TableContract.of(name, table), self._kind).run(
             data, BatchToken.of(data)
         )
