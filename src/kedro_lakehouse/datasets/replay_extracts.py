@@ -28,8 +28,8 @@ from kedro_lakehouse.datasets.extracts import ExtractBatches, LandedExtracts
 from kedro_lakehouse.datasets.ingestion import IngestionCommit
 from kedro_lakehouse.datasets.observed import observed
 from kedro_lakehouse.datasets.publish import acknowledge, reading_errors
-from kedro_lakehouse.datasets.refold import REFOLD
 from kedro_lakehouse.datasets.quarantined import match_records, released
+from kedro_lakehouse.datasets.refold import REFOLD
 from kedro_lakehouse.datasets.replay import Ready
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import AuditFailedError, LandedFilesGoneError
