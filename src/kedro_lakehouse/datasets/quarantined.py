@@ -19,36 +19,52 @@ if TYPE_CHECKING:
 
 HELD_BATCH: Final = "__held_batch"
 HELD_AT: Final = "__held_at"
-_MARK: Final = "__mark"
+_MARK, _VALUES = "__mark", "__values"
 
 
 def match_records(groups: Sequence[RecordGroup], held: DataFrame) -> DataFrame:
-    """Find quarantined rows among records that were read again: by file and content, then by row.
+    """Find quarantined rows among records that were read again: by their content, or by row and content.
 
     Other csv options may number the lines otherwise, so a row number alone says nothing: letters and
-    digits must be the same. A row that is found nowhere stays in quarantine.
+    digits must be the same, or, at the same row, all values that neither reading takes for null. A row
+    that is found nowhere stays in quarantine.
 
     Schema:
         returns: ``_position`` of the record, ``__held_batch`` and ``__held_at`` of the quarantined row.
     """
-    records = reduce(
-        lambda a, b: a.unionByName(b), [g.records.select(POSITION, _mark().alias(_MARK)) for g in groups]
-    )
+    facts = [POSITION, _mark().alias(_MARK), _values().alias(_VALUES)]
+    records = reduce(lambda a, b: a.unionByName(b), [g.records.select(*facts) for g in groups])
     rows = held.select(
-        column(BATCH).alias(HELD_BATCH), column(POSITION).alias(HELD_AT), _mark().alias("__held_mark")
-    )
-    same = (column(_MARK) == column("__held_mark")) & (column(POSITION)["file"] == column(HELD_AT)["file"])
-    here = column(POSITION)["row"].eqNullSafe(column(HELD_AT)["row"])
+        column(BATCH).alias(HELD_BATCH), column(POSITION).alias(HELD_AT), _mark().alias("__held_mark"),
+        _values().alias("__held_values"),
+    )  # fmt: skip
+    file = column(POSITION)["file"] == column(HELD_AT)["file"]
+    row = column(POSITION)["row"] == column(HELD_AT)["row"]
+    agree = F.forall(F.map_entries(column("__held_values")), _agrees)
+    alike = records.join(rows, file & (column(_MARK) == column("__held_mark")))
+    there = records.join(rows, file & row).where(F.coalesce(agree, F.lit(False)))
+    names = (POSITION, HELD_BATCH, HELD_AT)
+    found = alike.select(*names).unionByName(there.select(*names)).distinct()
     one = Window.partitionBy(HELD_BATCH, HELD_AT)
-    joined = records.join(rows, same).withColumn("__here", here)
-    best = joined.withColumn("__best", F.max("__here").over(one)).where(column("__here") == column("__best"))
-    return best.select(POSITION, HELD_BATCH, HELD_AT)
+    here = F.coalesce(row, F.lit(False))
+    best = found.withColumn("__here", here).withColumn("__best", F.max("__here").over(one))
+    return best.where(column("__here") == column("__best")).select(*names)
+
+
+def _values() -> Column:
+    """The values of a raw record that was kept as JSON, by name; null of one that was kept as a line."""
+    return F.from_json(column(RAW), "map<string,string>")
+
+
+def _agrees(entry: Column) -> Column:
+    now = F.try_element_at(column(_VALUES), entry["key"])
+    return entry["value"].isNull() | now.isNull() | (entry["value"] == now)
 
 
 def _mark() -> Column:
     """The letters and digits of a raw record, whether it was kept as a line or as JSON."""
-    values = F.map_values(F.from_json(column(RAW), "map<string,string>"))
-    text = F.coalesce(F.array_join(F.filter(values, lambda v: v.isNotNull()), ""), column(RAW))
+    values = F.filter(F.map_values(_values()), lambda v: v.isNotNull())
+    text = F.coalesce(F.array_join(values, ""), column(RAW))
     return F.regexp_replace(text, "[^A-Za-z0-9]", "")
 
 
