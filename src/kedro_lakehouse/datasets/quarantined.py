@@ -32,7 +32,7 @@ def match_records(groups: Sequence[RecordGroup], held: DataFrame) -> DataFrame:
     Schema:
         returns: ``_position`` of the record, ``__held_batch`` and ``__held_at`` of the quarantined row.
     """
-    facts = [POSITION, _mark().alias(_MARK), _values().alias(_VALUES)]
+    facts = [column(POSITION), _mark().alias(_MARK), _values().alias(_VALUES)]
     records = reduce(lambda a, b: a.unionByName(b), [g.records.select(*facts) for g in groups])
     rows = held.select(
         column(BATCH).alias(HELD_BATCH), column(POSITION).alias(HELD_AT), _mark().alias("__held_mark"),
