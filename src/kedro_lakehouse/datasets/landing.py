@@ -10,6 +10,7 @@ from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.datasets.columns import resolve_columns
 from kedro_lakehouse.datasets.extracts import ExtractBatches
+from kedro_lakehouse.datasets.rebuild import drop_given_up
 from kedro_lakehouse.datasets.token import BatchToken
 from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.decoders.base import load_decoder
@@ -82,6 +83,7 @@ class LandingDataset(DeclaredDataset):
         table = project.table(name)
         with lease(project.leases, name, "ingestion"):
             ledger = Ledger(project.ops, name, project.run_id)
+            drop_given_up(project, name, ledger)
             planner = _planner(project, name, table, ledger)
             if planner.source.gives == "extracts":
                 yield from ExtractBatches(planner, TableContract.of(name, table), table).batches()
@@ -168,6 +170,9 @@ class Planner:
         """
         last, state = self.ledger.last, self.state()
         if last is None or (state is not None and state.batch >= last.batch):
+            return None
+        if last.is_replay:  # its events are still in quarantine: nothing of it was published
+            self.ledger.forget(last.batch)
             return None
         gone = self.gone(last.files)
         if not gone:

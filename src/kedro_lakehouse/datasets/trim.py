@@ -124,7 +124,7 @@ def _trim(project: Project, name: TableName, state: TableState, horizon: dt.date
             _audit(stage, changes, expected=state.rows - old + new)
             assert state.bookmark is not None  # noqa: S101 - asked for before
             enter_phase("staged", name, "trim", state.batch)
-            stage.publish(state.bookmark, {HORIZON: horizon.isoformat()})
+            stage.publish(state.bookmark, properties={HORIZON: horizon.isoformat()})
     finally:
         rows.unpersist()
     enter_phase("published", name, "trim", state.batch)

@@ -176,6 +176,15 @@ class IcebergFormat:
             if session and change.what == "widen":
                 session.sql(f"ALTER TABLE {table.sql} ALTER COLUMN {change.sql} TYPE {sql_type(change.kind)}")
 
+    def uuid(self, table: TableName) -> str | None:
+        """What tells a table from one that is made later under its name; None where there is none."""
+        found = self._catalog.find(table)
+        return str(found.metadata.table_uuid) if found is not None else None
+
+    def drop(self, table: TableName) -> None:
+        """Drop a table with its files."""
+        self._session().sql(f"DROP TABLE IF EXISTS {table.sql} PURGE")
+
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[Stage]:
         """Open a stage on the table's published state; what the block leaves unpublished is dropped.
@@ -232,6 +241,17 @@ class Stage:
         self._ensure()
         rows.writeTo(self.target).option("fanout-enabled", "true").append()
 
+    def replace(self, rows: DataFrame) -> None:
+        """Write rows in the place of all that are there; one Spark job, which may read the table itself."""
+        from pyspark.sql import functions as F
+
+        self._ensure()
+        rows.writeTo(self.target).option("fanout-enabled", "true").overwrite(F.lit(True))
+
+    def staged(self) -> DataFrame:
+        """The whole table as it is staged."""
+        return self._session.table(self.target if self._open else self.table.sql)
+
     def delete(
         self, doomed: DataFrame, on: Sequence[str], *, near: Mapping[str, tuple[Any, Any]] | None = None
     ) -> None:
@@ -279,11 +299,16 @@ class Stage:
             f"{CATALOG}.{self.table.namespace}.{self.table.table}"
         )
 
-    def publish(self, report: CommitReport, properties: Mapping[str, str] | None = None) -> int | None:
+    def publish(
+        self,
+        report: CommitReport,
+        *,
+        properties: Mapping[str, str] | None = None,
+        without: Sequence[str] = (),
+    ) -> int | None:
         """Make the staged rows and the bookmark visible in one commit; the new snapshot's id.
 
-        Args:
-            properties: Further properties of the table that change with the rows.
+        In the same commit ``properties`` are set, and the columns ``without`` leave the table.
 
         Raises:
             CommitConflictError: Another writer was faster; nothing was published.
@@ -295,10 +320,15 @@ class Stage:
         try:
             if self._open:
                 transaction.manageSnapshots().fastForwardBranch("main", self.branch).commit()
-            update = transaction.updateProperties().set(BOOKMARK, report.to_property())
-            for name, value in (properties or {}).items():
-                update = update.set(name, value)
+            update = transaction.updateProperties()
+            for key, value in {**(properties or {}), BOOKMARK: report.to_property()}.items():
+                update.set(key, value)
             update.commit()
+            if without:
+                schema = transaction.updateSchema()
+                for name in without:
+                    schema.deleteColumn(name)
+                schema.commit()
             if self._open:
                 transaction.manageSnapshots().removeBranch(self.branch).commit()
             transaction.commitTransaction()
