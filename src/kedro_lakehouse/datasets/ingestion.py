@@ -251,6 +251,7 @@ class IngestionCommit:
             "sequence_ties": int(found.kept.get("ties") or 0),
             "too_late": found.too_late,
         }
+        counts |= self._token.counted or {}
         if self._token.unchanged is not None:
             counts["unchanged"] = max(self._token.unchanged - int(found.kept.get("upserts") or 0), 0)
         return CommitReport(
