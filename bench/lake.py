@@ -110,6 +110,16 @@ class State:
             transaction.set_properties({BOOKMARK: text})
 
 
+def event_log(folder: Path) -> dict[str, str]:
+    """Settings that make Spark write its event log, which spark_jobs.py reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file://{folder}",
+        "spark.eventLog.compress": "false",
+    }
+
+
 def data_files(project: Project, table: str, *, batch: int | None = None) -> list[str]:
     """The data files of a table; of a record of changes only those of one batch."""
     import pyiceberg.expressions as built

@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from contenders import Contender, Contenders, same_rows
-from lake import ROOT, BenchProject, State, load, print_machine
+from lake import ROOT, BenchProject, State, event_log, load, print_machine
 from tpch import KEY, SOURCES, TABLES, land_changes, land_full_load
 
 if TYPE_CHECKING:
@@ -86,19 +86,16 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", help="names of contenders; script and DuckDB always run")
     parser.add_argument("--fresh", action="store_true", help="make base table and batches anew")
     parser.add_argument("--events", action="store_true", help="write Spark's event log to .bench/events")
+    parser.add_argument("--spark", nargs="+", default=[], metavar="KEY=VALUE", help="settings that differ")
     options = parser.parse_args()
     spread = "_".join(f"{f:g}" for f in options.fractions)
     folder = ROOT / f".bench/merge_{options.scale:g}_{spread}"
     if options.fresh:
         shutil.rmtree(folder, ignore_errors=True)
-    log = ROOT / ".bench/events"
-    log.mkdir(parents=True, exist_ok=True)
-    events = {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": f"file://{log}",
-        "spark.eventLog.compress": "false",
-    }
-    bench = BenchProject(folder).write(SOURCES, TABLES, events if options.events else None)
+    settings = dict(setting.split("=", 1) for setting in options.spark)
+    if options.events:
+        settings |= event_log(ROOT / ".bench/events")
+    bench = BenchProject(folder).write(SOURCES, TABLES, settings)
     print(f"load average before: {load()}", flush=True)
     project, rows, counts = prepare(bench, options.scale, options.fractions)
     print_machine(project, "pyiceberg", "duckdb", "deltalake", "pyarrow")

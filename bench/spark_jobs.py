@@ -70,8 +70,7 @@ class Log:
             self.metrics[info["Stage ID"]] = {
                 name.removeprefix("internal.metrics."): int(value)
                 for name, value in accumulated
-                if str(a.get("Name", "")).startswith("internal.metrics.")
-                and str(a.get("Value", "")).isdigit()
+                if name.startswith("internal.metrics.") and value.isdigit()
             }
 
     def moved(self, job: Job) -> tuple[int, int, int]:
