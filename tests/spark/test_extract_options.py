@@ -47,8 +47,8 @@ FILES: dict[str, dict[int, str]] = {
         2: "id,name,since;1,A,2025-12-15;3,c,2026-03-01;4,d,soon",
         3: "id,name,since;1,A,2025-12-15;2,b,2025-11-01;3,c,2026-03-01",
     },
-    "untold": LEAN | {1: "id,name;1,a;2,b", 2: "id,name,since;1,a,2019-01-01;2,B,2019-01-01"},
-    "started": LEAN | {1: "id,name,since;1,a,2025-01-01;2,b,", 2: "id,name,since;1,A,2025-02-01;2,b,"},
+    "untold": {1: "id,name;1,a;2,b", 2: "id,name,since;1,a,2019-01-01;2,B,2019-01-01"},
+    "started": {1: "id,name,since;1,a,2025-01-01;2,b,", 2: "id,name,since;1,A,2025-02-01;2,b,"},
     "stamped": {
         1: "id,v,at;1,a,2025-01-01;2,,2025-01-01;3,c,;4,d,2027-01-01",
         2: "id,v,at;1,late,2024-06-01;2,x,2025-01-01;3,c,;4,D,",
