@@ -57,8 +57,8 @@ def land_everything(landing: Path) -> None:
         '\ufeff{"id": 1, "n": 1, "big": ' + EXACT + ', "neg": -1.50, "exp": 1E400, '
         '"deep": {"x": 1.10, "y": [2.50, "3.0"]}}',
         "",
-        '{"id": 2, "n": 2, "text": "say \\"1.5\\" \\u00e9", "no": null, "yes": true, '
-        '"int": 18446744073709551615}',
+        ('{"id": 2, "n": 2, "text": "say \\"1.5\\" \\u00e9", "no": null, "yes": true, '
+        '"int": 18446744073709551615}'),
         "[1]", '{"id": 3', '{"id": 4, "n": 1} {"id": 5}', "{}",
     ]  # fmt: skip
     write_text(folder / "texts" / "b.json", "\n".join(texts) + "\n")

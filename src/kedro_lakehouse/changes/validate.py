@@ -30,8 +30,13 @@ NULL_KEY: Final = "null_key"
 NULL_SEQUENCE: Final = "null_sequence"
 INCOMPATIBLE_TYPE: Final = "incompatible_type"
 DUPLICATE_KEY: Final = "duplicate_key"
+KEY_MISMATCH: Final = "key_mismatch"
+TOO_LATE: Final = "too_late"
+KEY_MISMATCHED: Final = "__key_mismatch"
 
-REASON_ORDER: Final = (MALFORMED, UNKNOWN_OP, NULL_KEY, NULL_SEQUENCE, INCOMPATIBLE_TYPE, DUPLICATE_KEY)
+REASON_ORDER: Final = (
+    MALFORMED, UNKNOWN_OP, NULL_KEY, NULL_SEQUENCE, INCOMPATIBLE_TYPE, DUPLICATE_KEY, KEY_MISMATCH, TOO_LATE,
+)  # fmt: skip
 """Quarantine reasons by precedence; failed row checks, by their names, come after them."""
 
 
@@ -119,8 +124,9 @@ def check_events(events: DataFrame, contract: TableContract) -> DataFrame:
     """Give every event the list of reasons (``_reasons``) why it cannot be applied: empty if it can.
 
     Schema:
-        events: converted columns + ``_op``, ``_order``, ``__failed``, ``__malformed``.
-        returns: the same without ``__failed`` and ``__malformed``, with ``_reasons``.
+        events: converted columns + ``_op``, ``_order``, ``__failed``, ``__malformed``, and where a message
+            has a key of its own ``__key_mismatch``.
+        returns: the same without ``__failed``, ``__malformed`` and ``__key_mismatch``, with ``_reasons``.
     """
     order_fields = events.schema[ORDER].dataType.fieldNames()  # type: ignore[attr-defined]
     null_key = F.lit(False)
@@ -133,5 +139,7 @@ def check_events(events: DataFrame, contract: TableContract) -> DataFrame:
         NULL_SEQUENCE: column(ORDER)[order_fields[0]].isNull(),
         INCOMPATIBLE_TYPE: F.size("__failed") > 0,
     }
+    if KEY_MISMATCHED in events.columns:
+        conditions[KEY_MISMATCH] = column(KEY_MISMATCHED)
     reasons = reasons_of(conditions, contract.checks or {})
-    return events.withColumn(REASONS, reasons).drop("__failed", "__malformed")
+    return events.withColumn(REASONS, reasons).drop("__failed", "__malformed", KEY_MISMATCHED)

@@ -12,7 +12,7 @@ from kedro_lakehouse.datasets.columns import resolve_columns
 from kedro_lakehouse.datasets.extracts import ExtractBatches
 from kedro_lakehouse.datasets.token import BatchToken
 from kedro_lakehouse.decoders.base import load_decoder
-from kedro_lakehouse.decoders.lines import RowLines
+from kedro_lakehouse.decoders.lines import RowLines, split_keyed
 from kedro_lakehouse.errors import BatchContentChangedError, UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ops.lease import lease
@@ -220,7 +220,8 @@ class Planner:
         return decoder if hasattr(decoder, "unwrap") else RowLines()
 
     def _lines(self, files: Sequence[LandedFile]) -> DataFrame:
-        return read_lines(self.project.session, files)
+        lines = read_lines(self.project.session, files)
+        return split_keyed(lines) if getattr(self.source, "keyed", False) else lines
 
     def token(self, planned: PlannedFiles, unchanged: int | None = None) -> BatchToken:
         """The token of a planned batch."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import RAW, column
+from kedro_lakehouse.changes.events import column
 from kedro_lakehouse.decoders.dms import DmsDecoder, DmsLayout
 from kedro_lakehouse.decoders.lines import (
     CARRIED_BY_LINES,
@@ -16,6 +16,7 @@ from kedro_lakehouse.decoders.lines import (
     LineShape,
     exact,
     names_of,
+    original,
     parsed,
     plain,
     text_struct,
@@ -102,7 +103,7 @@ class DmsJsonDecoder(DmsDecoder):
             *[plain(v).alias(n) for n, v in values.items() if n not in control],
             *[v.alias(n) for n, v in control.items()],
             *[column(c) for c in CARRIED_BY_LINES],
-            column(VALUE).alias(RAW),
+            *original(lines),
             (column("__kind") == "malformed").alias(MALFORMED_RECORD),
         )
         columns = dict(texts([*[n for n in names if n not in control], *control]))
