@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from harness.fixtures import land, records
+from harness.fixtures import land
 from harness.project import TemporaryProject, write_text
 
 if TYPE_CHECKING:
@@ -123,20 +124,32 @@ def land_everything(landing: Path) -> None:
     write_text(folder / "typed/1.json", lines)
 
 
+def wire(number: int) -> str:
+    """A number as Java's BigInteger writes it, in base64."""
+    size = ((number if number >= 0 else ~number).bit_length() + 8) // 8
+    return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()
+
+
+def decimal_of(scale: str, precision: str | None = None) -> dict[str, Any]:
+    known = {"connect.decimal.precision": precision} if precision else {}
+    name = "org.apache.kafka.connect.data.Decimal"
+    return {"name": name, "type": "bytes", "parameters": {"scale": scale} | known}
+
+
 def postgres_types() -> tuple[dict[str, Any], str]:
     """Fields as the documentation of Debezium describes them, their wire values, and what they mean."""
     time, data = "io.debezium.time.", "io.debezium.data."
     utc = dt.datetime(2018, 6, 20, 15, 13, 16, 945104)  # noqa: DTZ001 - zone-less
-    decimal = {"name": "org.apache.kafka.connect.data.Decimal", "type": "bytes"}
     facts: list[tuple[str, dict[str, Any], Any, Any]] = [
         ("id", {"type": "int32"}, 1, 1),
         ("small", {"type": "int16"}, -7, -7), ("big", {"type": "int64"}, 2**63 - 1, 2**63 - 1),
         ("yes", {"type": "boolean"}, True, True), ("real", {"type": "float"}, 0.5, 0.5),
         ("dbl", {"type": "double"}, 404.4443, 404.4443),
-        ("num", decimal | {"parameters": {"scale": "2", "connect.decimal.precision": "10"}}, "//8=", Decimal("-0.01")),
-        ("num38", decimal | {"parameters": {"scale": "0"}}, "Sz5gmcz/tKX/////////////", None),
-        ("neg65", decimal | {"parameters": {"scale": "1", "connect.decimal.precision": "65"}}, "/w==", "-0.1"),
-        ("uint64", decimal | {"parameters": {"scale": "0", "connect.decimal.precision": "20"}}, "AP//////////", Decimal(2**64 - 1)),
+        ("num", decimal_of("2", "10"), "//8=", Decimal("-0.01")),
+        ("num38", decimal_of("0"), wire(10**38 - 1), Decimal(10**38 - 1)),
+        ("neg65", decimal_of("1", "65"), "/w==", "-0.1"),
+        ("big65", decimal_of("30", "65"), wire(-(10**64) - 1), "-" + "1" + "0" * 34 + "." + "0" * 29 + "1"),
+        ("uint64", decimal_of("0", "20"), "AP//////////", Decimal(2**64 - 1)),
         ("free", {"name": data + "VariableScaleDecimal", "type": "struct", "fields": [
             {"field": "scale", "type": "int32"}, {"field": "value", "type": "bytes"}]},
             {"scale": 4, "value": "EtaH"}, "123.4567"),
@@ -160,21 +173,15 @@ def postgres_types() -> tuple[dict[str, Any], str]:
         ("tags", {"type": "array", "items": {"type": "string"}}, ["a", None], ["a", None]),
         ("days", {"type": "array", "items": {"name": time + "Date", "type": "int32"}}, [0, 1],
             [dt.date(1970, 1, 1), dt.date(1970, 1, 2)]),
-        ("hstore", {"type": "map", "keys": {"type": "string"}, "values": {"type": "string"}}, {"k": "v"}, [("k", "v")]),
+        ("hstore", {"type": "map", "keys": {"type": "string"}, "values": {"type": "string"}},
+            {"k": "v"}, [("k", "v")]),
         ("point", {"name": data + "geometry.Point", "type": "struct", "fields": [
             {"field": "x", "type": "double"}, {"field": "y", "type": "double"},
             {"field": "wkb", "type": "bytes"}, {"field": "srid", "type": "int32"}]},
-            {"x": 1.0, "y": 2.5, "wkb": "AQ==", "srid": None}, {"x": 1.0, "y": 2.5, "wkb": b"\x01", "srid": None}),
+            {"x": 1.0, "y": 2.5, "wkb": "AQ==", "srid": None},
+            {"x": 1.0, "y": 2.5, "wkb": b"\x01", "srid": None}),
         ("none", {"type": "int64", "optional": True}, None, None),
     ]  # fmt: skip
-    # 10^38 - 1, the greatest decimal(38,0), as sixteen bytes.
-    greatest = 10**38 - 1
-    import base64
-
-    wire = base64.b64encode(greatest.to_bytes(16, "big", signed=True)).decode()
-    facts = [
-        (n, f, wire if n == "num38" else w, Decimal(greatest) if n == "num38" else m) for n, f, w, m in facts
-    ]
     fields = [f | {"field": n} for n, f, _, _ in facts]
     return {n: m for n, _, _, m in facts}, with_schema(fields, {n: w for n, _, w, _ in facts}, 1)
 
@@ -193,7 +200,8 @@ def reasons(project: TemporaryProject, table: str) -> list[tuple[int, str]]:
 
 def test_operations_orders_and_times(project):
     assert events(project, "pg.cases", "id", "v") == [
-        ("upsert", 90, 1, "s"), ("upsert", 100, 1, "a"), ("delete", 110, 1, None), ("truncate", 120, None, None),
+        ("upsert", 90, 1, "s"), ("upsert", 100, 1, "a"), ("delete", 110, 1, None),
+        ("truncate", 120, None, None),
     ]  # fmt: skip
     one = dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
     assert {r["_time"] for r in project.rows("pg.cases_changes")} == {one}

@@ -22,7 +22,7 @@ from kedro_lakehouse.decoders.lines import (
     text_struct,
     texts,
 )
-from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, Load, RecordGroup
+from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, Load, RecordGroup, computed_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,7 +123,7 @@ def _envelope(data: T.DataType, image: T.DataType) -> T.StructType:
 
 def _told(lines: DataFrame, text: Column, kind: T.StructType, layout: DmsLayout) -> DataFrame:
     """Add ``__m``, the parsed record, and ``__kind``: full_load, changes, skipped or malformed."""
-    told = lines.withColumn("__m", parsed(text, kind))
+    told = computed_once(lines, {"__m": parsed(text, kind)})
     meta: Any = column("__m")["metadata"]
     other_table = F.lit(False)
     parts = list(reversed(layout.entity or ()))
@@ -136,4 +136,4 @@ def _told(lines: DataFrame, text: Column, kind: T.StructType, layout: DmsLayout)
         .when(meta["operation"] == "load", "full_load")
         .otherwise("changes")
     )
-    return told.withColumn("__kind", kinds)
+    return computed_once(told, {"__kind": kinds})

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import POSITION, RAW, column
-from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, Load, RecordGroup
+from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, Load, RecordGroup, computed_once
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -96,7 +96,7 @@ def split_keyed(lines: DataFrame) -> DataFrame:
         F.size(F.array_except(names, F.array(*map(F.lit, _MESSAGE_FIELDS)))) == 0
     )
     likely = column(VALUE).rlike(r'^\s*\{\s*"(?:' + "|".join(_MESSAGE_FIELDS) + r')"\s*:')
-    split = lines.withColumn("__fields", F.when(likely & keyed, fields))
+    split = computed_once(lines, {"__fields": F.when(likely & keyed, fields)})
     whole = column("__fields").isNull()
     return split.select(
         F.when(whole, column(VALUE)).otherwise(plain(column("__fields")["value"])).alias(VALUE),
@@ -150,7 +150,8 @@ class RowLines:
         """One group of all rows: a field that a line lacks is null."""
         del layout
         names = names_of([n for n, _ in s.columns] for s in shapes)
-        row = lines.withColumn("__row", parsed(exact(column(VALUE)), text_struct(names or ["__none"])))
+        fields = parsed(exact(column(VALUE)), text_struct(names or ["__none"]))
+        row = computed_once(lines, {"__row": fields})
         records = row.select(
             *[plain(column("__row")[n]).alias(n) for n in names],
             *[column(c) for c in self.carried],

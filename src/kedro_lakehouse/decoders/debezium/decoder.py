@@ -63,6 +63,7 @@ from kedro_lakehouse.decoders.records import (
     Columns,
     Load,
     RecordGroup,
+    computed_once,
 )
 from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.names import quote
@@ -259,28 +260,29 @@ def _rewritten(deleted: Column) -> Column:
 
 
 def _typed(group: RecordGroup, facts: _Facts, key_sources: Any) -> DataFrame:
-    """Read the texts as the types that the schema declares; note what was not sent, and what is unreadable."""
+    """Read texts as the types that the schema declares; note what was not sent and what is not readable."""
     records, kinds = group.records, facts.kinds
     upsert = column(OP).eqNullSafe(UPSERT)
     absent = {n: upsert & column(n).isin(*UNAVAILABLE) for n in kinds if n not in CONTROL}
-    marked = records.withColumn(UNSET, _those(absent))
-    texts = {n: F.when(~F.coalesce(a, F.lit(False)), column(n)) for n, a in absent.items()}
-    cleared = marked.withColumns(texts) if texts else marked
-    values = {n: F.expr(k.read(quote(n))) for n, k in kinds.items()}
-    unread = {n: column(n).isNotNull() & v.isNull() for n, v in values.items() if kinds[n] is not TEXT}
-    needed = {n: u & (upsert | F.lit(n in set(key_sources))) for n, u in unread.items()}
-    keys = [
-        F.expr(kinds[s].read(f"{quote(part)}.{quote(s)}")).alias(f"{part}_{s}")
-        for s in key_sources for part in (_OLD, _KEYED)
-    ]  # fmt: skip
-    kept = [c for c in cleared.columns if c not in kinds]
-    return cleared.select(
-        *[v.alias(n) for n, v in values.items()],
-        *[column(c) for c in kept],
-        *keys,
-        _those(needed, empty=True).alias("__unread"),
-        time_of((_SOURCE_TIME, _MESSAGE_TIME)).alias(TIME),
+    marked = computed_once(
+        records,
+        {UNSET: _those(absent)}
+        | {n: F.when(~F.coalesce(a, F.lit(False)), column(n)) for n, a in absent.items()},
     )
+    values = {n: F.expr(k.read(quote(n))) for n, k in kinds.items()} | {
+        f"{part}_{s}": F.expr(kinds[s].read(f"{quote(part)}.{quote(s)}"))
+        for s in key_sources
+        for part in (_OLD, _KEYED)
+    }
+    sent = {f"__sent_{n}": column(n).isNotNull() for n, k in kinds.items() if k is not TEXT}
+    read = computed_once(marked, values | sent | {TIME: time_of((_SOURCE_TIME, _MESSAGE_TIME))})
+    keys = set(key_sources)
+    unread = {
+        n: column(f"__sent_{n}") & column(n).isNull() & (upsert | F.lit(n in keys))
+        for n, k in kinds.items()
+        if k is not TEXT
+    }
+    return read.withColumn("__unread", _those(unread, empty=True)).drop(*sent)
 
 
 def _those(conditions: Mapping[str, Column], *, empty: bool = False) -> Column:

@@ -13,6 +13,7 @@ from kedro_lakehouse.changes.events import column
 from kedro_lakehouse.decoders.debezium.order import POSITION_FIELDS, TIME_FIELDS
 from kedro_lakehouse.decoders.debezium.types import TEXT, Kind, kind_of
 from kedro_lakehouse.decoders.lines import KEY, TEXTS, VALUE, LineShape, names_of, parsed, text_struct
+from kedro_lakehouse.decoders.records import computed_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -75,8 +76,9 @@ def told(lines: DataFrame, layout: DebeziumLayout, text: Column, names: Iterable
     message = parsed(text, _top(names))
     parts = F.struct(*[F.col("__top")[f].alias(f) for f in _body(names).fieldNames()])
     body = F.coalesce(F.col("__top")["payload"], parts)
-    read = lines.withColumn("__top", message).withColumn(MESSAGE, F.when(F.col("__top").isNotNull(), body))
-    return read.withColumn(OF_KIND, _label(layout))
+    read = computed_once(lines, {"__top": message})
+    read = computed_once(read, {MESSAGE: F.when(F.col("__top").isNotNull(), body)})
+    return computed_once(read, {OF_KIND: _label(layout)})
 
 
 def _body(names: Iterable[str] | None) -> T.StructType:
