@@ -5,6 +5,7 @@ from kedro_lakehouse.datasets.pending import PendingDataset
 from kedro_lakehouse.datasets.published import PublishedDataset
 from kedro_lakehouse.datasets.record import ChangesDataset, QuarantineDataset
 from kedro_lakehouse.datasets.table import TableDataset
+from kedro_lakehouse.datasets.trim import RetentionDataset
 
 __all__ = [
     "ChangesDataset",
@@ -12,5 +13,6 @@ __all__ = [
     "PendingDataset",
     "PublishedDataset",
     "QuarantineDataset",
+    "RetentionDataset",
     "TableDataset",
 ]

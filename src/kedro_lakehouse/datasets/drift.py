@@ -46,18 +46,29 @@ def refuse_drift(
     """
     facts = json.loads(state.properties.get(MADE_FOR, "{}"))
     if facts.get("keys", list(contract.keys)) != list(contract.keys):
-        raise KeySchemaDriftError(table=table, existing=facts["keys"], declared=contract.keys)
+        raise KeySchemaDriftError(
+            table=table, existing=facts["keys"], declared=contract.keys, name=contract.table
+        )
     if history and facts.get("track", _tracked(contract)) != _tracked(contract):
-        raise TrackHistoryDriftError(table=table, existing=facts["track"], declared=_tracked(contract))
+        raise TrackHistoryDriftError(
+            table=table, existing=facts["track"], declared=_tracked(contract), name=contract.table
+        )
     if ORDER in columns and ORDER in state.columns:
         existing, declared = storable(state.columns[ORDER]), storable(columns[ORDER])
         if existing != declared:
             raise SequenceTypeDriftError(
-                table=table, existing=existing.simpleString(), declared=declared.simpleString()
+                table=table,
+                existing=existing.simpleString(),
+                declared=declared.simpleString(),
+                name=contract.table,
             )
 
 
 def _tracked(contract: TableContract) -> list[str]:
+    """What a history tracks and keeps, in words that an error can show."""
+    kept = ["tombstones"] if contract.hard_deletes == "tombstone" else []
+    kept += ["surrogate keys"] if contract.surrogate_key else []
+    beside = ["beside", *kept] if kept else []
     if contract.track_include is not None:
-        return ["only", *contract.track_include]
-    return ["all but", *(contract.track_exclude or ())]
+        return ["only", *contract.track_include, *beside]
+    return ["all but", *(contract.track_exclude or ()), *beside]

@@ -48,7 +48,7 @@ def events_of_changes(batch: LandedChanges, contract: TableContract) -> DataFram
     decode = batch.decoder.decode
     decoded = [decode(group, batch.layout, batch.columns, contract.keys) for group in batch.groups]
     ordered = declared_order(with_key_images(decoded, batch.columns, contract.keys), contract)
-    checked = check_events(ordered.drop(*batch.columns.carried), contract)
+    checked = check_events(ordered.drop(*batch.columns.carried), contract, horizon=batch.horizon)
     return batch.token.stamp(split_key_changes(checked, contract, BEFORE))
 
 
