@@ -205,8 +205,28 @@ class IncompatibleTypeError(TerminalError):
     existing: str
     incoming: str
     place: str = "the incoming data"
+    reason: str = ""
     summary = "Table {table}, column {column}: the table has {existing}, {place} has {incoming}."
     advice = "Nothing was written. Declare its type under 'types' in tables.yml, or correct the source."
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the two types, and what the format cannot do where that is the reason."""
+        what, advice = super().sentences()
+        return what + (f" {_shown(self.reason)}." if self.reason else ""), advice
+
+
+class SchemaFixedError(TerminalError):
+    """A batch would change the columns of a table whose declaration keeps them as they are."""
+
+    code = "SCHEMA_FIXED"
+    table: object
+    columns: Sequence[str]
+    place: str
+    summary = "Table {table} has 'schema_policy: fixed', and {place} would add or widen: {columns}."
+    advice = (
+        "Nothing was written. Declare them under 'types' in tables.yml, leave them out by 'columns', "
+        "or use 'schema_policy: evolve'."
+    )
 
 
 class KeySchemaDriftError(TerminalError):

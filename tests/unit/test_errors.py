@@ -45,6 +45,7 @@ FACTS = {
         "incoming": "string",
         "place": "f.csv",
     },
+    "SCHEMA_FIXED": {"table": "a.b", "columns": ["c"], "place": "f.parquet"},
     "KEY_SCHEMA_DRIFT": {"table": "a.b", "existing": ["id"], "declared": ["id", "x"]},
     "SEQUENCE_TYPE_DRIFT": {"table": "a.b", "existing": "bigint", "declared": "string"},
     "TRACK_HISTORY_DRIFT": {"table": "a.b", "existing": ["x"], "declared": ["y"]},

@@ -120,12 +120,8 @@ def _replay(project: Project, name: TableName, *, as_json: bool) -> None:
     from kedro_lakehouse.datasets.replay import Decoding, Replay
     from kedro_lakehouse.errors import listed
     from kedro_lakehouse.pipelines.ingestion.nodes import events_of_changes, events_of_extracts
-    from kedro_lakehouse.plugins import CHANGE_DECODERS, load_plugin
 
-    def changes(landed: Any, contract: Any) -> Any:
-        return events_of_changes(landed, contract, load_plugin(CHANGE_DECODERS, project.source(name).type))  # type: ignore[arg-type]
-
-    replay = Replay(project, name, Decoding(changes=changes, extracts=events_of_extracts))
+    replay = Replay(project, name, Decoding(changes=events_of_changes, extracts=events_of_extracts))
     done = recorded(project, f"quarantine --replay {name}", replay.run)
     if as_json:
         print_json(asdict(done))

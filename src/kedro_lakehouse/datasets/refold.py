@@ -79,7 +79,7 @@ def refold(
         batch = state.batch if upto is None else upto
         events = lake.read(name.with_suffix("changes")).where(column(BATCH) <= batch)
         gone = [c for c in value_columns(events) if not declares(table, c)]
-        rows = first_rows(kind, events.drop(*columns(gone)), contract)
+        rows = first_rows(kind, events.drop(*columns(gone)), contract, truncates=True)
         wanted = {f.name: f.dataType for f in rows.schema.fields}
         if not declared_anew:
             refuse_drift(target, state, contract, wanted, history=kind == "history")

@@ -17,6 +17,7 @@ from kedro_lakehouse.datasets.ingestion import IngestionCommit
 from kedro_lakehouse.datasets.landing import LandedChanges, Planner
 from kedro_lakehouse.datasets.quarantined import match_records, records_at, released
 from kedro_lakehouse.datasets.rebuild import bring_pending, drop_given_up
+from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ops.lease import lease
@@ -162,6 +163,7 @@ class Replay:
         found = match_records(groups, self.held(files)).persist(StorageLevel.MEMORY_AND_DISK)
         landed = LandedChanges(
             token=planner.token(planner.ledger.planned()[-1]),  # a stand-in: the batch is planned below
+            decoder=load_decoder(planner.source.decoder),  # type: ignore[attr-defined]
             groups=[dataclasses.replace(g, records=records_at(g.records, found)) for g in groups],
             layout=planner.source.layout(),  # type: ignore[attr-defined]
             columns=planner.columns(looked),

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import POSITION, RAW
-from kedro_lakehouse.changes.validate import Conversion
+from kedro_lakehouse.changes.conversion import Conversion, same_type
+from kedro_lakehouse.changes.events import POSITION, RAW, column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame
-    from pyspark.sql import types as T
+    from pyspark.sql import Column, DataFrame
 
+Load = Literal["full_load", "changes"]
 FILE: Final = "__file"
 MALFORMED_RECORD: Final = "__malformed"
 FAILED: Final = "__failed"
@@ -29,7 +30,10 @@ CARRIED: Final = (POSITION, RAW, FILE, MALFORMED_RECORD)
 class Columns:
     """How a table's columns come from its source's: chosen, renamed and typed.
 
-    ``types`` is by the table's names and complete: every column that the table is to have.
+    ``types`` is by the table's names and complete: every column that the table is to have, and those
+    that are ``carried``: order and time need them, but the table does not keep them. ``order`` is the type
+    of ``_order`` that the table has already. A text that is the ``unset_marker`` says
+    that the value was not sent.
     """
 
     types: Mapping[str, T.DataType]
@@ -37,6 +41,9 @@ class Columns:
     control: frozenset[str] = frozenset()
     date_format: str | None = None
     timestamp_format: str | None = None
+    carried: frozenset[str] = frozenset()
+    order: T.StructType | None = None
+    unset_marker: str | None = None
 
     def name_of(self, source: str) -> str:
         """The table's name for a source column."""
@@ -57,20 +64,29 @@ class Columns:
             source=source,
             name=self.name_of(source),
             kind=wanted,
-            same_type=kind == wanted,
+            same_type=same_type(kind, wanted),
+            source_kind=kind,
             date_format=self.date_format,
             timestamp_format=self.timestamp_format,
+            unset_marker=self.unset_marker,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordGroup:
-    """Records of files of one shape: source columns + ``CARRIED``."""
+    """Records of one shape: source columns + ``CARRIED``; ``facts`` are the decoder's own about them."""
 
     records: DataFrame
-    load: Literal["full_load", "changes"]
+    load: Load
     columns: Mapping[str, T.DataType]
     files: Sequence[str]
+    facts: Any = None
+
+
+def place_order() -> Column:
+    """The order of records that have no other: (file name, row number)."""
+    row = column(POSITION)["row"]
+    return F.struct(column(FILE).alias("file_name"), row.alias("row_number"))
 
 
 def complete(frames: Sequence[DataFrame], layout: Columns) -> DataFrame:
@@ -78,3 +94,12 @@ def complete(frames: Sequence[DataFrame], layout: Columns) -> DataFrame:
     union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
     missing = {c: F.lit(None).cast(t) for c, t in layout.types.items() if c not in union.columns}
     return union.withColumns(missing) if missing else union
+
+
+def with_key_images(frames: Sequence[DataFrame], layout: Columns, keys: Sequence[str]) -> DataFrame:
+    """Complete decoded records; formats that know no key changes get a ``__before`` that is always null."""
+    union = complete(frames, layout)
+    if BEFORE in union.columns:
+        return union
+    kind = T.StructType([T.StructField(k, layout.types[k]) for k in keys])
+    return union.withColumn(BEFORE, F.lit(None).cast(kind))

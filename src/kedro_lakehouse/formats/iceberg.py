@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError, IncompatibleTypeError
@@ -89,6 +90,40 @@ class IcebergFormat:
         )
         return any(True for _ in found.scan(row_filter=bounds).plan_files())
 
+    def bounds(
+        self, table: TableName, columns: Sequence[str], where: str, low: int, high: int
+    ) -> dict[str, tuple[Any, Any]]:
+        """Least and greatest value of columns in the files whose ``where`` may lie between two bounds.
+
+        From metadata alone, no job; a column whose files do not all tell is left out.
+        """
+        import pyiceberg.expressions as built
+        from pyiceberg.conversions import from_bytes
+        from pyiceberg.types import DecimalType, IntegerType, LongType, StringType
+
+        found = self._catalog.find(table)
+        if found is None or found.current_snapshot() is None:
+            return {}
+        expressions: Any = built  # its constructors are typed for pydantic, not for callers
+        row_filter = expressions.And(
+            expressions.GreaterThanOrEqual(where, low), expressions.LessThanOrEqual(where, high)
+        )
+        files = [task.file for task in found.scan(row_filter=row_filter).plan_files()]
+        ranges: dict[str, tuple[Any, Any]] = {}
+        for name in columns:
+            field = found.schema().find_field(name)
+            kind: Any = field.field_type
+            if not isinstance(kind, IntegerType | LongType | StringType | DecimalType):
+                continue
+            ends = [
+                (from_bytes(kind, f.lower_bounds[i]), from_bytes(kind, f.upper_bounds[i]))
+                for f, i in ((f, field.field_id) for f in files)
+                if i in (f.lower_bounds or ()) and i in (f.upper_bounds or ())
+            ]
+            if ends and len(ends) == len(files):
+                ranges[name] = (min(e[0] for e in ends), max(e[1] for e in ends))
+        return ranges
+
     def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
         """Create the table where it does not exist; starts no job."""
         self._catalog.ensure_namespace(table.namespace)
@@ -110,30 +145,36 @@ class IcebergFormat:
             session.sql(f"ALTER TABLE {table.sql} WRITE ORDERED BY {', '.join(map(quote, layout.sort_by))}")
 
     def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
-        """Add missing columns and widen types, so that the table holds ``columns``; does nothing twice.
+        """Add missing columns and struct fields and widen types, so that the table holds ``columns``.
+
+        What is there already stays; doing it twice changes nothing.
 
         Raises:
             IncompatibleTypeError: A column would have to become a type that loses values.
         """
-        from kedro_lakehouse.formats.ddl import widened
+        from kedro_lakehouse.formats.ddl import clash, schema_changes, widened
 
-        for name, kind in columns.items():
-            existing, wanted = state.columns.get(name), storable(kind)
-            if existing is None:
-                self._session().sql(f"ALTER TABLE {table.sql} ADD COLUMN {quote(name)} {sql_type(wanted)}")
-            elif storable(existing) != wanted:
-                wider = widened(existing, wanted)
-                if wider is None:
-                    raise IncompatibleTypeError(
-                        table=table,
-                        column=name,
-                        existing=existing.simpleString(),
-                        incoming=wanted.simpleString(),
-                    )
-                if wider != existing:
-                    self._session().sql(
-                        f"ALTER TABLE {table.sql} ALTER COLUMN {quote(name)} TYPE {sql_type(wider)}"
-                    )
+        wanted = dict(columns)
+        for name, existing in state.columns.items():
+            if name not in columns:
+                continue
+            wider = widened(existing, columns[name])
+            if wider is None:
+                found = clash(name, existing, columns[name])
+                raise IncompatibleTypeError(
+                    table=table, column=found.column if found else name,
+                    existing=(found.existing if found else existing).simpleString(),
+                    incoming=(found.incoming if found else columns[name]).simpleString(),
+                    reason=found.reason if found else "",
+                )  # fmt: skip
+            wanted[name] = wider
+        changes = schema_changes(state.columns, wanted)
+        session = self._session() if changes else None
+        if session and (added := [f"{c.sql} {sql_type(c.kind)}" for c in changes if c.what == "add"]):
+            session.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({', '.join(added)})")
+        for change in changes:
+            if session and change.what == "widen":
+                session.sql(f"ALTER TABLE {table.sql} ALTER COLUMN {change.sql} TYPE {sql_type(change.kind)}")
 
     def uuid(self, table: TableName) -> str | None:
         """What tells a table from one that is made later under its name; None where there is none."""
@@ -161,6 +202,10 @@ class IcebergFormat:
         except BaseException:
             stage.drop()
             raise
+
+    def rows_at(self, table: TableName, snapshot_id: int) -> str:
+        """SQL text of a table as it was in one snapshot, to stand behind FROM."""
+        return f"{table.sql} VERSION AS OF {int(snapshot_id)}"
 
     def drop_branch(self, table: TableName, branch: str) -> None:
         """Drop a branch, published rows untouched."""
@@ -207,18 +252,33 @@ class Stage:
         """The whole table as it is staged."""
         return self._session.table(self.target if self._open else self.table.sql)
 
-    def delete(self, doomed: DataFrame, on: Sequence[str]) -> None:
-        """Delete the rows whose ``on`` columns equal those of a row of ``doomed``; one Spark job."""
+    def delete(
+        self, doomed: DataFrame, on: Sequence[str], *, near: Mapping[str, tuple[Any, Any]] | None = None
+    ) -> None:
+        """Delete the rows whose ``on`` columns equal those of a row of ``doomed``; one Spark job.
+
+        ``near`` gives bounds of columns of the doomed rows: other files are not read.
+        """
         self._ensure()
         view = f"_doomed_{uuid.uuid4().hex}"
         doomed.createOrReplaceTempView(view)
         matches = " AND ".join(f"t.{quote(c)} = d.{quote(c)}" for c in on)
+        ranges = [
+            f"t.{quote(c)} BETWEEN {_constant(low)} AND {_constant(high)}"
+            for c, (low, high) in (near or {}).items()
+        ]
+        exists = f"EXISTS (SELECT 1 FROM {quote(view)} AS d WHERE {matches})"  # noqa: S608 - quoted
         try:
             self._session.sql(
-                f"DELETE FROM {self.target} AS t WHERE EXISTS (SELECT 1 FROM {view} AS d WHERE {matches})"  # noqa: S608 - quoted
+                f"DELETE FROM {self.target} AS t WHERE {' AND '.join([*ranges, exists])}",  # noqa: S608 - quoted
             )
         finally:
             self._session.catalog.dropTempView(view)
+
+    def delete_where(self, condition: str | None = None) -> None:
+        """Delete the rows that meet a condition, or all of them; whole files go without a job."""
+        self._ensure()
+        self._session.sql(f"DELETE FROM {self.target}" + (f" WHERE {condition}" if condition else ""))  # noqa: S608 - the caller's own words
 
     def summary(self) -> dict[str, int]:
         """Whole-table counts of the staged state, from its metadata: no job."""
@@ -309,6 +369,13 @@ def _literal(value: object, *, zoned: bool) -> Any:
 
 def _text(value: str) -> str:
     return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _constant(value: int | str | Decimal) -> str:
+    """A bound as SQL; Iceberg's DELETE takes no parameters."""
+    if isinstance(value, str):
+        return _text(value)
+    return f"{value:f}BD" if isinstance(value, Decimal) else str(value)
 
 
 def _transform(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import DataFrame
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def ingest(
-    batches: Iterable[LandedChanges | LandedExtracts], *, contract: TableContract, source_type: str
+    batches: Iterable[LandedChanges | LandedExtracts], *_published: object, contract: TableContract
 ) -> Iterator[tuple[DataFrame | NothingLanded, DataFrame | NothingLanded]]:
     """Turn each landed batch into checked events, which go to quarantine or changes by their reasons.
 
+    The tables that a derived table is made of are inputs for order only: they are merged first.
     Kedro cannot take an empty stream of pairs: where nothing has landed, one pair says so.
     """
     from kedro_lakehouse.datasets.extracts import LandedExtracts
     from kedro_lakehouse.datasets.token import NothingLanded
-    from kedro_lakehouse.plugins import CHANGE_DECODERS, load_plugin
 
     nothing = True
     for batch in batches:
@@ -32,36 +32,34 @@ def ingest(
         if isinstance(batch, LandedExtracts):
             events = events_of_extracts(batch, contract)
         else:
-            events = events_of_changes(batch, contract, load_plugin(CHANGE_DECODERS, source_type))  # type: ignore[arg-type]
+            events = events_of_changes(batch, contract)
         yield events, events
     if nothing:
         yield NothingLanded.HERE, NothingLanded.HERE
 
 
-def events_of_changes(
-    batch: LandedChanges, contract: TableContract, decode: Callable[..., DataFrame]
-) -> DataFrame:
+def events_of_changes(batch: LandedChanges, contract: TableContract) -> DataFrame:
     """Decode and check the records of a batch; a key change becomes its two events."""
     from kedro_lakehouse.changes.keys import split_key_changes
     from kedro_lakehouse.changes.order import declared_order
     from kedro_lakehouse.changes.validate import check_events
-    from kedro_lakehouse.decoders.records import BEFORE, complete
+    from kedro_lakehouse.decoders.records import BEFORE, with_key_images
 
+    decode = batch.decoder.decode
     decoded = [decode(group, batch.layout, batch.columns, contract.keys) for group in batch.groups]
-    ordered = declared_order(complete(decoded, batch.columns), contract)
-    checked = check_events(ordered, contract)
+    ordered = declared_order(with_key_images(decoded, batch.columns, contract.keys), contract)
+    checked = check_events(ordered.drop(*batch.columns.carried), contract, horizon=batch.horizon)
     return batch.token.stamp(split_key_changes(checked, contract, BEFORE))
 
 
 def events_of_extracts(batch: LandedExtracts, contract: TableContract) -> DataFrame:
-    """Diff the extracts of a batch into the events that lead from one to the next."""
-    from kedro_lakehouse.changes.extract import diff_extracts
+    """Make the events of a batch of extracts: what changes from one to the next, or without keys each row."""
+    from kedro_lakehouse.changes import extract
 
-    changed = diff_extracts(
-        batch.rows,
-        batch.state,
-        contract,
-        extracts=batch.extracts,
-        hard_deletes="ignore" if contract.hard_deletes == "ignore" else "close",
-    )
-    return batch.token.stamp(changed)
+    if batch.told is None:
+        events = extract.rows_as_events(batch.rows, contract, extracts=batch.extracts)
+    else:
+        events = extract.events_of_extracts(
+            batch.rows, batch.told, contract, extracts=batch.extracts, past_ends=batch.past_ends
+        )
+    return batch.token.stamp(events)

@@ -18,18 +18,20 @@ if TYPE_CHECKING:
 
 def create_pipeline(declarations: Declarations) -> Pipeline:
     """What is new in the landing folder of each table becomes accepted or quarantined events."""
-    return Pipeline([_node(name, table, declarations) for name, table in declarations.tables.items()])
+    return Pipeline([_node(name, table) for name, table in declarations.tables.items()])
 
 
-def _node(name: TableName, table: TableConfig, declarations: Declarations) -> Node:
-    source_type = declarations.sources[str(table.source)].type
+def _node(name: TableName, table: TableConfig) -> Node:
     return Node(
-        update_wrapper(
-            partial(ingest, contract=TableContract.of(name, table), source_type=source_type), ingest
-        ),
-        inputs=f"{name}.landing",
+        update_wrapper(partial(ingest, contract=TableContract.of(name, table)), ingest),
+        inputs=[f"{name}.landing", *_awaited(table)],
         outputs=[f"{name}.quarantine", f"{name}.changes"],
         name="ingest",
         namespace=str(name),
         tags=["ingestion", *table.tags],
     )
+
+
+def _awaited(table: TableConfig) -> list[str]:
+    """What must have been merged before a derived table is made: inputs for order only."""
+    return [f"{table_read}.published" for table_read in table.derive.inputs.values()] if table.derive else []
