@@ -86,7 +86,7 @@ def batch_effects(
 def _side(
     rows: DataFrame, side: int, values: list[str], keys: list[str], like: DataFrame | None = None
 ) -> DataFrame:
-    kinds = {f.name: f.dataType for f in (like or rows).schema.fields}
+    kinds = {f.name: f.dataType for f in (rows if like is None else like).schema.fields}
     row = F.struct(
         F.lit(1).alias("present"), *[_comparable(v, kinds[v]).alias(f"v{i}") for i, v in enumerate(values)]
     )
