@@ -13,15 +13,16 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.contract import TableContract
 
 
-def current_rows(events: DataFrame, contract: TableContract) -> DataFrame:
+def current_rows(events: DataFrame, contract: TableContract, *, truncates: bool = True) -> DataFrame:
     """Fold events into the rows that exist after them.
 
     Schema:
-        events: key and value columns + ``_op``, ``_order``, ``_time``.
+        events: key and value columns + ``_op``, ``_order``, ``_time``, for some tables ``_unset``;
+            ``truncates`` says whether any may be among them.
         returns: key and value columns + ``_order`` (of the last event); one row a key.
 
     Returns:
         A lazy frame: calling this function starts no Spark job.
     """
-    last = last_states(events, contract).where(column(OP) == UPSERT)
+    last = last_states(events, contract, truncates=truncates).where(column(OP) == UPSERT)
     return last.select(*columns(value_columns(events)), column(ORDER))

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
+from kedro_lakehouse.changes.compare import comparable
 from kedro_lakehouse.changes.events import (
     DELETE,
     OP,
     ORDER,
     TIME,
     TRUNCATE,
+    UNSET,
     UPSERT,
     column,
     columns,
     value_columns,
 )
+from kedro_lakehouse.changes.truncates import spread_truncates
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, WindowSpec
 
     from kedro_lakehouse.changes.contract import TableContract
 
-_WINNER: Final = "__winner"
+_WINNER, _RESETS, _LIFE = "__winner", "__resets", "__life"
 
 
 def op_rank(contract: TableContract) -> Column:
@@ -36,13 +38,6 @@ def op_rank(contract: TableContract) -> Column:
         .when(column(OP) == UPSERT, strong[1])
         .when(column(OP) == DELETE, strong[2])
     )
-
-
-def _comparable(name: str, kind: T.DataType) -> Column:
-    """A value that orders as its column does; maps, which have no order, as their sorted entries."""
-    if isinstance(kind, T.MapType):
-        return F.sort_array(F.map_entries(column(name)))
-    return column(name)
 
 
 def canonical_row(frame: DataFrame, contract: TableContract) -> Column:
@@ -56,8 +51,10 @@ def canonical_row(frame: DataFrame, contract: TableContract) -> Column:
     values = [c for c in value_columns(frame) if c not in contract.keys]
     ordered = sorted(values, key=lambda c: received.get(c, c).encode())
     types = {f.name: f.dataType for f in frame.schema.fields}
-    fields = [_comparable(c, types[c]).alias(f"c{i}") for i, c in enumerate(ordered)]
-    return F.struct(*fields, column(TIME).alias("time"))
+    fields = [comparable(column(c), types[c]).alias(f"c{i}") for i, c in enumerate(ordered)]
+    # What was not sent compares as null; the names come last, so that equal rows have one order.
+    sent = [column(UNSET).alias("unset")] if UNSET in types else []
+    return F.struct(*fields, column(TIME).alias("time"), *sent)
 
 
 def by_key(contract: TableContract) -> WindowSpec:
@@ -65,33 +62,81 @@ def by_key(contract: TableContract) -> WindowSpec:
     return Window.partitionBy(*columns(contract.keys)).orderBy(column(ORDER))
 
 
-def fold_states(events: DataFrame, contract: TableContract) -> DataFrame:
+def fold_states(events: DataFrame, contract: TableContract, *, truncates: bool = True) -> DataFrame:
     """Keep, for each key and distinct order, the one event that decides the state after it.
 
+    An upsert that leaves values out takes them over from the events before it, back to the last delete
+    or truncate; a delete or truncate that loses a tie ends that too.
+
     Schema:
-        events: key and value columns + ``_op``, ``_order``, ``_time``; no truncates.
+        events: key and value columns + ``_op``, ``_order``, ``_time``, where values may be left out also
+            ``_unset``; ``truncates`` says whether any may be among them.
         returns: the same columns; key and ``_order`` are unique.
 
     Returns:
         A lazy frame: calling this function starts no Spark job.
     """
+    of_keys = spread_truncates(events, contract) if truncates else events
     ranked = Window.partitionBy(*columns(contract.keys)).orderBy(
-        column(ORDER), op_rank(contract), canonical_row(events, contract)
+        column(ORDER), op_rank(contract), canonical_row(of_keys, contract)
     )
     following = F.lead(column(ORDER)).over(ranked)
-    is_last = following.isNull() | (following != column(ORDER))
-    return events.withColumn(_WINNER, is_last).where(column(_WINNER)).drop(_WINNER)
+    marked = of_keys.withColumn(_WINNER, following.isNull() | (following != column(ORDER)))
+    partial = inherits(events, contract)
+    if partial:
+        tied = Window.partitionBy(*columns(contract.keys), column(ORDER))
+        marked = marked.withColumn(_RESETS, F.max(column(OP) != UPSERT).over(tied))
+    winners = marked.where(column(_WINNER)).drop(_WINNER)
+    return _inherit(winners, contract) if partial else winners
 
 
-def last_states(events: DataFrame, contract: TableContract) -> DataFrame:
-    """Keep, for each key, the event that decides its state after all of them: one row a key."""
-    rank = F.struct(
-        column(ORDER).alias("order"),
-        op_rank(contract).alias("op"),
-        canonical_row(events, contract).alias("row"),
+def inherits(events: DataFrame, contract: TableContract) -> bool:
+    """Whether upserts of these events may leave values as they were."""
+    return bool(contract.ignore_null) or UNSET in events.columns
+
+
+def _inherit(states: DataFrame, contract: TableContract) -> DataFrame:
+    """Fill what upserts left out from the states before them, since the last delete or truncate."""
+    by_keys = columns(contract.keys)
+    life = F.sum(column(_RESETS).cast("int")).over(Window.partitionBy(*by_keys).orderBy(column(ORDER)))
+    so_far = (
+        Window.partitionBy(*by_keys, column(_LIFE))
+        .orderBy(column(ORDER))
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    last = F.max_by(F.struct(*columns(events.columns)), rank).alias("last")
-    folded = events.groupBy(*[column(k).alias(f"__key{i}") for i, k in enumerate(contract.keys)]).agg(last)
+    filled: dict[str, Column] = {}
+    for name in value_columns(states):
+        if contract.ignores_null(name):
+            filled[name] = F.last(column(name), ignorenulls=True).over(so_far)
+        elif UNSET in states.columns and name not in contract.keys:
+            sent = F.when(
+                (column(OP) == UPSERT) & ~F.coalesce(F.array_contains(UNSET, name), F.lit(False)),
+                F.struct(column(name).alias("v")),
+            )
+            filled[name] = F.last(sent, ignorenulls=True).over(so_far)["v"]
+    return states.withColumn(_LIFE, life).select(
+        *[
+            F.when(column(OP) == UPSERT, filled[c]).alias(c) if c in filled else column(c)
+            for c in states.columns
+            if c != _RESETS
+        ]
+    )
+
+
+def last_states(events: DataFrame, contract: TableContract, *, truncates: bool = True) -> DataFrame:
+    """Keep, for each key, the event that decides its state after all of them: one row a key."""
+    if inherits(events, contract):
+        states = fold_states(events, contract, truncates=truncates)
+        rank = column(ORDER)
+    else:
+        states = spread_truncates(events, contract) if truncates else events
+        rank = F.struct(
+            column(ORDER).alias("order"),
+            op_rank(contract).alias("op"),
+            canonical_row(states, contract).alias("row"),
+        )
+    last = F.max_by(F.struct(*columns(states.columns)), rank).alias("last")
+    folded = states.groupBy(*[column(k).alias(f"__key{i}") for i, k in enumerate(contract.keys)]).agg(last)
     return folded.select("last.*")
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from kedro_lakehouse.changes.compare import comparable_row
+from kedro_lakehouse.changes.digest import SURROGATE_KEY, surrogate_key
 from kedro_lakehouse.changes.events import (
+    DELETE,
     OP,
     OPENED_ORDER,
     OPENED_TIME,
@@ -30,19 +34,38 @@ ORDER_LAST: Final = "_order_last"
 EFFECTIVE_FROM: Final = "effective_from"
 EFFECTIVE_TO: Final = "effective_to"
 IS_CURRENT: Final = "is_current"
+TOMBSTONE: Final = "_tombstone"
+"""Marks a version that says "deleted"; Iceberg keeps the name ``_deleted`` for itself."""
+_DIED: Final = "__died"
 
 HISTORY_COLUMNS: Final = (ORDER_FROM, ORDER_TO, ORDER_LAST, EFFECTIVE_FROM, EFFECTIVE_TO, IS_CURRENT)
-"""Framework columns of ``<table>_history``; the others are the source's own."""
+"""Framework columns of every ``<table>_history``."""
 
 
-def history_rows(events: DataFrame, contract: TableContract) -> DataFrame:
+def history_columns(contract: TableContract) -> tuple[str, ...]:
+    """Framework columns of the history of this table."""
+    more = ((TOMBSTONE,) if contract.hard_deletes == "tombstone" else ()) + (
+        (SURROGATE_KEY,) if contract.surrogate_key else ()
+    )
+    return HISTORY_COLUMNS + more
+
+
+def is_open(contract: TableContract) -> Column:
+    """Whether a version lasts; with tombstones the last version of a key may say that it is deleted."""
+    if contract.hard_deletes != "tombstone":
+        return column(IS_CURRENT)
+    return column(IS_CURRENT) | (column(TOMBSTONE) & column(ORDER_TO).isNull())
+
+
+def history_rows(events: DataFrame, contract: TableContract, *, truncates: bool = True) -> DataFrame:
     """Fold events into history rows, one for each run of upserts equal on the tracked columns.
 
     Schema:
-        events: key and value columns + ``_op``, ``_order``, ``_time``; an event may carry
-            ``_opened_order`` and ``_opened_time``: it stands for a run that opened then.
-        returns: key and value columns + the framework columns of a history; (key, ``_order_from``)
-            is unique and at most one row of a key is open.
+        events: key and value columns + ``_op``, ``_order``, ``_time``, for some tables ``_unset``; an event
+            may carry ``_opened_order`` and ``_opened_time``: it stands for a run that opened then.
+        returns: key and value columns + the framework columns of this history; (key, ``_order_from``)
+            is unique and at most one row of a key is open. With ``hard_deletes: tombstone`` also a row,
+            marked ``_tombstone``, for the time from a delete on.
 
     Returns:
         A lazy frame: calling this function starts no Spark job.
@@ -51,22 +74,45 @@ def history_rows(events: DataFrame, contract: TableContract) -> DataFrame:
         Contract section 5.
     """
     values = value_columns(events)
-    states = _with_runs(fold_states(_with_opened(events), contract), contract.tracked(values), contract)
+    states = fold_states(_with_opened(events), contract, truncates=truncates)
+    tombstones = contract.hard_deletes == "tombstone"
+    if tombstones:
+        states = _with_last_values(states, contract)
+    states = _with_runs(states, contract.tracked(values), contract)
     window = by_key(contract)
+    lasting = (column(OP) == UPSERT) | column(_DIED) if tombstones else column(OP) == UPSERT
     closed = states.withColumn(
         "__next", F.lead(F.struct(column(ORDER), column(TIME), column("__run"))).over(window)
-    ).where((column(OP) == UPSERT) & ~column("__next")["__run"].eqNullSafe(column("__run")))
-    opened_time = column("__opened")["time"]
-    return closed.select(
+    ).where(lasting & ~column("__next")["__run"].eqNullSafe(column("__run")))
+    opened_time, is_last = column("__opened")["time"], column("__next").isNull()
+    alive = column(OP) == UPSERT
+    ended = F.when(~is_last, F.greatest(opened_time, column("__next")[TIME]))
+    rows = closed.select(
         *columns(values),
         column("__opened")["order"].alias(ORDER_FROM),
         column("__next")[ORDER].alias(ORDER_TO),
         column(ORDER).alias(ORDER_LAST),
         opened_time.alias(EFFECTIVE_FROM),
-        F.when(column("__next").isNotNull(), F.greatest(opened_time, column("__next")[TIME])).alias(
-            EFFECTIVE_TO
-        ),
-        column("__next").isNull().alias(IS_CURRENT),
+        ended.alias(EFFECTIVE_TO),
+        (is_last & alive).alias(IS_CURRENT),
+        *([(~alive).alias(TOMBSTONE)] if tombstones else []),
+    )
+    if not contract.surrogate_key:
+        return rows
+    return rows.withColumn(SURROGATE_KEY, surrogate_key(rows, contract.keys, ORDER_FROM))
+
+
+def _with_last_values(states: DataFrame, contract: TableContract) -> DataFrame:
+    """Give deletes the values of the version that they end, and mark them (``__died``)."""
+    values = [c for c in value_columns(states) if c not in contract.keys]
+    held = F.struct(*columns(values), F.lit(1).alias("__held"))
+    said = (column(OP) == UPSERT) | column(OPENED_ORDER).isNotNull()
+    window = by_key(contract).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    known = states.withColumn("__values", F.last(F.when(said, held), ignorenulls=True).over(window))
+    return known.select(
+        *[column("__values")[c].alias(c) if c in values else column(c) for c in states.columns if c != OP],
+        F.when(column(OP) == UPSERT, UPSERT).otherwise(DELETE).alias(OP),
+        ((column(OP) != UPSERT) & column("__values").isNotNull()).alias(_DIED),
     )
 
 
@@ -85,7 +131,7 @@ def _with_opened(events: DataFrame) -> DataFrame:
 def _with_runs(states: DataFrame, tracked: list[str], contract: TableContract) -> DataFrame:
     """Number each key's runs (``__run``) and keep what opened each (``__opened``)."""
     window = by_key(contract)
-    tracked_row = F.struct(column(OP), *columns(tracked))
+    tracked_row = F.struct(column(OP), comparable_row(states, tracked))
     opens = F.lag(tracked_row).over(window)
     opened: Column = F.struct(
         F.coalesce(column(OPENED_ORDER), column(ORDER)).alias("order"),
@@ -100,13 +146,15 @@ def _with_runs(states: DataFrame, tracked: list[str], contract: TableContract) -
     )
 
 
-def open_rows_as_events(rows: DataFrame, order: str = ORDER_LAST) -> DataFrame:
-    """Turn open history rows into the events that lead to them, so that later events fold onto them."""
-    values = [c for c in rows.columns if c not in HISTORY_COLUMNS]
+def open_rows_as_events(rows: DataFrame) -> DataFrame:
+    """Turn open versions into the events that lead to them, so that later events fold onto them."""
+    framework = {*HISTORY_COLUMNS, TOMBSTONE, SURROGATE_KEY}
+    values = [c for c in rows.columns if c not in framework]
+    died = F.coalesce(column(TOMBSTONE), F.lit(False)) if TOMBSTONE in rows.columns else F.lit(False)
     return rows.select(
         *columns(values),
-        F.lit(UPSERT).alias(OP),
-        column(order).alias(ORDER),
+        F.when(died, DELETE).otherwise(UPSERT).alias(OP),
+        column(ORDER_LAST).alias(ORDER),
         column(EFFECTIVE_FROM).alias(TIME),
         column(ORDER_FROM).alias(OPENED_ORDER),
         column(EFFECTIVE_FROM).alias(OPENED_TIME),
@@ -119,11 +167,12 @@ def as_of(history: DataFrame, time: object, contract: TableContract) -> DataFram
     Source:
         Contract section 5: of several versions that match, the one with the greatest ``_order_from``.
     """
-    from pyspark.sql import Window
-
     moment = F.lit(time).cast(history.schema[EFFECTIVE_FROM].dataType)
     started = column(EFFECTIVE_FROM) <= moment
     lasting = column(EFFECTIVE_TO).isNull() | (moment < column(EFFECTIVE_TO))
     newest = Window.partitionBy(*columns(contract.keys)).orderBy(column(ORDER_FROM).desc())
-    matching = history.where(started & lasting).withColumn("__rank", F.row_number().over(newest))
+    alive = history
+    if TOMBSTONE in history.columns:
+        alive = history.where(~F.coalesce(column(TOMBSTONE), F.lit(False)))
+    matching = alive.where(started & lasting).withColumn("__rank", F.row_number().over(newest))
     return matching.where(column("__rank") == 1).drop("__rank")

@@ -1,12 +1,13 @@
-"""Plan a commit: from pending events and a target table to the rows that change, and nothing else."""
+"""Plan a commit: what pending events touch of a target, which of them are late, and what a row becomes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql import functions as F
 
+from kedro_lakehouse.changes.compare import comparable
 from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import (
     BATCH,
@@ -14,20 +15,25 @@ from kedro_lakehouse.changes.events import (
     OP,
     ORDER,
     TIME,
+    TRUNCATE,
+    UNSET,
     column,
     columns,
     value_columns,
 )
+from kedro_lakehouse.changes.fold import inherits
 from kedro_lakehouse.changes.history import (
-    HISTORY_COLUMNS,
-    IS_CURRENT,
     ORDER_FROM,
     ORDER_LAST,
+    ORDER_TO,
+    history_columns,
     history_rows,
-    open_rows_as_events,
+    is_open,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import Column, DataFrame
 
     from kedro_lakehouse.changes.contract import TableContract
@@ -41,21 +47,41 @@ CLOSE: Final = "close"
 REMOVE: Final = "remove"
 
 LATE: Final = "_late"
-_HELD: Final = "__held"
-_LATE_KEY: Final = "__late_key"
+TIED: Final = "_tied"
+ROW: Final = "_row"
+"""The row that a key has in the target, as a struct: of a history the open one; null where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """The target as it stands: its rows, and the past of its events up to its bookmark and beyond.
 
-    ``past`` holds the events of every batch that is applied or about to be.
+    ``past`` holds the events of every batch that is applied or about to be. The flags, and ``ranges``
+    (least and greatest value of key columns among the pending events), are known from metadata; they
+    only spare work.
     """
 
     kind: Kind
     rows: DataFrame
     past: DataFrame
     bookmark: int
+    deletes: bool = True
+    truncates: bool = True
+    new_truncates: bool = True
+    ranges: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    @property
+    def last(self) -> str:
+        """The column with the order of a row's last event."""
+        return ORDER if self.kind == "current" else ORDER_LAST
+
+    def near(self, frame: DataFrame) -> DataFrame:
+        """The rows of a frame whose keys lie within the ranges of the pending events."""
+        if self.new_truncates:
+            return frame
+        for name, (low, high) in self.ranges.items():
+            frame = frame.where(column(name).between(F.lit(low), F.lit(high)))
+        return frame
 
 
 def identity_columns(kind: Kind, contract: TableContract) -> tuple[str, ...]:
@@ -63,82 +89,110 @@ def identity_columns(kind: Kind, contract: TableContract) -> tuple[str, ...]:
     return contract.keys if kind == "current" else (*contract.keys, ORDER_FROM)
 
 
-def first_rows(kind: Kind, events: DataFrame, contract: TableContract) -> DataFrame:
+def framework_columns(kind: Kind, contract: TableContract) -> tuple[str, ...]:
+    """The framework's own columns of a target of this kind."""
+    return (ORDER,) if kind == "current" else history_columns(contract)
+
+
+def first_rows(kind: Kind, events: DataFrame, contract: TableContract, *, truncates: bool) -> DataFrame:
     """Fold all events into the rows of a target that does not exist yet."""
-    return current_rows(events, contract) if kind == "current" else history_rows(events, contract)
+    fold = current_rows if kind == "current" else history_rows
+    return fold(events, contract, truncates=truncates)
+
+
+def blind(target: Target, contract: TableContract) -> bool:
+    """Whether the target's values need not be read: an event then replaces the row or does nothing."""
+    return target.kind == "current" and not inherits(target.past, contract)
+
+
+def touched_row(target: Target, contract: TableContract) -> Column:
+    """The part of a target's row that planning needs, as the struct ``_row``."""
+    names = (ORDER,) if blind(target, contract) else target.rows.columns
+    return F.struct(*columns(names)).alias(ROW)
+
+
+def last_versions(target: Target, contract: TableContract) -> DataFrame:
+    """The rows that later events continue: all of a current table, the open ones of a history."""
+    return target.rows if target.kind == "current" else target.rows.where(is_open(contract))
 
 
 def mark_late(events: DataFrame, target: Target, contract: TableContract) -> DataFrame:
     """Mark events that are not later than what their key held before this batch.
 
-    Adds ``_late``, and for all events of a key whether one of them is late.
+    Adds ``_row``, ``_late`` (not later than what the key held) and ``_tied`` (neither later nor earlier).
+
+    Schema:
+        events: pending events without truncates.
 
     Source:
         Contract section 6: what a key holds is its row's last event, or, without a row, its last
-        delete, which only the record of changes remembers.
+        delete or the last truncate, which only the record of changes remembers.
     """
-    touched = events.select(*columns(contract.keys)).distinct()
-    rows = target.rows if target.kind == "current" else target.rows.where(column(IS_CURRENT))
-    last = ORDER if target.kind == "current" else ORDER_LAST
-    deletes = target.past.where((column(OP) == DELETE) & (column(BATCH) <= target.bookmark))
-    marks = rows.select(*columns(contract.keys), column(last).alias(_HELD)).unionByName(
-        deletes.select(*columns(contract.keys), column(ORDER).alias(_HELD))
+    keys = list(contract.keys)
+    touched = events.select(*columns(keys)).distinct()
+    rows = target.near(last_versions(target, contract)).select(*columns(keys), touched_row(target, contract))
+    marked = events.join(rows.join(touched, keys, "left_semi"), keys, "left")
+    held = [column(ROW)[target.last]]
+    applied = target.past.where(column(BATCH) <= target.bookmark)
+    if target.deletes:
+        deletes = (
+            target.near(applied.where(column(OP) == DELETE))
+            .join(touched, keys, "left_semi")
+            .groupBy(*columns(keys))
+            .agg(F.max(ORDER).alias("__deleted"))
+        )
+        marked = marked.join(deletes, keys, "left")
+        held.append(column("__deleted"))
+    if target.truncates:
+        last = applied.where(column(OP) == TRUNCATE).agg(F.max(ORDER).alias("__truncated"))
+        marked = marked.crossJoin(F.broadcast(last))
+        held.append(column("__truncated"))
+    latest = F.greatest(*held) if len(held) > 1 else held[0]
+    return (
+        marked.withColumn(LATE, F.coalesce(column(ORDER) <= latest, F.lit(False)))
+        .withColumn(TIED, F.coalesce(column(ORDER) == latest, F.lit(False)))
+        .drop("__deleted", "__truncated")
     )
-    held = (
-        marks.join(touched, list(contract.keys), "left_semi")
-        .groupBy(*columns(contract.keys))
-        .agg(F.max(_HELD).alias(_HELD))
-    )
-    late = F.coalesce(column(ORDER) <= column(_HELD), F.lit(False))
-    marked = events.join(held, list(contract.keys), "left").withColumn(LATE, late).drop(_HELD)
-    late_keys = marked.where(column(LATE)).select(*columns(contract.keys), F.lit(True).alias(_LATE_KEY))
-    return marked.join(late_keys.distinct(), list(contract.keys), "left")
 
 
-def changed_rows(marked: DataFrame, target: Target, contract: TableContract, *, late: bool) -> DataFrame:
-    """Compare the rows that touched keys have with the rows that they are to have.
+def event_columns(target: Target) -> list[str]:
+    """The columns of events that a fold needs."""
+    more = [UNSET] if UNSET in target.past.columns else []
+    return [*value_columns(target.past), OP, ORDER, TIME, *more]
 
-    Keys whose events are all in order fold onto their target row; ``late`` says whether any key
-    has a late event: such keys are folded again from the past.
+
+def past_of(keys: DataFrame, target: Target, contract: TableContract) -> DataFrame:
+    """All events of these keys up to the batch that is being applied."""
+    of_keys = target.near(target.past.where(column(OP) != TRUNCATE))
+    return of_keys.join(keys, list(contract.keys), "left_semi").select(*columns(event_columns(target)))
+
+
+def with_truncates(events: DataFrame, target: Target) -> DataFrame:
+    """Events with all truncates beside them."""
+    if not target.truncates:
+        return events
+    truncates = target.past.where(column(OP) == TRUNCATE).select(*columns(event_columns(target)))
+    return events.unionByName(truncates, allowMissingColumns=True)
+
+
+def difference(old: DataFrame, new: DataFrame, kind: Kind, contract: TableContract) -> DataFrame:
+    """Compare the rows that there are with the rows that are to be.
 
     Schema:
-        returns: the target's columns + ``_action`` (insert | update | close | remove); rows that
-            stay as they are do not appear. (Identity columns) is unique.
-
-    Returns:
-        A lazy frame: calling this function starts no Spark job.
+        returns: the target's columns + ``_action`` (insert | update | close | remove); rows that stay
+            as they are do not appear. (Identity columns) is unique.
     """
-    event_columns = [*value_columns(target.past), OP, ORDER, TIME]
-    touched = marked.groupBy(*columns(contract.keys)).agg(
-        F.coalesce(F.max(_LATE_KEY), F.lit(False)).alias(_LATE_KEY)
-    )
-    old = target.rows.join(touched, list(contract.keys), "inner")
-    if target.kind == "history":
-        old = old.where(column(_LATE_KEY) | column(IS_CURRENT))
-    events = marked.where(column(_LATE_KEY).isNull()).select(*columns(event_columns))
-    if target.kind == "history":
-        open_rows = old.where(column(IS_CURRENT) & ~column(_LATE_KEY)).drop(_LATE_KEY)
-        events = open_rows_as_events(open_rows).unionByName(events, allowMissingColumns=True)
-    if late:
-        late_keys = marked.where(column(_LATE_KEY)).select(*columns(contract.keys)).distinct()
-        past = target.past.join(late_keys, list(contract.keys), "left_semi")
-        events = events.unionByName(past.select(*columns(event_columns)), allowMissingColumns=True)
-    new = first_rows(target.kind, events, contract)
-    return _difference(old.drop(_LATE_KEY), new, target.kind, contract)
-
-
-def _difference(old: DataFrame, new: DataFrame, kind: Kind, contract: TableContract) -> DataFrame:
-    identity = identity_columns(kind, contract)
-    names = new.columns
+    identity, names = identity_columns(kind, contract), new.columns
     matched = F.lit(True)
     for name in identity:
-        matched &= F.col(f"old.`{name}`").eqNullSafe(F.col(f"new.`{name}`"))
-    old_row = F.struct(*[_of("old", c) for c in names])
-    new_row = F.struct(*[_of("new", c) for c in names])
+        matched &= _of("old", name).eqNullSafe(_of("new", name))
+    kinds = {f.name: f.dataType for f in new.schema.fields}
+    old_row = F.struct(*[comparable(_of("old", c), kinds[c]) for c in names])
+    new_row = F.struct(*[comparable(_of("new", c), kinds[c]) for c in names])
     was, is_ = _of("old", identity[0]).isNotNull(), _of("new", identity[0]).isNotNull()
     action = F.when(~was, INSERT).when(~is_, REMOVE)
     if kind == "history":
-        action = action.when(_of("old", IS_CURRENT) & ~_of("new", IS_CURRENT), CLOSE)
+        action = action.when(_of("old", ORDER_TO).isNull() & _of("new", ORDER_TO).isNotNull(), CLOSE)
     action = action.otherwise(UPDATE)
     joined = old.alias("old").join(new.alias("new"), matched, "full_outer")
     return joined.where(~(was & is_) | ~old_row.eqNullSafe(new_row)).select(
@@ -147,9 +201,4 @@ def _difference(old: DataFrame, new: DataFrame, kind: Kind, contract: TableContr
 
 
 def _of(side: str, name: str) -> Column:
-    return F.col(f"{side}.`{name}`")
-
-
-def framework_columns(kind: Kind) -> tuple[str, ...]:
-    """The framework's own columns of a target of this kind."""
-    return (ORDER,) if kind == "current" else HISTORY_COLUMNS
+    return F.col(f"{side}.`{name.replace('`', '``')}`")

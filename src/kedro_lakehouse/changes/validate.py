@@ -30,8 +30,19 @@ NULL_KEY: Final = "null_key"
 NULL_SEQUENCE: Final = "null_sequence"
 INCOMPATIBLE_TYPE: Final = "incompatible_type"
 DUPLICATE_KEY: Final = "duplicate_key"
+KEY_MISMATCH: Final = "key_mismatch"
+TOO_LATE: Final = "too_late"
 
-REASON_ORDER: Final = (MALFORMED, UNKNOWN_OP, NULL_KEY, NULL_SEQUENCE, INCOMPATIBLE_TYPE, DUPLICATE_KEY)
+REASON_ORDER: Final = (
+    MALFORMED,
+    UNKNOWN_OP,
+    NULL_KEY,
+    NULL_SEQUENCE,
+    INCOMPATIBLE_TYPE,
+    DUPLICATE_KEY,
+    KEY_MISMATCH,
+    TOO_LATE,
+)
 """Quarantine reasons by precedence; failed row checks, by their names, come after them."""
 
 

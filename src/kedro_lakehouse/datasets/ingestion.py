@@ -12,6 +12,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kedro_lakehouse.changes.compare import comparable, comparable_row
 from kedro_lakehouse.changes.events import (
     BATCH,
     EVENT_COLUMNS,
@@ -21,12 +22,14 @@ from kedro_lakehouse.changes.events import (
     RAW,
     REASONS,
     TIME,
+    UNSET,
     UPSERT,
     column,
     columns,
     value_columns,
 )
 from kedro_lakehouse.changes.fold import flag_repeats
+from kedro_lakehouse.changes.validate import TOO_LATE
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.observed import observed
 from kedro_lakehouse.datasets.publish import acknowledge, reading_errors
@@ -69,6 +72,7 @@ class _Pass:
 
     events_in: int
     quarantined: int
+    too_late: int
     kept: Mapping[str, Any]
 
     @property
@@ -132,7 +136,7 @@ class IngestionCommit:
 
     def _ensure(self, state: TableState | None, events: DataFrame) -> TableState:
         kinds = {f.name: f.dataType for f in events.schema.fields}
-        wanted = {c: kinds[c] for c in [*EVENT_COLUMNS, *value_columns(events)]}
+        wanted = {c: kinds[c] for c in self._stored_columns(events)}
         lake = self._project.iceberg
         if state is None:
             properties = {"write.distribution-mode": "none", **made_for(self._contract)}
@@ -150,7 +154,7 @@ class IngestionCommit:
     def _stage(self, stage: Stage, events: DataFrame, state: TableState) -> _Pass:
         """Write accepted events to the stage, once; again without repeats if earlier batches hold some."""
         found = self._write(stage, events)
-        if found.applied and state.rows and self._overlaps(found):
+        if found.applied and state.rows and self._contract.write == "merge" and self._overlaps(found):
             stage.drop()
             found = self._write(stage, events, overlap=found)
         return found
@@ -160,15 +164,14 @@ class IngestionCommit:
         facts = (
             F.count(F.lit(1)).alias("events_in"),
             F.count(F.when(F.size(REASONS) > 0, 1)).alias("quarantined"),
+            F.count(F.when(F.get(REASONS, F.lit(0)) == TOO_LATE, 1)).alias("too_late"),
         )
         watched = events.observe(all_of_them, *facts)
         valid = watched.where(F.size(REASONS) == 0).drop(RAW, REASONS)
-        flagged = flag_repeats(valid, self._contract, repeat=_REPEAT, tie=_TIE).where(~column(_REPEAT))
-        if overlap is not None:
-            flagged = _without(flagged, self._project.iceberg.read(self._changes), self._contract, overlap)
-        names = [*EVENT_COLUMNS, *value_columns(events)]
+        flagged = self._without_repeats(valid, overlap)
+        names = self._stored_columns(events)
         kinds = {f.name: f.dataType for f in flagged.schema.fields}
-        hashed = [n for n in names if n != POSITION and not isinstance(kinds[n], T.MapType)]
+        hashed = [comparable(column(n), kinds[n]) for n in names if n != POSITION]
         first = kinds[ORDER].fieldNames()[0]  # type: ignore[attr-defined]
         timed = kinds[TIME].typeName().startswith("timestamp")
         rows = flagged.observe(
@@ -182,12 +185,29 @@ class IngestionCommit:
             F.to_json(F.min(column(ORDER))).alias("min_order"),
             F.to_json(F.max(column(ORDER))).alias("max_order"),
             # What was written, whatever its order: tells a batch that is rebuilt differently.
-            F.bit_xor(F.xxhash64(*columns(hashed))).alias("digest"),
+            F.bit_xor(F.xxhash64(*hashed)).alias("digest"),
         ).select(*columns(names))
         stage.append(rows)
         # Only where no event was accepted may Spark lose what it observed: then it is asked by a job.
         counts = observed(all_of_them) or events.agg(*facts).collect()[0].asDict()
-        return _Pass(counts["events_in"], counts["quarantined"], observed(kept))
+        return _Pass(counts["events_in"], counts["quarantined"], counts["too_late"], observed(kept))
+
+    def _without_repeats(self, valid: DataFrame, overlap: _Pass | None) -> DataFrame:
+        """Drop exact repeats within the batch, and those of earlier batches where their orders overlap.
+
+        Rows of a table without keys cannot repeat: each counts.
+        """
+        if self._contract.write != "merge":
+            return valid.withColumn(_TIE, F.lit(False))
+        flagged = flag_repeats(valid, self._contract, repeat=_REPEAT, tie=_TIE).where(~column(_REPEAT))
+        if overlap is None:
+            return flagged
+        return _without(flagged, self._project.iceberg.read(self._changes), self._contract, overlap)
+
+    @staticmethod
+    def _stored_columns(events: DataFrame) -> list[str]:
+        more = [UNSET] if UNSET in events.columns else []
+        return [*EVENT_COLUMNS, *more, *value_columns(events)]
 
     def _overlaps(self, found: _Pass) -> bool:
         """Whether files of earlier batches may hold events of the same orders: asked of metadata alone."""
@@ -228,6 +248,7 @@ class IngestionCommit:
             "quarantined": found.quarantined,
             "duplicates": found.events_in - found.quarantined - found.applied,
             "sequence_ties": int(found.kept.get("ties") or 0),
+            "too_late": found.too_late,
         }
         if self._token.unchanged is not None:
             counts["unchanged"] = max(self._token.unchanged - int(found.kept.get("upserts") or 0), 0)
@@ -256,14 +277,25 @@ def _first_field(project: Project, changes: TableName) -> list[str]:
 def _without(events: DataFrame, past: DataFrame, contract: TableContract, found: _Pass) -> DataFrame:
     """Drop events that the record holds already: same key, order, operation, row and time.
 
-    Of the record only the range of the batch's orders is read: its first field is pruned by file.
+    One of equal key and order that differs is a tie. Of the record only the range of the batch's
+    orders is read: its first field is pruned by file.
     """
     first = past.schema[ORDER].dataType.fieldNames()[0]  # type: ignore[attr-defined]
     old = past.where(
         column(ORDER)[first].between(F.lit(found.kept["min_first"]), F.lit(found.kept["max_first"]))
     )
     values = [c for c in value_columns(past) if c in events.columns and c not in contract.keys]
-    same = F.lit(True)
-    for name in (*contract.keys, ORDER, OP, TIME, *values):
-        same &= F.col(f"new.`{name}`").eqNullSafe(F.col(f"old.`{name}`"))
-    return events.alias("new").join(old.alias("old"), same, "left_anti")
+    unset = [UNSET] if UNSET in past.columns and UNSET in events.columns else []
+    fact = [OP, TIME, *unset, *values]
+    at = [*contract.keys, ORDER]
+    held = old.groupBy(*[column(c).alias(f"__at{i}") for i, c in enumerate(at)]).agg(
+        F.collect_list(comparable_row(old, fact)).alias("__facts")
+    )
+    here = F.lit(True)
+    for i, name in enumerate(at):
+        here &= column(name).eqNullSafe(column(f"__at{i}"))
+    row = comparable_row(events, fact)
+    repeated = F.exists("__facts", lambda known: known.eqNullSafe(row))
+    joined = events.join(held, here, "left").where(~F.coalesce(repeated, F.lit(False)))
+    tied = column(_TIE) | column("__facts").isNotNull()
+    return joined.withColumn(_TIE, tied).drop("__facts", *[f"__at{i}" for i in range(len(at))])

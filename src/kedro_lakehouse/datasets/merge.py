@@ -12,23 +12,24 @@ from pyspark import StorageLevel
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import BATCH, column, columns, value_columns
-from kedro_lakehouse.changes.history import IS_CURRENT
+from kedro_lakehouse.changes.events import BATCH, DELETE, OP, TRUNCATE, column, columns
+from kedro_lakehouse.changes.history import ORDER_TO
 from kedro_lakehouse.changes.plan import (
     ACTION,
     CLOSE,
     INSERT,
     LATE,
     REMOVE,
+    TIED,
     UPDATE,
     Kind,
     Target,
-    changed_rows,
+    blind,
     first_rows,
-    framework_columns,
     identity_columns,
     mark_late,
 )
+from kedro_lakehouse.changes.plan_rows import changed_rows
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.observed import observed
 from kedro_lakehouse.datasets.publish import acknowledge
@@ -71,7 +72,7 @@ class MergeCommit:
             contract,
             kind,
         )
-        self._target = name.with_suffix(kind)
+        self._target, self._record = name.with_suffix(kind), name.with_suffix("changes")
         self._layout = Layout(
             partition_by=table.partition_by,
             sort_by=table.sort_by,
@@ -105,14 +106,15 @@ class MergeCommit:
         begun = perf_counter()
         lake, held = self._project.iceberg, state.batch if state else 0
         events = pending.where(column(BATCH) > held)
-        folded = first_rows(self._kind, events, self._contract)
+        truncates = lake.may_hold(self._record, OP, TRUNCATE, TRUNCATE)
+        folded = first_rows(self._kind, events, self._contract, truncates=truncates)
         state = self._ensure(state, folded)
         with lake.stage(self._target, state) as stage:
-            counts = (
-                self._stage_first(stage, folded)
-                if state.rows == 0 and held == 0
-                else self._stage_changes(stage, events, held, token.batch, state)
-            )
+            if state.rows == 0 and held == 0:
+                counts = self._stage_first(stage, folded)
+            else:
+                target = self._planned_on(held, token.batch, truncates=truncates)
+                counts = self._stage_changes(stage, events, target, state)
             enter_phase("staged", self._name, self._kind, token.batch)
             report = CommitReport(
                 table=str(self._name), stage=self._kind, batch=token.batch, batches=token.batch - held,
@@ -139,6 +141,22 @@ class MergeCommit:
             )
         return found
 
+    def _planned_on(self, held: int, batch: int, *, truncates: bool) -> Target:
+        """The target as planning needs it; what metadata tells spares passes over tables."""
+        lake = self._project.iceberg
+        past = lake.read(self._record).where(column(BATCH) <= batch)
+        new_truncates = (
+            truncates and not past.where((column(OP) == TRUNCATE) & (column(BATCH) > held)).isEmpty()
+        )
+        ranges = (
+            {} if new_truncates else lake.bounds(self._record, self._contract.keys, BATCH, held + 1, batch)
+        )
+        return Target(
+            kind=self._kind, rows=lake.read(self._target), past=past, bookmark=held,
+            deletes=lake.may_hold(self._record, OP, DELETE, DELETE), truncates=truncates,
+            new_truncates=new_truncates, ranges=ranges,
+        )  # fmt: skip
+
     def _stage_first(self, stage: Stage, rows: DataFrame) -> dict[str, int]:
         """Write the rows of a table that holds nothing yet."""
         seen = Observation()
@@ -148,21 +166,19 @@ class MergeCommit:
         return {_METRIC[self._kind][INSERT]: written, "late": 0}
 
     def _stage_changes(
-        self, stage: Stage, events: DataFrame, held: int, batch: int, state: TableState
+        self, stage: Stage, events: DataFrame, target: Target, state: TableState
     ) -> dict[str, int]:
-        lake = self._project.iceberg
-        rows = lake.read(self._target)
-        past = lake.read(self._name.with_suffix("changes")).where(column(BATCH) <= batch)
-        target = Target(kind=self._kind, rows=rows, past=past, bookmark=held)
-        marked = mark_late(events, target, self._contract).persist(StorageLevel.MEMORY_AND_DISK)
+        of_keys = events.where(column(OP) != TRUNCATE) if target.truncates else events
+        marked = mark_late(of_keys, target, self._contract).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            late = marked.agg(F.count(F.when(column(LATE), 1))).first()[0]  # type: ignore[index]
-            changed = changed_rows(marked, target, self._contract, late=late > 0)
+            counted = [F.count(F.when(column(c), 1)) for c in (LATE, TIED)]
+            late, tied = marked.agg(*counted).first() or (0, 0)
+            changed = changed_rows(marked, target, self._contract, late=late > 0, tied=tied > 0)
             changed = changed.persist(StorageLevel.MEMORY_AND_DISK)
             try:
                 found = {r[ACTION]: r["count"] for r in changed.groupBy(ACTION).count().collect()}
-                self._apply(stage, changed, found, state)
-                stale = self._stale(marked, changed) if late and self._kind == "current" else 0
+                self._apply(stage, changed, found, target, state)
+                stale = self._stale(marked, changed, target, late, tied)
             finally:
                 changed.unpersist()
         finally:
@@ -171,20 +187,28 @@ class MergeCommit:
         counts = {names[a]: found.get(a, 0) for a in names} | {"late": late}
         return counts | ({"stale_ignored": stale} if self._kind == "current" else {})
 
-    def _stale(self, marked: DataFrame, changed: DataFrame) -> int:
+    def _stale(self, marked: DataFrame, changed: DataFrame, target: Target, late: int, tied: int) -> int:
         """How many late events left their row as it was; both frames are in memory."""
+        if self._kind == "history" or not late:
+            return 0
+        earlier = late - tied if blind(target, self._contract) else 0
+        unsure = marked.where(column(TIED if blind(target, self._contract) else LATE))
+        if earlier == late:
+            return late
         keys = list(self._contract.keys)
-        return marked.where(column(LATE)).join(changed.select(*columns(keys)), keys, "left_anti").count()
+        return earlier + unsure.join(changed.select(*columns(keys)), keys, "left_anti").count()
 
-    def _apply(self, stage: Stage, changed: DataFrame, found: dict[str, int], state: TableState) -> None:
+    def _apply(
+        self, stage: Stage, changed: DataFrame, found: dict[str, int], target: Target, state: TableState
+    ) -> None:
         identity = identity_columns(self._kind, self._contract)
         gone = sum(n for action, n in found.items() if action != INSERT)
         written = sum(n for action, n in found.items() if action != REMOVE)
         if gone:
             doomed = changed.where(column(ACTION) != INSERT).select(*columns(identity))
-            stage.delete(doomed, identity)
+            stage.delete(doomed, identity, near={} if target.new_truncates else target.ranges)
         if written:
-            names = [*value_columns_of(changed), *framework_columns(self._kind)]
+            names = [c for c in changed.columns if c != ACTION]
             stage.append(changed.where(column(ACTION) != REMOVE).select(*columns(names)))
         if gone or written:
             self._audit(stage, inserted=written, removed=gone, before=state.rows)
@@ -208,7 +232,7 @@ class MergeCommit:
         if not inserted:
             return
         rows = stage.appended()
-        once = F.count(F.lit(1)) if self._kind == "current" else F.count(F.when(column(IS_CURRENT), 1))
+        once = F.count(F.lit(1)) if self._kind == "current" else F.count(F.when(column(ORDER_TO).isNull(), 1))
         doubled = (
             rows.groupBy(*columns(self._contract.keys)).agg(once.alias("n")).where("n > 1").limit(1).count()
         )
@@ -220,9 +244,3 @@ class MergeCommit:
                 expected="unique keys",
                 found="a doubled key",
             )
-
-
-def value_columns_of(changed: DataFrame) -> list[str]:
-    """The source's own columns of planned rows."""
-    framework = {*framework_columns("current"), *framework_columns("history"), ACTION}
-    return [c for c in value_columns(changed) if c not in framework]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError, IncompatibleTypeError
@@ -88,6 +89,40 @@ class IcebergFormat:
             expressions.LessThanOrEqual(column, _literal(high, zoned=zoned)),
         )
         return any(True for _ in found.scan(row_filter=bounds).plan_files())
+
+    def bounds(
+        self, table: TableName, columns: Sequence[str], where: str, low: int, high: int
+    ) -> dict[str, tuple[Any, Any]]:
+        """Least and greatest value of columns in the files whose ``where`` may lie between two bounds.
+
+        From metadata alone, no job; a column whose files do not all tell is left out.
+        """
+        import pyiceberg.expressions as built
+        from pyiceberg.conversions import from_bytes
+        from pyiceberg.types import DecimalType, IntegerType, LongType, StringType
+
+        found = self._catalog.find(table)
+        if found is None or found.current_snapshot() is None:
+            return {}
+        expressions: Any = built  # its constructors are typed for pydantic, not for callers
+        row_filter = expressions.And(
+            expressions.GreaterThanOrEqual(where, low), expressions.LessThanOrEqual(where, high)
+        )
+        files = [task.file for task in found.scan(row_filter=row_filter).plan_files()]
+        ranges: dict[str, tuple[Any, Any]] = {}
+        for name in columns:
+            field = found.schema().find_field(name)
+            kind: Any = field.field_type
+            if not isinstance(kind, IntegerType | LongType | StringType | DecimalType):
+                continue
+            ends = [
+                (from_bytes(kind, f.lower_bounds[i]), from_bytes(kind, f.upper_bounds[i]))
+                for f, i in ((f, field.field_id) for f in files)
+                if i in (f.lower_bounds or ()) and i in (f.upper_bounds or ())
+            ]
+            if ends and len(ends) == len(files):
+                ranges[name] = (min(e[0] for e in ends), max(e[1] for e in ends))
+        return ranges
 
     def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
         """Create the table where it does not exist; starts no job."""
@@ -187,15 +222,25 @@ class Stage:
         self._ensure()
         rows.writeTo(self.target).option("fanout-enabled", "true").append()
 
-    def delete(self, doomed: DataFrame, on: Sequence[str]) -> None:
-        """Delete the rows whose ``on`` columns equal those of a row of ``doomed``; one Spark job."""
+    def delete(
+        self, doomed: DataFrame, on: Sequence[str], *, near: Mapping[str, tuple[Any, Any]] | None = None
+    ) -> None:
+        """Delete the rows whose ``on`` columns equal those of a row of ``doomed``; one Spark job.
+
+        ``near`` gives bounds of columns of the doomed rows: other files are not read.
+        """
         self._ensure()
         view = f"_doomed_{uuid.uuid4().hex}"
         doomed.createOrReplaceTempView(view)
         matches = " AND ".join(f"t.{quote(c)} = d.{quote(c)}" for c in on)
+        ranges = [
+            f"t.{quote(c)} BETWEEN {_constant(low)} AND {_constant(high)}"
+            for c, (low, high) in (near or {}).items()
+        ]
+        exists = f"EXISTS (SELECT 1 FROM {quote(view)} AS d WHERE {matches})"  # noqa: S608 - quoted
         try:
             self._session.sql(
-                f"DELETE FROM {self.target} AS t WHERE EXISTS (SELECT 1 FROM {view} AS d WHERE {matches})"  # noqa: S608 - quoted
+                f"DELETE FROM {self.target} AS t WHERE {' AND '.join([*ranges, exists])}",  # noqa: S608 - quoted
             )
         finally:
             self._session.catalog.dropTempView(view)
@@ -273,6 +318,13 @@ def _literal(value: object, *, zoned: bool) -> Any:
 
 def _text(value: str) -> str:
     return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _constant(value: int | str | Decimal) -> str:
+    """A bound as SQL; Iceberg's DELETE takes no parameters."""
+    if isinstance(value, str):
+        return _text(value)
+    return f"{value:f}BD" if isinstance(value, Decimal) else str(value)
 
 
 def _transform(text: str) -> str:

@@ -1,0 +1,155 @@
+"""Which rows of a target change: of a current table by order alone, else by folding and comparing."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.changes.compare import comparable_row
+from kedro_lakehouse.changes.events import (
+    BATCH,
+    OP,
+    ORDER,
+    TIME,
+    TRUNCATE,
+    UPSERT,
+    column,
+    columns,
+    value_columns,
+)
+from kedro_lakehouse.changes.fold import last_states
+from kedro_lakehouse.changes.history import ORDER_FROM, ORDER_LAST, ORDER_TO, is_open, open_rows_as_events
+from kedro_lakehouse.changes.plan import (
+    ACTION,
+    INSERT,
+    LATE,
+    REMOVE,
+    ROW,
+    TIED,
+    UPDATE,
+    Target,
+    blind,
+    difference,
+    event_columns,
+    first_rows,
+    past_of,
+    touched_row,
+    with_truncates,
+)
+from kedro_lakehouse.changes.truncates import mark_truncated, truncate_points
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.changes.contract import TableContract
+
+_INSIDE: Final = "__inside"
+_AFTER: Final = "__after"
+
+
+def changed_rows(
+    marked: DataFrame, target: Target, contract: TableContract, *, late: bool, tied: bool
+) -> DataFrame:
+    """Tell which rows of a target change, and how.
+
+    Schema:
+        marked: what ``mark_late`` returns; ``late`` and ``tied`` say whether it marked any.
+        returns: the target's columns + ``_action`` (insert | update | close | remove); rows that stay
+            as they are do not appear. (Identity columns) is unique.
+
+    Returns:
+        A lazy frame: calling this function starts no Spark job.
+
+    Source:
+        Contract section 6.
+    """
+    if blind(target, contract):
+        return _by_order(marked, target, contract, tied=tied)
+    return _by_comparison(marked, target, contract, late=late)
+
+
+def _by_order(marked: DataFrame, target: Target, contract: TableContract, *, tied: bool) -> DataFrame:
+    """Plan a current table whose rows come from one event each: the order alone decides.
+
+    Values of the target are read only for keys where an event ties with what the key held.
+    """
+    keys = list(contract.keys)
+    rows = [marked.select(*columns(keys), ROW)]
+    events = [marked.where(~column(LATE)).select(*columns(event_columns(target)))]
+    again = marked.where(column(TIED)).select(*columns(keys)).distinct()
+    if tied:
+        events.append(past_of(again, target, contract))
+    if target.new_truncates:
+        ended = _truncated(target).where(column(_AFTER))
+        rows.append(ended.select(*columns(keys), touched_row(target, contract)))
+        events.append(_rows_as_events(ended.select(*columns(keys), ORDER), target))
+    new = last_states(with_truncates(_union(events), target), contract, truncates=target.truncates)
+    held = _union(rows).groupBy(*columns(keys)).agg(F.max(ROW).alias(ROW))
+    was, is_ = column(ROW).isNotNull(), column(OP) == UPSERT
+    action = F.when(is_ & ~was, INSERT).when(is_, UPDATE).when(was, REMOVE)
+    names = [*value_columns(target.past), ORDER]
+    planned = new.join(held, keys, "inner").select(action.alias(ACTION), *columns(names))
+    planned = planned.where(column(ACTION).isNotNull())
+    if not tied:
+        return planned
+    old = target.near(target.rows).join(again, keys, "left_semi")
+    held_rows = old.select(comparable_row(old, names).alias("__held"))
+    stays = (column(ACTION) != REMOVE) & comparable_row(planned, names).eqNullSafe(column("__held"))
+    return planned.join(held_rows, stays, "left_anti")
+
+
+def _by_comparison(marked: DataFrame, target: Target, contract: TableContract, *, late: bool) -> DataFrame:
+    """Fold what touched keys have and get, and compare with the rows that there are.
+
+    In-order events continue the row that the target has; a key with a late event, or with a truncate
+    inside its past, is folded again from all its events.
+    """
+    keys = list(contract.keys)
+    continued = [marked.where(column(ROW).isNotNull()).select(f"{ROW}.*")]
+    again = [marked.where(column(LATE)).select(*columns(keys))] if late else []
+    if target.new_truncates:
+        truncated = _truncated(target)
+        again.append(truncated.where(column(_INSIDE)).select(*columns(keys)))
+        lasting = truncated.where(column(_AFTER))
+        if target.kind == "history":
+            lasting = lasting.where(is_open(contract))
+        continued.append(lasting.drop(_INSIDE, _AFTER))
+    old = _union(continued).dropDuplicates(keys)
+    events = marked.where(~column(LATE)).select(*columns(event_columns(target)))
+    folded_again = _union(again).distinct() if again else None
+    if folded_again is not None:
+        old = old.join(folded_again, keys, "left_anti")
+        events = events.join(folded_again, keys, "left_anti")
+    events = _union([_rows_as_events(old, target), events])
+    if folded_again is not None:
+        events = _union([events, past_of(folded_again, target, contract)])
+        old = _union([old, target.near(target.rows).join(folded_again, keys, "left_semi")])
+    new = first_rows(target.kind, with_truncates(events, target), contract, truncates=target.truncates)
+    return difference(old, new, target.kind, contract)
+
+
+def _truncated(target: Target) -> DataFrame:
+    """The target's rows that a pending truncate touches: the one case in which a whole table is read."""
+    pending = target.past.where((column(OP) == TRUNCATE) & (column(BATCH) > target.bookmark))
+    if target.kind == "current":
+        started, last = None, column(ORDER)
+    else:
+        started, last = column(ORDER_FROM), F.coalesce(column(ORDER_TO), column(ORDER_LAST))
+    marked = mark_truncated(target.rows, truncate_points(pending), started, last)
+    return marked.where(column(_INSIDE) | column(_AFTER))
+
+
+def _rows_as_events(rows: DataFrame, target: Target) -> DataFrame:
+    """The events that lead to rows of the target."""
+    if target.kind == "history":
+        return open_rows_as_events(rows)
+    time = target.past.schema[TIME].dataType
+    return rows.withColumns({OP: F.lit(UPSERT), TIME: F.lit(None).cast(time)})
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
