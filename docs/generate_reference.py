@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_arg
 import kedro_lakehouse.cli.parse  # defines an error of its own
 import kedro_lakehouse.ops.failures  # noqa: F401 - the same
 from kedro_lakehouse.config import (
+    ChangesSourceConfig,
     ColumnChoice,
     CsvByLoad,
     CsvOptions,
@@ -114,7 +115,7 @@ def _of_model(model: type[Declaration], name: str, field: FieldInfo) -> tuple[st
         words = _words(kind)
     if model is TableConfig and name == "history":
         words = f"`true`, `false` or {words}"
-    if model is ExtractSourceConfig and name == "csv":
+    if model in (ExtractSourceConfig, ChangesSourceConfig) and name == "csv":
         words = _words(CsvOptions)
     if name == "max_bytes":
         words += " or size"
@@ -139,6 +140,7 @@ def _shown(default: object) -> str:
 _TITLES: Final[Mapping[type[Declaration], str]] = {
     DmsSourceConfig: "A source of type dms",
     ExtractSourceConfig: "A source of type extract",
+    ChangesSourceConfig: "A source of type changes",
     ExtractTime: "extract_time",
     CsvOptions: "csv",
     CsvByLoad: "csv by kind of file",

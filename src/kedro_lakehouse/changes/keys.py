@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import DELETE, OP, UPSERT, column, columns, value_columns
+from kedro_lakehouse.changes.events import DELETE, OP, TRUNCATE, UPSERT, column, columns, value_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def split_key_changes(events: DataFrame, contract: TableContract, before: str) -> DataFrame:
-    """Turn each key change into its two events of equal order; a delete keeps nothing but its key.
+    """Turn each key change into its two events of equal order; a delete keeps its key, a truncate nothing.
 
     Schema:
         events: checked events + ``before``: a struct of the old key, null where the key did not change.
@@ -24,10 +24,14 @@ def split_key_changes(events: DataFrame, contract: TableContract, before: str) -
     moved = column(before).isNotNull()
     halves = F.when(moved, F.array(F.lit(DELETE), F.lit(UPSERT))).otherwise(F.array(column(OP)))
     split = events.withColumn("__half", F.explode(halves))
-    deletes = column("__half") == DELETE
+    deletes, truncates = column("__half") == DELETE, column("__half") == TRUNCATE
     names = [c for c in value_columns(events) if c != before]
-    keys = {k: F.when(moved & deletes, column(before)[k]).otherwise(column(k)) for k in contract.keys}
-    values = {v: F.when(deletes, F.lit(None)).otherwise(column(v)) for v in names if v not in contract.keys}
+    keys = {
+        k: F.when(moved & deletes, column(before)[k]).when(~truncates | column("__half").isNull(), column(k))
+        for k in contract.keys
+    }
+    gone = F.coalesce(deletes | truncates, F.lit(False))
+    values = {v: F.when(~gone, column(v)) for v in names if v not in contract.keys}
     others = [c for c in events.columns if c not in names and c not in (before, OP)]
     return split.select(
         *[(keys | values)[n].alias(n) for n in names], column("__half").alias(OP), *columns(others)

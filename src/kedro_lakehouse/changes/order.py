@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 def declared_order(events: DataFrame, contract: TableContract) -> DataFrame:
-    """Replace the source's order and time by the declared columns; without a declaration nothing changes.
+    """Settle order and time: the declared columns, else the source's own.
+
+    The time of last resort is the first element of the order, whatever its type.
+
+    Schema:
+        events: + ``_order`` unless the contract declares it, + ``_time`` where the source has one.
+        returns: + ``_order``, ``_time``.
 
     Returns:
         A lazy frame: calling this function starts no Spark job.
@@ -24,5 +30,8 @@ def declared_order(events: DataFrame, contract: TableContract) -> DataFrame:
         fields = [column(name).alias(name) for name in contract.order_by]
         events = events.withColumn(ORDER, F.struct(*fields))
     if contract.effective_time:
-        events = events.withColumn(TIME, column(contract.effective_time))
-    return events
+        return events.withColumn(TIME, column(contract.effective_time))
+    if TIME in events.columns:
+        return events
+    first = events.schema[ORDER].dataType.fieldNames()[0]  # type: ignore[attr-defined]
+    return events.withColumn(TIME, column(ORDER)[first])

@@ -4,6 +4,7 @@ from kedro_lakehouse.config.base import Declaration, refuse
 from kedro_lakehouse.config.history import ColumnChoice, HistoryConfig, HistoryViewConfig, ValidFromConfig
 from kedro_lakehouse.config.loading import Declarations, load_declarations
 from kedro_lakehouse.config.sources import (
+    ChangesSourceConfig,
     CsvByLoad,
     CsvOptions,
     DmsSourceConfig,
@@ -15,6 +16,7 @@ from kedro_lakehouse.config.sources import (
 from kedro_lakehouse.config.tables import DeriveConfig, TableConfig
 
 __all__ = [
+    "ChangesSourceConfig",
     "ColumnChoice",
     "CsvByLoad",
     "CsvOptions",

@@ -122,6 +122,10 @@ def _table(name: TableName, raw: dict[Any, Any], sources: Mapping[str, SourceCon
             problem=f"no source '{table.source}' in {SOURCES_FILE}.{did_you_mean(table.source, sources)}",
             remedy=f"Use one of: {listed(sorted(sources))}; or declare it.",
         )
+    if table.source is not None and (wrong := sources[table.source].table_problem(table)):
+        raise ConfigurationError(
+            file=TABLES_FILE, key=f"{name}.{wrong.key}", problem=wrong.problem, remedy=wrong.remedy
+        )
     return table
 
 

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, RelativePath, parse_bytes, refuse
 
+if TYPE_CHECKING:
+    from kedro_lakehouse.config.tables import TableConfig
+
 Load = Literal["full_load", "changes"]
+Operation = Literal["upsert", "delete", "truncate"]
+
+
+class TableProblem(NamedTuple):
+    """Why a source cannot feed a table as it is declared: the table's key to blame, and what to do."""
+
+    key: str
+    problem: str
+    remedy: str
 
 
 class SourceConfig(Declaration):
@@ -23,6 +35,10 @@ class SourceConfig(Declaration):
         ge=1,
         description="Most bytes that one batch takes, at least one file; `512 MiB` works too.",
     )
+
+    def table_problem(self, table: TableConfig) -> TableProblem | None:  # noqa: ARG002 - for plug-ins
+        """Say why this source cannot feed a table as it is declared; None where it can."""
+        return None
 
 
 class CsvOptions(Declaration):
@@ -105,6 +121,50 @@ class DmsSourceConfig(FileSourceConfig):
         ("db", "schema_name", "table_name"),
         description="Columns that a table gets only where its `columns` list them.",
     )
+
+
+_OPERATIONS: Final[Mapping[str, Operation]] = {
+    **dict.fromkeys(("I", "U", "insert", "update", "upsert", "c", "r"), "upsert"),
+    **dict.fromkeys(("D", "delete", "d"), "delete"),
+    **dict.fromkeys(("T", "truncate", "t"), "truncate"),
+}  # fmt: skip
+
+
+class ChangesSourceConfig(FileSourceConfig):
+    """Files that hold only new and changed rows; a key that a file lacks stays as it was."""
+
+    pattern: RelativePath = Field("*", description="Pattern of the base names of the files.")
+    op_column: Name | None = Field(
+        None, description="Column with the operation; default: every row is an upsert."
+    )
+    op_mapping: Mapping[str, Operation] = Field(
+        _OPERATIONS, description="What the values of `op_column` mean; others are quarantined."
+    )
+
+    @property
+    def operations(self) -> Mapping[str, Operation]:
+        """What each value of the operation column means."""
+        return self.op_mapping
+
+    @model_validator(mode="after")
+    def _one_kind_of_file(self) -> Self:
+        if isinstance(self.csv, CsvByLoad):
+            raise refuse("a source of changes has one kind of file", "Give the options directly.", key="csv")
+        if self.op_column is None and "op_mapping" in self.model_fields_set:
+            raise refuse(
+                "a mapping needs the column that it speaks of", "Name `op_column`.", key="op_mapping"
+            )
+        return self
+
+    def table_problem(self, table: TableConfig) -> TableProblem | None:
+        """Change-only files have no order of their own that would say which row of a key is later."""
+        if table.write != "merge" or table.order_by:
+            return None
+        return TableProblem(
+            key="order_by",
+            problem="files of changes do not tell which of two rows of a key is later.",
+            remedy="List the columns that do, such as [updated_at]; or use a source of type extract.",
+        )
 
 
 class ExtractTime(Declaration):

@@ -42,11 +42,17 @@ def resolve_columns(
         UnsupportedError: Two columns differ only in case.
     """
     seen = [n for shape in shapes for n, _ in shape.columns]
-    control = source.control(seen)
+    named = {*table.order_by, *filter(None, [table.effective_time])}
+    told = source.control(seen)
+    control = frozenset(c for c in told if table.rename.get(c, c) not in named)
     declared = {c: storable(_parse(text)) for c, text in table.types.items()}
     types = {c: t for c, t in existing.items() if c not in EVENT_COLUMNS}
     for shape in shapes:
-        kept = {n: t for n, t in shape.columns if n not in control and _kept(n, table)}
+        kept = {
+            n: t
+            for n, t in shape.columns
+            if table.rename.get(n, n) in named or (n not in control and _kept(n, table))
+        }
         _require_keys(name, table, kept, shape)
         for source_name, kind in kept.items():
             column = table.rename.get(source_name, source_name)
@@ -63,15 +69,15 @@ def resolve_columns(
                 incoming=kind.simpleString(), place="tables.yml",
             )  # fmt: skip
     _refuse_names(name, types)
-    named = [*table.order_by, *filter(None, [table.effective_time])]
-    if missing := [c for c in named if c not in types]:
+    if missing := sorted(named - types.keys()):
         raise MissingColumnError(
             table=name, missing=missing, found=sorted(types), place="order_by, effective_time"
         )
+    stored = {table.rename.get(n, n) for n in seen if n not in told and _kept(n, table)}
     csv = source.options["changes"]
     return Columns(
         types=types, rename=table.rename, control=control, date_format=csv.date_format,
-        timestamp_format=csv.timestamp_format,
+        timestamp_format=csv.timestamp_format, carried=frozenset(named - stored - existing.keys()),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.datasets.columns import resolve_columns
 from kedro_lakehouse.datasets.extracts import ExtractBatches
 from kedro_lakehouse.datasets.token import BatchToken
+from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.errors import BatchContentChangedError, UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ops.lease import lease
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.decoders.base import ChangeDecoder
     from kedro_lakehouse.decoders.records import Columns, RecordGroup
     from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.names import TableName
@@ -38,6 +40,7 @@ class LandedChanges:
     """A planned batch of raw change records."""
 
     token: BatchToken
+    decoder: ChangeDecoder
     groups: Sequence[RecordGroup]
     layout: Any
     columns: Columns
@@ -124,6 +127,7 @@ class Planner:
     ) -> LandedChanges:
         return LandedChanges(
             token=self.token(planned),
+            decoder=load_decoder(self.source.decoder),  # type: ignore[attr-defined]
             groups=self.read(looked),
             layout=self.source.layout(),  # type: ignore[attr-defined]
             columns=columns or self.columns(looked),

@@ -42,44 +42,37 @@ class DmsLayout:
         first = [T.StructField(self.timestamp, T.TimestampNTZType())] if self.timestamp else []
         return T.StructType(first + place)
 
-    def time_type(self) -> T.DataType:
-        """The type of ``_time``: the commit time's, or that of the order's first element."""
-        return T.TimestampNTZType() if self.timestamp else self.order_type().fields[0].dataType
+
+class DmsDecoder:
+    """Records of a DMS task in rows: columns of the table beside those that the task adds."""
+
+    def decode(
+        self, group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple[str, ...]
+    ) -> DataFrame:
+        """Decode records into events, as ``ChangeDecoder`` says.
+
+        Source:
+            AWS DMS user guide, Amazon S3 as a target; contract sections 1 and 8.
+        """
+        return decode_dms(group, layout, columns, keys)
 
 
 def decode_dms(group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple[str, ...]) -> DataFrame:
-    """Decode records of a DMS task into change events.
-
-    Schema:
-        returns: the table's columns that the records have + ``_op`` (null where unknown), ``_order``,
-            ``_time``, ``_position``, ``_raw``, ``__failed``, ``__malformed`` and ``__before`` (struct
-            of the old key where an update changed it, else null).
-
-    Returns:
-        A lazy frame: calling this function starts no Spark job.
-
-    Source:
-        AWS DMS user guide, Amazon S3 as a target; contract sections 1 and 8.
-    """
+    """Decode records of a DMS task into change events; without a commit time they have no ``_time``."""
     raw = group.records
     time = _time(group, layout)
     order = _order(group, layout, time)
     op = _op(group, layout)
     before = _before(group, layout, columns, keys)
-    facts = raw.withColumns(
-        {OP: op, ORDER: order, TIME: time if layout.timestamp else order[_first(layout)], BEFORE: before}
-    )
-    kept = [OP, ORDER, TIME, BEFORE, *[c for c in CARRIED if c != FILE]]
+    told = {OP: op, ORDER: order, BEFORE: before} | ({TIME: time} if layout.timestamp else {})
+    facts = raw.withColumns(told)
+    kept = [*told, *[c for c in CARRIED if c != FILE]]
     converted = convert(facts, columns.conversions(group.columns), keep=kept)
     changed = F.lit(False)
     for key in keys:
         changed |= ~column(BEFORE)[key].eqNullSafe(column(key))
     key_change = (column(OP) == UPSERT) & column(BEFORE).isNotNull() & changed
     return converted.withColumn(BEFORE, F.when(key_change, column(BEFORE)))
-
-
-def _first(layout: DmsLayout) -> str:
-    return layout.order_type().fields[0].name
 
 
 def _op(group: RecordGroup, layout: DmsLayout) -> Column:

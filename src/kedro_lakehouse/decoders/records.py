@@ -7,15 +7,15 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import POSITION, RAW
+from kedro_lakehouse.changes.events import POSITION, RAW, column
 from kedro_lakehouse.changes.validate import Conversion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame
-    from pyspark.sql import types as T
+    from pyspark.sql import Column, DataFrame
 
 FILE: Final = "__file"
 MALFORMED_RECORD: Final = "__malformed"
@@ -29,7 +29,8 @@ CARRIED: Final = (POSITION, RAW, FILE, MALFORMED_RECORD)
 class Columns:
     """How a table's columns come from its source's: chosen, renamed and typed.
 
-    ``types`` is by the table's names and complete: every column that the table is to have.
+    ``types`` is by the table's names and complete: every column that the table is to have, and those
+    that are ``carried``: order and time need them, but the table does not keep them.
     """
 
     types: Mapping[str, T.DataType]
@@ -37,6 +38,7 @@ class Columns:
     control: frozenset[str] = frozenset()
     date_format: str | None = None
     timestamp_format: str | None = None
+    carried: frozenset[str] = frozenset()
 
     def name_of(self, source: str) -> str:
         """The table's name for a source column."""
@@ -73,8 +75,23 @@ class RecordGroup:
     files: Sequence[str]
 
 
+def place_order() -> Column:
+    """The order of records that have no other: (file name, row number)."""
+    row = column(POSITION)["row"]
+    return F.struct(column(FILE).alias("file_name"), row.alias("row_number"))
+
+
 def complete(frames: Sequence[DataFrame], layout: Columns) -> DataFrame:
     """Union the records of all groups and add, as nulls, the table's columns that none of them has."""
     union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
     missing = {c: F.lit(None).cast(t) for c, t in layout.types.items() if c not in union.columns}
     return union.withColumns(missing) if missing else union
+
+
+def with_key_images(frames: Sequence[DataFrame], layout: Columns, keys: Sequence[str]) -> DataFrame:
+    """Complete decoded records; formats that know no key changes get a ``__before`` that is always null."""
+    union = complete(frames, layout)
+    if BEFORE in union.columns:
+        return union
+    kind = T.StructType([T.StructField(k, layout.types[k]) for k in keys])
+    return union.withColumn(BEFORE, F.lit(None).cast(kind))

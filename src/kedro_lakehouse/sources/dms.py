@@ -26,6 +26,7 @@ class DmsSource:
 
     config_model: ClassVar[type[DmsSourceConfig]] = DmsSourceConfig
     gives: ClassVar[Literal["changes", "extracts"]] = "changes"
+    decoder: ClassVar[str] = "dms"
 
     def __init__(self, config: DmsSourceConfig, name: TableName, table: TableConfig) -> None:
         """Keep the declarations; nothing is listed yet."""

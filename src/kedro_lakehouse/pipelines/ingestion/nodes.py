@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import DataFrame
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def ingest(
-    batches: Iterable[LandedChanges | LandedExtracts], *, contract: TableContract, source_type: str
+    batches: Iterable[LandedChanges | LandedExtracts], *, contract: TableContract
 ) -> Iterator[tuple[DataFrame | NothingLanded, DataFrame | NothingLanded]]:
     """Turn each landed batch into checked events, which go to quarantine or changes by their reasons.
 
@@ -24,7 +24,6 @@ def ingest(
     """
     from kedro_lakehouse.datasets.extracts import LandedExtracts
     from kedro_lakehouse.datasets.token import NothingLanded
-    from kedro_lakehouse.plugins import CHANGE_DECODERS, load_plugin
 
     nothing = True
     for batch in batches:
@@ -32,24 +31,23 @@ def ingest(
         if isinstance(batch, LandedExtracts):
             events = events_of_extracts(batch, contract)
         else:
-            events = events_of_changes(batch, contract, load_plugin(CHANGE_DECODERS, source_type))  # type: ignore[arg-type]
+            events = events_of_changes(batch, contract)
         yield events, events
     if nothing:
         yield NothingLanded.HERE, NothingLanded.HERE
 
 
-def events_of_changes(
-    batch: LandedChanges, contract: TableContract, decode: Callable[..., DataFrame]
-) -> DataFrame:
+def events_of_changes(batch: LandedChanges, contract: TableContract) -> DataFrame:
     """Decode and check the records of a batch; a key change becomes its two events."""
     from kedro_lakehouse.changes.keys import split_key_changes
     from kedro_lakehouse.changes.order import declared_order
     from kedro_lakehouse.changes.validate import check_events
-    from kedro_lakehouse.decoders.records import BEFORE, complete
+    from kedro_lakehouse.decoders.records import BEFORE, with_key_images
 
+    decode = batch.decoder.decode
     decoded = [decode(group, batch.layout, batch.columns, contract.keys) for group in batch.groups]
-    ordered = declared_order(complete(decoded, batch.columns), contract)
-    checked = check_events(ordered, contract)
+    ordered = declared_order(with_key_images(decoded, batch.columns, contract.keys), contract)
+    checked = check_events(ordered.drop(*batch.columns.carried), contract)
     return batch.token.stamp(split_key_changes(checked, contract, BEFORE))
 
 

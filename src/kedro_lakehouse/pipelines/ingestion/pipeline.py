@@ -18,15 +18,12 @@ if TYPE_CHECKING:
 
 def create_pipeline(declarations: Declarations) -> Pipeline:
     """What is new in the landing folder of each table becomes accepted or quarantined events."""
-    return Pipeline([_node(name, table, declarations) for name, table in declarations.tables.items()])
+    return Pipeline([_node(name, table) for name, table in declarations.tables.items()])
 
 
-def _node(name: TableName, table: TableConfig, declarations: Declarations) -> Node:
-    source_type = declarations.sources[str(table.source)].type
+def _node(name: TableName, table: TableConfig) -> Node:
     return Node(
-        update_wrapper(
-            partial(ingest, contract=TableContract.of(name, table), source_type=source_type), ingest
-        ),
+        update_wrapper(partial(ingest, contract=TableContract.of(name, table)), ingest),
         inputs=f"{name}.landing",
         outputs=[f"{name}.quarantine", f"{name}.changes"],
         name="ingest",
