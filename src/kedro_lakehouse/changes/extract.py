@@ -1,9 +1,8 @@
-"""Full extracts: many of them diffed in one pass into upserts and deletes."""
+"""Full extracts: their rows, and the events that lead from one extract to the next."""
 
 from __future__ import annotations
 
-import itertools
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -18,29 +17,45 @@ from kedro_lakehouse.changes.events import (
     RAW,
     REASONS,
     TIME,
+    TRUNCATE,
     UPSERT,
     column,
     columns,
     value_columns,
 )
+from kedro_lakehouse.changes.fold import canonical_row
 from kedro_lakehouse.changes.validate import DUPLICATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from kedro_lakehouse.changes.contract import TableContract
 
 EXTRACT: Final = "_extract"
 """Number of an extract in its batch, from 1 in the order of time; 0 stands for the state before."""
-EXTRACTS_TABLE_COLUMNS: Final = (EXTRACT, ORDER, TIME)
-
-_ROW, _HELD, _SEGMENT, _KNOWN = "__row", "__held", "__segment", "__known"
+VALID_FROM: Final = "__valid_from"
+"""The start that a row itself tells, as a timestamp; only where the contract names a column for it."""
+START: Final = "__start"
+"""The declared start of the first load's rows; null for every other extract."""
+HELD_ROW, TOLD, RETURNS, ENDED = "__row", "__told", "__returns", "__ended"
+"""Columns of what a batch tells: the row; its start; whether it begins a life of its key, and which
+extract of this batch ended the life before."""
 
 ORDER_TYPE: Final = T.StructType(
     [T.StructField("extract_time", T.TimestampType()), T.StructField("extract_name", T.StringType())]
 )
+
+
+def row_columns(rows: DataFrame, contract: TableContract) -> list[str]:
+    """The value columns of extracted rows: neither keys nor what the framework adds on the way."""
+    return [c for c in value_columns(rows) if c not in (*contract.keys, EXTRACT, VALID_FROM)]
+
+
+def starts_by_column(contract: TableContract) -> str | None:
+    """The column that tells when a row is valid from, if one does."""
+    return contract.updated_at or contract.valid_from
 
 
 def mark_duplicate_keys(rows: DataFrame, contract: TableContract) -> DataFrame:
@@ -52,149 +67,116 @@ def mark_duplicate_keys(rows: DataFrame, contract: TableContract) -> DataFrame:
     return rows.withColumn("__reasons", with_reason).drop(REASONS).withColumnRenamed("__reasons", REASONS)
 
 
-def entries(rows: DataFrame, state: DataFrame | None, contract: TableContract) -> DataFrame:
-    """Collect what each extract says of each key: its row, or (quarantined row) that it is present.
+def keep_newest_rows(rows: DataFrame, contract: TableContract) -> DataFrame:
+    """Keep, of the valid rows of a key in one extract, the newest by ``order_by``; of equals the greatest.
 
-    Schema:
-        rows: key and value columns + ``_extract``, ``_reasons``.
-        state: key and value columns of the rows that existed before; None for a new table.
-        returns: keys, ``_extract``, ``__row`` (struct of values; null where the row is quarantined).
+    Quarantined rows stay as they are.
     """
-    values = [c for c in value_columns(rows) if c not in contract.keys and c != EXTRACT]
-    row = F.struct(*columns(values), F.lit(1).alias("__present"))
-    known_key = F.lit(True)
-    for key in contract.keys:
-        known_key &= column(key).isNotNull()
-    said = (
-        rows.where(known_key)
-        .groupBy(*columns(contract.keys), column(EXTRACT))
-        .agg(F.first(F.when(F.size(REASONS) == 0, row), ignorenulls=True).alias(_ROW))
+    time = column(VALID_FROM) if VALID_FROM in rows.columns else F.lit(None).cast("timestamp")
+    timed = rows.withColumn(TIME, time)
+    newest = F.struct(
+        *[column(c).alias(f"o{i}") for i, c in enumerate(contract.order_by)],
+        canonical_row(timed.drop(EXTRACT, VALID_FROM), contract).alias("row"),
     )
-    if state is None:
-        return said
-    kinds = {f.name: f.dataType for f in rows.schema.fields}
-    missing = {v: F.lit(None).cast(kinds[v]) for v in values if v not in state.columns}
-    before = state.withColumns(missing) if missing else state
-    known = before.select(*columns(contract.keys), F.lit(0).alias(EXTRACT), row.alias(_ROW))
-    return known.unionByName(said)
+    valid = F.size(REASONS) == 0
+    same_key = Window.partitionBy(*columns(contract.keys), column(EXTRACT), valid)
+    ranked = timed.withColumn("__rank", F.row_number().over(same_key.orderBy(newest.desc())))
+    return ranked.where((column("__rank") == 1) | ~valid).drop("__rank", TIME)
 
 
-def _segments(said: DataFrame, contract: TableContract, *, absent_ends: bool) -> DataFrame:
-    """Number, for each key, the stretches of extracts in a row that have the key (``__segment``)."""
-    if not absent_ends:
-        return said.withColumn(_SEGMENT, F.lit(0))
-    window = Window.partitionBy(*columns(contract.keys)).orderBy(EXTRACT)
-    before = F.lag(EXTRACT).over(window)
-    gap = (before.isNull() | (before < column(EXTRACT) - 1)).cast("int")
-    return said.withColumn("__gap", gap).withColumn(_SEGMENT, F.sum("__gap").over(window)).drop("__gap")
+def renumber_extracts(rows: DataFrame, accepted: Sequence[int]) -> DataFrame:
+    """Keep the rows of some extracts, and number these 1, 2, 3, … in the order given."""
+    number = F.array_position(F.array(*[F.lit(n) for n in accepted]), column(EXTRACT)).cast("int")
+    return rows.withColumn(EXTRACT, number).where(column(EXTRACT) > 0)
 
 
-def diff_extracts(
+def events_of_extracts(
     rows: DataFrame,
-    state: DataFrame | None,
+    told: DataFrame,
     contract: TableContract,
     *,
     extracts: DataFrame,
-    hard_deletes: Literal["close", "ignore"] = "close",
+    past_ends: DataFrame | None = None,
 ) -> DataFrame:
-    """Turn full extracts into the events that lead from one to the next.
-
-    A key whose row is quarantined counts as present and unchanged. An unchanged row is no event.
+    """Turn what extracts tell into checked events: upserts, deletes, and the rows in quarantine.
 
     Schema:
         rows: checked rows of all extracts: key and value columns + ``_extract``, ``_reasons``,
-            ``_position``, ``_raw``, ``_batch``.
-        extracts: one row an extract: ``_extract`` (1, 2, 3, … without gaps), ``_order``, ``_time``.
+            ``_position``, ``_raw``.
+        told: what ``changes.lives.told_by_extracts`` made of them.
+        extracts: one row an extract: ``_extract`` (1, 2, 3, … without gaps), ``_order``, ``_time``,
+            ``__start``.
+        past_ends: keys + ``__past_end``: when earlier batches deleted a key for the last time.
         returns: checked events: key and value columns + ``_op``, ``_order``, ``_time``, ``_position``,
-            ``_raw``, ``_reasons``, ``_batch``; quarantined rows keep their reasons.
+            ``_raw``, ``_reasons``; quarantined rows keep their reasons.
 
     Returns:
         A lazy frame: calling this function starts no Spark job.
+
+    Source:
+        Contract section 9: a key that returns starts at the greater of its value and its last end.
     """
-    keys = list(contract.keys)
-    values = [c for c in value_columns(rows) if c not in keys and c != EXTRACT]
-    last = extracts.agg(F.max(EXTRACT).alias("__n"))
-    said = _segments(entries(rows, state, contract), contract, absent_ends=hard_deletes == "close")
-    inside = Window.partitionBy(*columns(keys), column(_SEGMENT)).orderBy(EXTRACT)
-    earlier = inside.rowsBetween(Window.unboundedPreceding, -1)
-    known = F.last(_ROW, ignorenulls=True)
-    stated = (
-        said.withColumn("__before", known.over(earlier))
-        .withColumn(_KNOWN, known.over(inside.rowsBetween(Window.unboundedPreceding, Window.currentRow)))
-        .withColumn("__ends", F.lead(EXTRACT).over(inside).isNull())
-        .crossJoin(F.broadcast(last))
+    changed = told.where(column(OP).isin(UPSERT, DELETE))
+    time: Column = F.coalesce(column(START), column(TIME))
+    if starts_by_column(contract):
+        ends = extracts.select(column(EXTRACT).alias(ENDED), column(ORDER)["extract_time"].alias("__end"))
+        changed = changed.join(F.broadcast(ends), ENDED, "left")
+        end: Column = column("__end")
+        if past_ends is not None:
+            changed = changed.join(past_ends, list(contract.keys), "left")
+            end = F.coalesce(end, column("__past_end"))
+        start = F.when(column(RETURNS), F.greatest(column(TOLD), end)).otherwise(column(TOLD))
+        time = F.coalesce(column(START), start, column(TIME))
+    accepted = changed.join(F.broadcast(extracts), EXTRACT, "inner").select(
+        *columns(contract.keys),
+        *[column(HELD_ROW)[v].alias(v) for v in row_columns(rows, contract)],
+        column(OP),
+        column(ORDER),
+        F.when(column(OP) == UPSERT, time).otherwise(column(ORDER)["extract_time"]).alias(TIME),
+        F.struct(column(ORDER)["extract_name"].alias("file"), F.lit(None).cast("long").alias("row")).alias(
+            POSITION
+        ),
+        *_untroubled(),
     )
-    upserts = (column(EXTRACT) > 0) & column(_ROW).isNotNull() & ~column(_ROW).eqNullSafe(column("__before"))
-    deletes = column("__ends") & column(_KNOWN).isNotNull() & (column(EXTRACT) < column("__n"))
-    no_row = F.lit(None).cast(stated.schema[_ROW].dataType)
-    facts = [
-        F.when(
-            upserts, F.struct(F.lit(UPSERT).alias(OP), column(EXTRACT).alias("at"), column(_ROW).alias("row"))
-        )
-    ]
-    if hard_deletes == "close":
-        deleted = F.struct(F.lit(DELETE).alias(OP), (column(EXTRACT) + 1).alias("at"), no_row.alias("row"))
-        facts.append(F.when(deletes, deleted))
-    events = stated.select(
-        *columns(keys), F.explode(F.filter(F.array(*facts), lambda f: f.isNotNull())).alias("e")
-    )
-    changed = events.select(
-        *columns(keys),
-        *[column("e")["row"][v].alias(v) for v in values],
-        column("e")[OP].alias(OP),
-        column("e")["at"].alias(EXTRACT),
-    )
-    empty = F.array().cast("array<string>")
-    accepted = changed.withColumns({RAW: F.lit(None).cast("string"), REASONS: empty})
-    refused = rows.where(F.size(REASONS) > 0).select(
-        *columns([c for c in rows.columns if c not in (BATCH, ORDER, TIME)])
-    )
-    refused = refused.withColumn(OP, F.lit(UPSERT))
-    joined = refused.unionByName(accepted, allowMissingColumns=True).join(
-        F.broadcast(extracts), EXTRACT, "inner"
-    )
-    stood = F.struct(
-        F.coalesce(column(POSITION)["file"], column(ORDER)["extract_name"]).alias("file"),
-        column(POSITION)["row"].alias("row"),
-    )
-    return joined.withColumn(POSITION, stood).drop(EXTRACT)
+    return accepted.unionByName(_quarantined(rows, contract, extracts))
 
 
-def count_extracts(
-    rows: DataFrame, state: DataFrame | None, contract: TableContract, accepted: Sequence[int]
-) -> DataFrame:
-    """Count, for each extract of a sequence, its keys and the keys that it lost since the one before.
+def rows_as_events(rows: DataFrame, contract: TableContract, *, extracts: DataFrame) -> DataFrame:
+    """Turn every row of extracts into an event: for tables without keys, whose rows are not compared.
+
+    An extract without rows that takes the place of the one before is a truncate.
 
     Schema:
-        accepted: numbers of the extracts that count, in order; the state before stands first.
-        returns: ``_extract``, ``keys`` (present in it), ``rows`` (those that are not quarantined),
-            ``lost`` (present in the one before only).
-
-    Returns:
-        A lazy frame: calling this function starts no Spark job.
+        rows, extracts, returns: as in ``events_of_extracts``.
     """
-    following = {0: accepted[0] if accepted else None} | dict(itertools.pairwise(accepted))
-    pairs = [F.when(column(EXTRACT) == i, F.lit(n)) for i, n in following.items() if n is not None]
-    said = entries(rows, state, contract).where(column(EXTRACT).isin(0, *accepted))
-    window = Window.partitionBy(*columns(contract.keys)).orderBy(EXTRACT)
-    successor = F.coalesce(*pairs) if pairs else F.lit(None).cast("int")
-    stated = said.select(
-        column(EXTRACT),
-        successor.alias("__expected"),
-        F.lead(EXTRACT).over(window).alias("__next"),
-        column(_ROW).isNotNull().cast("long").alias("rows"),
+    valid = F.size(REASONS) == 0
+    time = F.coalesce(column(START), column(TIME))
+    if starts_by_column(contract):
+        time = F.coalesce(column(START), column(VALID_FROM), column(TIME))
+    values = row_columns(rows, contract)
+    accepted = (
+        rows.where(valid)
+        .join(F.broadcast(extracts), EXTRACT, "inner")
+        .select(*columns(values), F.lit(UPSERT).alias(OP), ORDER, time.alias(TIME), POSITION, *_untroubled())
     )
-    lost = stated.where(column("__expected").isNotNull() & ~column("__next").eqNullSafe(column("__expected")))
-    present = stated.groupBy(EXTRACT).agg(
-        F.count(F.lit(1)).alias("keys"), F.sum("rows").alias("rows"), F.lit(0).cast("long").alias("lost")
-    )
-    missing = lost.groupBy(column("__expected").alias(EXTRACT)).agg(
-        F.lit(0).cast("long").alias("keys"),
-        F.lit(0).cast("long").alias("rows"),
-        F.count(F.lit(1)).alias("lost"),
-    )
-    return (
-        present.unionByName(missing)
-        .groupBy(EXTRACT)
-        .agg(F.sum("keys").alias("keys"), F.sum("rows").alias("rows"), F.sum("lost").alias("lost"))
-    )
+    if contract.write == "replace":
+        empty = extracts.join(rows.where(valid).select(EXTRACT).distinct(), EXTRACT, "left_anti")
+        position = F.struct(
+            column(ORDER)["extract_name"].alias("file"), F.lit(None).cast("long").alias("row")
+        )
+        truncates = empty.select(
+            F.lit(TRUNCATE).alias(OP), ORDER, TIME, position.alias(POSITION), *_untroubled()
+        )
+        accepted = accepted.unionByName(truncates, allowMissingColumns=True)
+    return accepted.unionByName(_quarantined(rows, contract, extracts))
+
+
+def _untroubled() -> tuple[Column, Column]:
+    return F.lit(None).cast("string").alias(RAW), F.array().cast("array<string>").alias(REASONS)
+
+
+def _quarantined(rows: DataFrame, contract: TableContract, extracts: DataFrame) -> DataFrame:
+    refused = rows.where(F.size(REASONS) > 0).drop(BATCH, VALID_FROM)
+    joined = refused.join(F.broadcast(extracts), EXTRACT, "inner")
+    names = [*contract.keys, *row_columns(rows, contract)]
+    return joined.select(*columns(names), F.lit(UPSERT).alias(OP), ORDER, TIME, POSITION, RAW, REASONS)

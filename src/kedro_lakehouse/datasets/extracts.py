@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.current import current_rows
-from kedro_lakehouse.changes.events import ORDER, TIME, column, columns, value_columns
-from kedro_lakehouse.changes.extract import EXTRACT, ORDER_TYPE, count_extracts
+from kedro_lakehouse.changes.events import (
+    BATCH,
+    DELETE,
+    OP,
+    ORDER,
+    TIME,
+    UPSERT,
+    column,
+    columns,
+    value_columns,
+)
+from kedro_lakehouse.changes.extract import (
+    EXTRACT,
+    ORDER_TYPE,
+    START,
+    VALID_FROM,
+    renumber_extracts,
+    starts_by_column,
+)
+from kedro_lakehouse.changes.judge import count_changes, count_in_scope, count_rows
+from kedro_lakehouse.changes.lives import rows_before, told_by_extracts
+from kedro_lakehouse.datasets.guards import counts_by_extract, first_refused
 from kedro_lakehouse.decoders.extract import decode_extracts
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import (
     LakehouseError,
+    MissingColumnError,
     RefusedExtractsError,
-    SnapshotDeletesTooManyError,
-    SnapshotEmptyError,
     SnapshotOutOfOrderError,
 )
 from kedro_lakehouse.formats.base import enter_phase
@@ -32,24 +53,38 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.datasets.guards import ExtractCounts
     from kedro_lakehouse.datasets.landing import Planner
     from kedro_lakehouse.datasets.token import BatchToken
     from kedro_lakehouse.decoders.records import Columns
     from kedro_lakehouse.sources.extract import ExtractOrder
     from kedro_lakehouse.sources.ledger import PlannedFiles
 
-_JUDGED_FROM: Final = 100
-"""Below so many rows in scope, the fraction of deletes says nothing."""
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LandedExtracts:
-    """A planned batch of accepted extracts: their checked rows, and the rows that stood before."""
+    """A planned batch of accepted extracts: their checked rows, and what these tell of each key.
+
+    ``told`` is None for a table without keys; ``past_ends`` where no start depends on them.
+    """
 
     token: BatchToken
     rows: DataFrame
-    state: DataFrame | None
+    told: DataFrame | None
     extracts: DataFrame
+    past_ends: DataFrame | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """Extracts as they would be applied one after the other, and what was counted of each."""
+
+    files: Sequence[LandedFile]
+    rows: DataFrame
+    told: DataFrame | None
+    counts: dict[int, ExtractCounts]
 
 
 class ExtractBatches:
@@ -64,8 +99,9 @@ class ExtractBatches:
         """Give out the batch that a dead run left, then new ones; name the refused extracts at the end."""
         unfinished = self._planner.unfinished()
         if unfinished is not None:
-            accepted = [f for f in unfinished.files if f not in unfinished.refused]
-            yield from self._given(unfinished, self._rows(accepted), accepted)
+            files = [f for f in unfinished.files if f not in unfinished.refused]
+            with ExitStack() as kept:
+                yield self._given(unfinished, self._see(self._rows(files, kept), files, kept))
         config = self._planner.project.source(self._planner.name)
         for files in bounded(self._in_order(), config.max_files, config.max_bytes):
             yield from self._judged(files)
@@ -95,56 +131,95 @@ class ExtractBatches:
         return [f for f in new if f not in late]
 
     def _judged(self, files: Sequence[LandedFile]) -> Iterator[LandedExtracts]:
+        """Judge extracts: one job, and one more for each that is refused; give out the others."""
         planner = self._planner
-        rows = self._rows(files)
-        try:
-            accepted, refused, unchanged = self._judge(rows, files)
+        with ExitStack() as kept:
+            rows = self._rows(files, kept)
+            accepted, refused = list(files), dict[LandedFile, LakehouseError]()
+            seen = None
+            while accepted:
+                numbers = [files.index(f) + 1 for f in accepted]
+                chosen = rows if len(accepted) == len(files) else renumber_extracts(rows, numbers)
+                seen = self._see(chosen, accepted, kept)
+                bad = first_refused(seen.counts, [f.name for f in accepted], self._table, planner.name)
+                if bad is None:
+                    break
+                refused[accepted.pop(bad[0] - 1)] = bad[1]
             self._refused += refused.values()
-            if not accepted:
+            if not accepted or seen is None:
                 return
             newest = self._order(accepted[-1])
             superseded = {f: e.code for f, e in refused.items() if self._order(f) < newest}
             planned = planner.ledger.plan(planner.next_batch(), [*accepted, *superseded], superseded)
             enter_phase("planned", planner.name, "ingestion", planned.batch)
-            yield from self._given(planned, rows, accepted, files, unchanged)
-        finally:
-            rows.unpersist()
+            yield self._given(planned, seen)
 
-    def _given(
-        self, planned: PlannedFiles, rows: DataFrame, accepted: Sequence[LandedFile],
-        numbered: Sequence[LandedFile] | None = None, unchanged: int | None = None,
-    ) -> Iterator[LandedExtracts]:  # fmt: skip
-        if numbered is not None and len(accepted) < len(numbered):
-            renumber = {numbered.index(f) + 1: i for i, f in enumerate(accepted, start=1)}
-            number = reduce(
-                lambda c, p: c.when(column(EXTRACT) == p[0], p[1]), renumber.items(), F.when(F.lit(False), 0)
-            )
-            rows = rows.withColumn(EXTRACT, number).where(column(EXTRACT).isNotNull())
-        yield LandedExtracts(
-            token=self._planner.token(planned, unchanged),
-            rows=rows,
-            state=self._state(),
-            extracts=self._timed(self._numbered(accepted).drop(FILE), planned),
+    def _see(self, rows: DataFrame, files: Sequence[LandedFile], kept: ExitStack) -> _Seen:
+        """Fold the rows of extracts into what they tell, kept for its two uses, and count it: one job."""
+        contract = self._contract
+        extracts = self._numbered(files)
+        counted, told = [count_rows(rows, contract)], None
+        if contract.keys:
+            state = self._state()
+            before = None if state is None else rows_before(state, rows, contract)
+            told = told_by_extracts(rows, before, contract, extracts=extracts, count=len(files))
+            told = _keep(told, kept)
+            counted.append(count_changes(told))
+            if contract.hard_deletes != "ignore":
+                counted.append(count_in_scope(rows, told, before, contract, extracts))
+        found = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), counted).collect()
+        return _Seen(files=files, rows=rows, told=told, counts=counts_by_extract(found))
+
+    def _given(self, planned: PlannedFiles, seen: _Seen) -> LandedExtracts:
+        valid = sum(c.rows for c in seen.counts.values())
+        stale = sum(c.stale for c in seen.counts.values())
+        counted = {"changed_without_newer_timestamp": stale} if self._contract.updated_at else None
+        return LandedExtracts(
+            token=self._planner.token(planned, valid if self._contract.keys else None, counted),
+            rows=seen.rows,
+            told=seen.told,
+            extracts=self._timed(self._numbered(seen.files).drop(FILE), planned),
+            past_ends=self._past_ends(),
         )
 
     def _timed(self, extracts: DataFrame, planned: PlannedFiles) -> DataFrame:
         """Let the versions of the first load start when the declaration says."""
         start = self._table.initial_valid_from
-        if planned.batch > 1 or start == "event":
-            return extracts
         first = F.lit("1970-01-01" if start == "epoch" else str(start)).cast("timestamp")
-        return extracts.withColumn(TIME, F.when(column(EXTRACT) == 1, first).otherwise(column(TIME)))
+        declared = planned.batch == 1 and start != "event"
+        own = F.when(column(EXTRACT) == 1, first) if declared else F.lit(None).cast("timestamp")
+        return extracts.withColumn(START, own)
 
-    def _rows(self, files: Sequence[LandedFile]) -> DataFrame:
-        """Checked rows of extracts, kept for the two passes that need them: judging and diffing."""
+    def _past_ends(self) -> DataFrame | None:
+        """When each key was deleted for the last time; read from the record's partition of deletes."""
+        if not starts_by_column(self._contract) or self._planner.state() is None:
+            return None
+        changes = self._planner.project.iceberg.read(self._planner.name.with_suffix("changes"))
+        deletes = changes.where(column(OP) == DELETE)
+        return deletes.groupBy(*columns(self._contract.keys)).agg(F.max_by(TIME, ORDER).alias("__past_end"))
+
+    def _rows(self, files: Sequence[LandedFile], kept: ExitStack) -> DataFrame:
+        """Checked rows of extracts, kept for all that is made of them."""
         planner = self._planner
         looked = planner.look(files)
         settled = planner.columns(looked)
+        self._require(settled)
         groups = planner.read(looked)
         if not groups:
             return self._none(settled)
-        rows = decode_extracts(groups, self._numbered(files), settled, self._contract)
-        return rows.persist(StorageLevel.MEMORY_AND_DISK)
+        told = starts_by_column(self._contract)
+        if told and not any(settled.name_of(c) == told for g in groups for c in g.columns):
+            logger.warning("%s: no extract of the batch has the column %s", planner.name, told)
+        return _keep(decode_extracts(groups, self._numbered(files), settled, self._contract), kept)
+
+    def _require(self, settled: Columns) -> None:
+        """Refuse declared columns that neither the table nor the extracts have."""
+        named = {"valid_from": [self._contract.updated_at], "delete_scope": self._contract.delete_scope}
+        for place, wanted in named.items():
+            if missing := [c for c in wanted if c and c not in settled.types]:
+                raise MissingColumnError(
+                    table=self._planner.name, missing=missing, found=sorted(settled.types), place=place
+                )
 
     def _none(self, settled: Columns) -> DataFrame:
         schema = T.StructType([T.StructField(n, t) for n, t in settled.types.items()])
@@ -153,6 +228,7 @@ class ExtractBatches:
         more = [
             T.StructField(EXTRACT, T.IntegerType()), T.StructField("_position", position),
             T.StructField("_reasons", T.ArrayType(T.StringType())), T.StructField("_raw", T.StringType()),
+            T.StructField(VALID_FROM, T.TimestampType()),
         ]  # fmt: skip
         return self._planner.project.session.createDataFrame([], T.StructType([*schema.fields, *keys, *more]))
 
@@ -173,49 +249,27 @@ class ExtractBatches:
         )  # fmt: skip
 
     def _state(self) -> DataFrame | None:
-        """The rows that the record of changes folds to: the current table where it is up to date."""
+        """The rows that the record of changes folds to: the current table and the batches it lacks."""
         project, name = self._planner.project, self._planner.name
         changes = self._planner.state()
         if changes is None or changes.batch == 0:
             return None
         current = project.iceberg.state(name) if self._table.current else None
-        if current is not None and current.batch == changes.batch:
-            rows = project.iceberg.read(name)
-        else:
-            rows = current_rows(project.iceberg.read(name.with_suffix("changes")), self._contract)
-        return rows.select(*columns(value_columns(rows)))
+        if current is None or current.batch == 0:
+            return current_rows(project.iceberg.read(name.with_suffix("changes")), self._contract)
+        held = project.iceberg.read(name)
+        held = held.select(*columns(value_columns(held)), ORDER)
+        if current.batch == changes.batch:
+            return held
+        events = project.iceberg.read(name.with_suffix("changes")).where(column(BATCH) > current.batch)
+        kinds = {f.name: f.dataType for f in events.schema.fields}
+        stood = held.withColumns({OP: F.lit(UPSERT), TIME: F.lit(None).cast(kinds[TIME])})
+        pending = events.select(*columns(value_columns(events)), OP, ORDER, TIME)
+        return current_rows(stood.unionByName(pending, allowMissingColumns=True), self._contract)
 
-    def _judge(
-        self, rows: DataFrame, files: Sequence[LandedFile]
-    ) -> tuple[list[LandedFile], dict[LandedFile, LakehouseError], int]:
-        """Judge each extract against the accepted one before it: one job, and one more for each refusal."""
-        accepted = list(range(1, len(files) + 1))
-        refused: dict[LandedFile, LakehouseError] = {}
-        state = self._state()
-        while True:
-            found = count_extracts(rows, state, self._contract, accepted).collect()
-            counts = {r[EXTRACT]: (r["keys"], r["lost"]) for r in found}
-            bad = self._first_refused(counts, accepted, files)
-            if bad is None:
-                kept = [files[i - 1] for i in accepted]
-                return kept, refused, sum(r["rows"] for r in found if r[EXTRACT] in accepted)
-            number, error = bad
-            refused[files[number - 1]] = error
-            accepted.remove(number)
 
-    def _first_refused(
-        self, counts: dict[int, tuple[int, int]], accepted: Sequence[int], files: Sequence[LandedFile]
-    ) -> tuple[int, LakehouseError] | None:
-        before = counts.get(0, (0, 0))[0]
-        limit = self._table.max_delete_fraction
-        for number in accepted:
-            keys, lost = counts.get(number, (0, 0))
-            name = files[number - 1].name
-            if keys == 0 and not self._table.allow_empty_extract:
-                return number, SnapshotEmptyError(table=self._planner.name, extract=name)
-            if keys > 0 and before >= _JUDGED_FROM and lost > limit * before:
-                return number, SnapshotDeletesTooManyError(
-                    table=self._planner.name, extract=name, deletes=lost, rows=before, limit=limit
-                )
-            before = keys
-        return None
+def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
+    """Keep a frame's rows until the batch is done."""
+    stored = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    kept.callback(stored.unpersist)
+    return stored

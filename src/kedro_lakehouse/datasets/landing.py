@@ -186,9 +186,12 @@ class Planner:
             headers=self.source.headers,
         )  # fmt: skip
 
-    def token(self, planned: PlannedFiles, unchanged: int | None = None) -> BatchToken:
-        """The token of a planned batch."""
+    def token(
+        self, planned: PlannedFiles, unchanged: int | None = None, counted: dict[str, int] | None = None
+    ) -> BatchToken:
+        """The token of a planned batch, with what planning counted for the report of its commit."""
         return BatchToken(
             table=str(self.name), batch=planned.batch, after=planned.batch - 1,
             content_hash=planned.content_hash or content_hash(planned.files), unchanged=unchanged,
+            counted=counted,
         )  # fmt: skip

@@ -32,6 +32,7 @@ class BatchToken:
     after: int
     content_hash: str
     unchanged: int | None = None
+    counted: dict[str, int] | None = None
     lag_from: str | None = None
 
     def stamp(self, events: DataFrame) -> DataFrame:

@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import OP, ORDER, POSITION, RAW, REASONS, UPSERT, column, columns
-from kedro_lakehouse.changes.extract import EXTRACT, mark_duplicate_keys
-from kedro_lakehouse.changes.validate import check_events, convert
-from kedro_lakehouse.decoders.records import CARRIED, FILE, complete
+from kedro_lakehouse.changes.extract import (
+    EXTRACT,
+    VALID_FROM,
+    keep_newest_rows,
+    mark_duplicate_keys,
+    starts_by_column,
+)
+from kedro_lakehouse.changes.validate import Conversion, check_events, convert
+from kedro_lakehouse.decoders.records import CARRIED, FAILED, FILE, complete
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,19 +36,59 @@ def decode_extracts(
     """Decode and check the rows of extracts.
 
     Schema:
-        extracts: ``__file``, ``_extract``, ``_order``, ``_time``: one row an extract.
-        returns: the table's columns + ``_extract``, ``_position``, ``_reasons`` and
-            ``_raw`` (of quarantined rows).
+        extracts: ``__file``, ``_extract``, ``_order``: one row an extract.
+        returns: the table's columns + ``_extract``, ``_position``, ``_reasons``, ``_raw`` (of
+            quarantined rows) and, where the contract names a column for it, ``__valid_from``.
     """
-    converted = [convert(g.records, layout.conversions(g.columns), keep=CARRIED) for g in groups]
-    rows = (
-        complete(converted, layout)
-        .join(F.broadcast(extracts.select(FILE, EXTRACT, ORDER)), FILE, "inner")
-        .drop(FILE)
-    )
-    checked = check_events(rows.withColumn(OP, F.lit(UPSERT)), contract).drop(OP, ORDER)
-    marked = mark_duplicate_keys(checked, contract)
-    kept = [c for c in marked.columns if c not in (RAW, REASONS, POSITION)]
-    return marked.select(
+    converted = [
+        convert(g.records, [*layout.conversions(g.columns), *_unstored(g, layout, contract)], keep=CARRIED)
+        for g in groups
+    ]
+    numbered = extracts.select(FILE, EXTRACT, ORDER)
+    rows = complete(converted, layout).join(F.broadcast(numbered), FILE, "inner").drop(FILE)
+    timed = _with_valid_from(rows, layout, contract)
+    checked = check_events(timed.withColumn(OP, F.lit(UPSERT)), contract).drop(OP, ORDER)
+    if contract.keys:
+        single = keep_newest_rows if contract.order_by else mark_duplicate_keys
+        checked = single(checked, contract)
+    kept = [c for c in checked.columns if c not in (RAW, REASONS, POSITION)]
+    return checked.select(
         *columns(kept), POSITION, REASONS, F.when(F.size(REASONS) > 0, column(RAW)).alias(RAW)
     )
+
+
+def _unstored(group: RecordGroup, layout: Columns, contract: TableContract) -> list[Conversion]:
+    """The column that tells a row's start, where the table itself does not keep it."""
+    told = starts_by_column(contract)
+    if told is None or told in layout.types:
+        return []
+    text = T.DateType() if layout.date_format and not layout.timestamp_format else T.TimestampType()
+    return [
+        Conversion(
+            source=source,
+            name=VALID_FROM,
+            kind=text if isinstance(kind, T.StringType) else kind,
+            same_type=not isinstance(kind, T.StringType),
+            date_format=layout.date_format,
+            timestamp_format=layout.timestamp_format,
+        )
+        for source, kind in group.columns.items()
+        if layout.name_of(source) == told and source not in layout.control
+    ]
+
+
+def _with_valid_from(rows: DataFrame, layout: Columns, contract: TableContract) -> DataFrame:
+    """Add a row's own start as a timestamp; a value that is none is a value of the wrong type."""
+    told = starts_by_column(contract)
+    if told is None:
+        return rows
+    name = told if told in layout.types else VALID_FROM
+    if name not in rows.columns:
+        return rows.withColumn(VALID_FROM, F.lit(None).cast("timestamp"))
+    quoted = name.replace("`", "``")
+    start = F.expr(f"try_cast(`{quoted}` as timestamp)")
+    failed = F.when(column(name).isNotNull() & start.isNull(), F.array(F.lit(told)))
+    none = F.array().cast("array<string>")
+    return rows.withColumn(
+        FAILED, F.concat(F.coalesce(column(FAILED), none), F.coalesce(failed, none))
+    ).withColumn(VALID_FROM, start)

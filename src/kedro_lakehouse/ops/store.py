@@ -30,6 +30,7 @@ _FAILURE: Final = pa.struct(
 _COUNTS: Final = (
     "events_in", "applied", "duplicates", "quarantined", "unchanged", "late", "stale_ignored",
     "inserted", "updated", "deleted", "opened", "closed", "rewritten", "removed", "too_late", "sequence_ties",
+    "changed_without_newer_timestamp",
 )  # fmt: skip
 
 BATCH_LEDGER: Final = "batch_ledger"

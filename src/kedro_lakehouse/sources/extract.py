@@ -11,7 +11,7 @@ from kedro_lakehouse.errors import ConfigurationError, UnreadableFileError
 from kedro_lakehouse.sources.files import LandedFile, Load, list_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kedro_lakehouse.config.sources import CsvOptions
     from kedro_lakehouse.config.tables import TableConfig
@@ -46,6 +46,25 @@ def time_of_name(name: str, pattern: str) -> datetime | None:
     return None
 
 
+def _unfit(table: TableConfig) -> Iterator[tuple[str, str, str]]:
+    """What a declaration says that a full extract cannot mean: key, problem, remedy."""
+    if table.effective_time:
+        yield "effective_time", "does not apply to extracts.", "Name the column under `valid_from`."
+    if table.unset_marker is not None:
+        remedy = "Remove the key; where null means unchanged, use `ignore_null`."
+        yield "unset_marker", "does not apply to extracts, whose rows are whole.", remedy
+    stored = {"valid_from.updated_at": (table.valid_from.updated_at,), "delete_scope": table.delete_scope}
+    chosen = table.columns
+    for key, names in stored.items():
+        for column in filter(None, names):
+            if chosen is not None and (
+                column in (chosen.exclude or ())
+                or (chosen.include is not None and column not in (*chosen.include, *table.keys))
+            ):
+                problem = f"the column '{column}' is not kept, and the next extract is compared with it."
+                yield key, problem, "Keep it in `columns`."
+
+
 class ExtractSource:
     """The extracts of one table."""
 
@@ -55,13 +74,8 @@ class ExtractSource:
     def __init__(self, config: ExtractSourceConfig, name: TableName, table: TableConfig) -> None:
         """Keep the declarations; nothing is listed yet."""
         self._config, self._name, self._table = config, name, table
-        for key in ("order_by", "effective_time"):
-            if getattr(table, key):
-                raise ConfigurationError(
-                    file="tables.yml", key=f"{name}.{key}",
-                    problem="is not available for extracts in this version.",
-                    remedy="Remove the key: an extract's time orders its rows.",
-                )  # fmt: skip
+        for key, problem, remedy in _unfit(table):
+            raise ConfigurationError(file="tables.yml", key=f"{name}.{key}", problem=problem, remedy=remedy)
 
     def files(self) -> list[LandedFile]:
         """What has landed, the earliest extract first."""

@@ -52,14 +52,13 @@ def events_of_changes(batch: LandedChanges, contract: TableContract) -> DataFram
 
 
 def events_of_extracts(batch: LandedExtracts, contract: TableContract) -> DataFrame:
-    """Diff the extracts of a batch into the events that lead from one to the next."""
-    from kedro_lakehouse.changes.extract import diff_extracts
+    """Make the events of a batch of extracts: what changes from one to the next, or without keys each row."""
+    from kedro_lakehouse.changes import extract
 
-    changed = diff_extracts(
-        batch.rows,
-        batch.state,
-        contract,
-        extracts=batch.extracts,
-        hard_deletes="ignore" if contract.hard_deletes == "ignore" else "close",
-    )
-    return batch.token.stamp(changed)
+    if batch.told is None:
+        events = extract.rows_as_events(batch.rows, contract, extracts=batch.extracts)
+    else:
+        events = extract.events_of_extracts(
+            batch.rows, batch.told, contract, extracts=batch.extracts, past_ends=batch.past_ends
+        )
+    return batch.token.stamp(events)

@@ -1,0 +1,87 @@
+"""What the guards of full extracts judge by: how much each extract holds, and how much it would delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.changes.events import DELETE, OP, REASONS, UPSERT, column
+from kedro_lakehouse.changes.extract import EXTRACT, HELD_ROW, RETURNS
+from kedro_lakehouse.changes.lives import STALE, WAS, extracts_of_scopes, scope_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.changes.contract import TableContract
+
+
+def count_rows(rows: DataFrame, contract: TableContract) -> DataFrame:
+    """Count the rows of each extract.
+
+    Schema:
+        returns: ``_extract``, ``landed`` (all rows), ``keyed`` (rows whose key is known), ``rows``
+            (rows that are not quarantined).
+    """
+    valid = F.size(REASONS) == 0
+    known_key = F.lit(True) if contract.keys else valid
+    for key in contract.keys:
+        known_key &= column(key).isNotNull()
+    return rows.groupBy(EXTRACT).agg(
+        F.count(F.lit(1)).alias("landed"),
+        F.count(F.when(known_key, 1)).alias("keyed"),
+        F.count(F.when(valid, 1)).alias("rows"),
+    )
+
+
+def count_changes(told: DataFrame) -> DataFrame:
+    """Count what each extract would delete, and its rows with other values and no newer ``updated_at``.
+
+    Schema:
+        returns: ``_extract``, ``deletes``, ``stale``.
+    """
+    return told.groupBy(EXTRACT).agg(
+        F.count(F.when(column(OP) == DELETE, 1)).alias("deletes"),
+        F.count(F.when(column(OP) == STALE, 1)).alias("stale"),
+    )
+
+
+def count_in_scope(
+    rows: DataFrame, told: DataFrame, state: DataFrame | None, contract: TableContract, extracts: DataFrame
+) -> DataFrame:
+    """Count the rows that stood before each extract in the parts of the table that it speaks of.
+
+    Schema:
+        told: by ``changes.lives.told_by_extracts``; state: by ``changes.lives.rows_before``.
+        returns: ``_extract``, ``in_scope``.
+    """
+    upsert, delete = column(OP) == UPSERT, column(OP) == DELETE
+    here = scope_of(column(HELD_ROW), contract)
+    moves = F.array(
+        F.struct(F.when(upsert, here).alias("__scope"), F.lit(1).alias("n")),
+        F.struct(F.when(delete | ~column(RETURNS), column(WAS)).alias("__scope"), F.lit(-1).alias("n")),
+    )
+    moved = (
+        told.where(upsert | delete)
+        .select(EXTRACT, F.explode(moves).alias("m"))
+        .select(EXTRACT, "m.__scope", "m.n")
+        .where(column("__scope").isNotNull())
+    )
+    if state is not None:
+        stood = state.select(F.lit(0).alias(EXTRACT), scope_of(None, contract).alias("__scope"))
+        moved = moved.unionByName(stood.withColumn("n", F.lit(1)))
+    steps = moved.groupBy("__scope", EXTRACT).agg(F.sum("n").alias("n"))
+    spoken = (
+        extracts_of_scopes(rows, contract)
+        if contract.delete_scope
+        else extracts.select(scope_of(None, contract).alias("__scope"), EXTRACT)
+    )
+    until = (
+        Window.partitionBy("__scope").orderBy(EXTRACT).rangeBetween(Window.unboundedPreceding, -1)
+    )  # what an extract itself brings is not what stood before it
+    marked = steps.withColumn("asked", F.lit(False)).unionByName(
+        spoken.select("__scope", EXTRACT, F.lit(0).cast("long").alias("n"), F.lit(True).alias("asked"))
+    )
+    before = marked.withColumn("before", F.coalesce(F.sum("n").over(until), F.lit(0)))
+    return before.where(column("asked")).groupBy(EXTRACT).agg(F.sum("before").alias("in_scope"))

@@ -1,0 +1,72 @@
+"""Guards of full extracts: each is judged against the accepted ones before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Final
+
+from kedro_lakehouse.changes.extract import EXTRACT
+from kedro_lakehouse.errors import SnapshotDeletesTooManyError, SnapshotEmptyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import Row
+
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.errors import LakehouseError
+    from kedro_lakehouse.names import TableName
+
+_JUDGED_FROM: Final = 100
+"""Below so many rows in scope, a fraction of deletes that nobody declared says nothing."""
+
+
+@dataclass
+class ExtractCounts:
+    """What an extract holds: rows that landed, rows with a key, valid rows; and what it would do.
+
+    ``in_scope`` are the rows that stood before it in the parts of the table that it speaks of.
+    """
+
+    landed: int = 0
+    keyed: int = 0
+    rows: int = 0
+    deletes: int = 0
+    stale: int = 0
+    in_scope: int = 0
+
+
+def counts_by_extract(found: Iterable[Row]) -> dict[int, ExtractCounts]:
+    """Put together what was counted of each extract, by its number."""
+    counts: dict[int, ExtractCounts] = {}
+    for row in found:
+        facts = counts.setdefault(row[EXTRACT], ExtractCounts())
+        for field in fields(ExtractCounts):
+            value = row[field.name] if field.name in row.asDict() else None
+            setattr(facts, field.name, getattr(facts, field.name) + int(value or 0))
+    return counts
+
+
+def first_refused(
+    counts: Mapping[int, ExtractCounts], names: Sequence[str], table: TableConfig, name: TableName
+) -> tuple[int, LakehouseError] | None:
+    """The first extract that a guard refuses, and why; None where all may be applied.
+
+    Args:
+        counts: By the number of the extract, from 1; an extract without rows may lack.
+        names: The extracts' names, in their order.
+        table: The declared guards.
+        name: The table, for the error.
+    """
+    limit = table.max_delete_fraction
+    judged_from = 1 if "max_delete_fraction" in table.model_fields_set else _JUDGED_FROM
+    for number, extract in enumerate(names, start=1):
+        facts = counts.get(number, ExtractCounts())
+        if facts.keyed == 0 and (facts.landed > 0 or not table.allow_empty_extract):
+            return number, SnapshotEmptyError(table=name, extract=extract)
+        lifted = facts.landed == 0 or table.hard_deletes == "ignore"
+        if not lifted and facts.in_scope >= judged_from and facts.deletes > limit * facts.in_scope:
+            return number, SnapshotDeletesTooManyError(
+                table=name, extract=extract, deletes=facts.deletes, rows=facts.in_scope, limit=limit
+            )
+    return None
