@@ -202,7 +202,9 @@ def judge(case: TableCase, found: Found, *, only_rows: bool = False) -> list[str
     )
     kinds, words = case.kinds, []
     if "scd1" in expect:
-        words += row_differences(expected_current(expect["scd1"], kinds, case.id), found.current or [], "scd1")
+        words += row_differences(
+            expected_current(expect["scd1"], kinds, case.id), found.current or [], "scd1"
+        )
     if "scd2" in expect:
         rows = expected_history(expect["scd2"], kinds, case.id, times=False)
         words += row_differences(rows, found.history or [], "scd2")
@@ -226,12 +228,12 @@ def judge(case: TableCase, found: Found, *, only_rows: bool = False) -> list[str
 
 def judge_snapshots(case: SnapshotCase, found: Found) -> list[str]:
     """How a table of extracts differs from what its case expects."""
-    expect = known(
-        case.expect, {"scd1", "scd2", "metrics", "quarantine", "error"}, f"{case.id}: expect"
-    )
+    expect = known(case.expect, {"scd1", "scd2", "metrics", "quarantine", "error"}, f"{case.id}: expect")
     words = error_differences(expect.get("error") or case.options.expect_error, found.errors)
     if "scd1" in expect:
-        words += row_differences(expected_current(expect["scd1"], case.kinds, case.id), found.current or [], "scd1")
+        words += row_differences(
+            expected_current(expect["scd1"], case.kinds, case.id), found.current or [], "scd1"
+        )
     if "scd2" in expect:
         rows = expected_history(expect["scd2"], case.kinds, case.id, times=True)
         words += row_differences(rows, found.history or [], "scd2")

@@ -119,7 +119,9 @@ def _valid_from(given: Mapping[str, Any], place: str) -> dict[str, str]:
         return {}
     if isinstance(value, dict):
         known(value, {"updated_at", "column"}, f"{place}.valid_from")
-        return {"updated_at": value["updated_at"]} if "updated_at" in value else {"valid_from": value["column"]}
+        return (
+            {"updated_at": value["updated_at"]} if "updated_at" in value else {"valid_from": value["column"]}
+        )
     if value.endswith(" column"):
         column = value.removesuffix(" column")
         return {"updated_at": column} if detection == "timestamp" else {"valid_from": column}

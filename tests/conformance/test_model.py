@@ -53,7 +53,9 @@ def test_as_of(case: str) -> None:
 def test_properties(case: str) -> None:
     table, rules = property_case(CASES[case])
     batched = run_events(table)
-    at_once = run_events(rebatched(table, [sorted((e for s in table.steps for e in s.events), key=lambda e: ranks(e.order))]))
+    at_once = run_events(
+        rebatched(table, [sorted((e for s in table.steps for e in s.events), key=lambda e: ranks(e.order))])
+    )
     assert broken_properties(CASES[case], batched, at_once, table, rules) == []
 
 

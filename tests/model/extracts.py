@@ -62,9 +62,7 @@ class Extracts:
             self._judge(len(lost), len(scoped), empty=not rows)
         events = [e for key, row in given.items() if (e := self._change(key, row, held, order))]
         if self.hard_deletes != "ignore":
-            events += [
-                Event(DELETE, order, dict(zip(rules.keys, key, strict=True)), at) for key in lost
-            ]
+            events += [Event(DELETE, order, dict(zip(rules.keys, key, strict=True)), at) for key in lost]
         self.counts.update(self.table.apply(events))
         self.last = order
         self._contents[order] = content

@@ -40,9 +40,7 @@ def states(events: Sequence[Event], rules: Rules) -> list[State]:
     """The state of one key after each distinct order."""
     found = []
     written: Row = {}  # what events wrote since the last delete or truncate
-    for _, group in groupby(
-        sorted(events, key=lambda e: ranks(e.order)), key=lambda e: ranks(e.order)
-    ):
+    for _, group in groupby(sorted(events, key=lambda e: ranks(e.order)), key=lambda e: ranks(e.order)):
         together = list(group)
         if any(e.op != UPSERT for e in together):
             written = {}  # also one that loses the tie ends inheritance
@@ -71,9 +69,7 @@ def current(events: Iterable[Event], rules: Rules) -> dict[tuple[Any, ...], Row]
 def history(events: Iterable[Event], rules: Rules) -> list[Row]:
     """The versions of every key, each with its two intervals."""
     return [
-        row
-        for own in events_by_key(events, rules).values()
-        for row in versions(states(own, rules), rules)
+        row for own in events_by_key(events, rules).values() for row in versions(states(own, rules), rules)
     ]
 
 

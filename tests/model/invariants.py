@@ -49,8 +49,7 @@ def _of_one_key(rows: list[Row], rules: Rules) -> list[str]:
         if one["_order_to"] is None or ranks(one["_order_to"]) > ranks(two["_order_from"]):
             found.append(f"{key} has rows that overlap")
         elif ranks(one["_order_to"]) == ranks(two["_order_from"]) and (
-            bool(one.get("_tombstone")) == bool(two.get("_tombstone"))
-            and same_on(one, two, rules.tracked)
+            bool(one.get("_tombstone")) == bool(two.get("_tombstone")) and same_on(one, two, rules.tracked)
         ):
             found.append(f"{key} has equal rows that touch")
     return found

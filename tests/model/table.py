@@ -74,9 +74,7 @@ class Table:
 
     def _ties(self, events: Sequence[Event]) -> int:
         """How many distinct events of a key and order there are beyond the first of each."""
-        places = Counter(
-            (self.rules.key_of(e.row), ranks(e.order)) for e in events if e.op != TRUNCATE
-        )
+        places = Counter((self.rules.key_of(e.row), ranks(e.order)) for e in events if e.op != TRUNCATE)
         return sum(n - 1 for n in places.values())
 
     def _effects(self, fresh: list[Event]) -> dict[str, int]:
