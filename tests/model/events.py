@@ -81,16 +81,28 @@ class Rules:
             return [None for _ in names]
         return [None if self.is_unset(event.row.get(n)) else event.row.get(n) for n in names]
 
+    def unsent(self, event: Event) -> tuple[str, ...]:
+        """The columns that an upsert did not send, by name."""
+        return tuple(n for n in sorted(self.values) if event.op == UPSERT and self.is_unset(event.row.get(n)))
+
     def strength(self, event: Event) -> tuple[Any, ...]:
-        """Of events of one key and order the strongest one decides."""
-        return _STRENGTH[self.on_tie][event.op], ranks(self.as_received(event)), rank(event.time)
+        """Of events of one key and order the strongest one decides.
+
+        Rows that differ only in what was not sent compare as equal by the contract; the names of
+        those columns come last, so that even then one event decides.
+        """
+        return (
+            _STRENGTH[self.on_tie][event.op],
+            ranks(self.as_received(event)),
+            rank(event.time),
+            self.unsent(event),
+        )
 
     def identity(self, event: Event) -> tuple[Any, ...]:
         """Events of equal identity are exact duplicates."""
         key = () if event.op == TRUNCATE else ranks(self.key_of(event.row))
-        sent = [event.op == UPSERT and self.is_unset(event.row.get(n)) for n in sorted(self.values)]
         row = ranks(self.as_received(event))
-        return event.op, key, ranks(event.order), row, tuple(sent), rank(event.time)
+        return event.op, key, ranks(event.order), row, self.unsent(event), rank(event.time)
 
     def reason(self, event: Event) -> str | None:
         """Why an event cannot be applied; of several reasons the first of the contract's list."""

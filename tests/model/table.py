@@ -94,7 +94,8 @@ class Table:
 
         late = [e for e in fresh if is_late(e)]
         rows, new_rows = current(self.accepted, self.rules), current(after, self.rules)
-        stale = [e for e in late if self._leaves_its_row(e, rows)]
+        own = events_by_key(self.accepted, self.rules)
+        stale = [e for e in late if self._leaves_its_row(e, rows, own)]
         counts = {
             "late": len(late),
             "stale_ignored": len(stale),
@@ -106,13 +107,16 @@ class Table:
             history(self.accepted, self.rules), history(after, self.rules), self.rules
         )
 
-    def _leaves_its_row(self, event: Event, rows: dict[tuple[Any, ...], Row]) -> bool:
+    def _leaves_its_row(
+        self, event: Event, rows: dict[tuple[Any, ...], Row], events: dict[tuple[Any, ...], list[Event]]
+    ) -> bool:
         """Whether a late event alone would leave the current rows as they were."""
         if event.op == TRUNCATE:
             return current([*self.accepted, event], self.rules) == rows
         key = self.rules.key_of(event.row)
-        own = [e for e in self.accepted if e.op == TRUNCATE or self.rules.key_of(e.row) == key]
-        return current([*own, event], self.rules).get(key) == rows.get(key)
+        truncates = [e for e in self.accepted if e.op == TRUNCATE] if key not in events else []
+        own = [*events.get(key, truncates), event]
+        return current(own, self.rules).get(key) == rows.get(key)
 
 
 def _history_effects(before: list[Row], after: list[Row], rules: Rules) -> dict[str, int]:
