@@ -83,8 +83,8 @@ class Bench:
         for number in range(max([x.rounds for x in [*self.lots, *self.extracts]], default=0)):
             self.round(number)
 
-    def round(self, number: int) -> None:
-        """Land one round's files for all tables, and run once."""
+    def land(self, number: int) -> None:
+        """Declare what a round declares, and land its files."""
         self.project.declare(_SOURCES, _tables(self.lots, self.extracts, number))
         for lot in self.lots:
             if number < lot.rounds and lot.steps(number):
@@ -93,6 +93,10 @@ class Bench:
         for table in self.extracts:
             if number < table.rounds:
                 table.land(self.project.landing, number)
+
+    def round(self, number: int) -> None:
+        """Land one round's files for all tables, and run once."""
+        self.land(number)
         self.outcomes.append(self.project.attempt())
 
     def found(self, table: str) -> Found:

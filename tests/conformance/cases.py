@@ -194,7 +194,7 @@ def snapshot_case(case: Mapping[str, Any]) -> SnapshotCase:
 
 
 def judge(case: TableCase, found: Found, *, only_rows: bool = False) -> list[str]:
-    """How a table differs from what its case expects; with ``only_rows`` counts and failures do not matter."""
+    """How a table differs from what its case expects; ``only_rows``: counts and failures do not matter."""
     expect = known(
         case.expect,
         {"scd1", "scd2", "metrics", "metrics_last_batch", "quarantine", "error", "commits", "types"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from model.events import FROM_THE_ORDER, UPSERT, Event, Rules
@@ -97,7 +98,7 @@ def variants(batches: Batches, seed: str) -> dict[str, Batches]:
 
 def _split(events: list[Event], n: int) -> Batches:
     bounds = [round(i * len(events) / n) for i in range(n + 1)]
-    return [events[a:b] for a, b in zip(bounds, bounds[1:], strict=False) if a < b]
+    return [events[a:b] for a, b in pairwise(bounds) if a < b]
 
 
 def sends_markers(events: Sequence[Event], column: str, options: Options) -> bool:

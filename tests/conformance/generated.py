@@ -63,7 +63,7 @@ def property_case(case: Mapping[str, Any], seed: int = 0) -> tuple[TableCase, Ru
 def broken_properties(
     case: Mapping[str, Any], batched: Found, at_once: Found, table: TableCase, rules: Rules
 ) -> list[str]:
-    """The properties that do not hold for what was found: all of them are looked at, whatever the case lists."""
+    """The properties that do not hold for what was found; all are looked at, whatever the case lists."""
     current, history = batched.current or [], batched.history or []
     words = row_differences(at_once.current or [], current, "scd1(batched)==scd1(single sorted batch)")
     words += row_differences(at_once.history or [], history, "scd2(batched)==scd2(single sorted batch)")

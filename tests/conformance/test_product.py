@@ -5,18 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from harness.project import TemporaryProject
 
+from conformance.asof import expected_rows, queries_of
 from conformance.by_model import run_events
 from conformance.by_product import Bench, extracted
 from conformance.cases import judge, judge_snapshots, snapshot_case, table_cases
+from conformance.decoding import Decoded, decoder_is_registered
 from conformance.generated import broken_properties, property_case
-from conformance.lots import pack
+from conformance.lots import Lot, Member, pack
 from conformance.open import marked
-from conformance.reading import read_cases
+from conformance.other_kinds import as_of_rows, canonical_texts, crash_point, kill
+from conformance.reading import check_keys, known, read_cases
 
 if TYPE_CHECKING:
-    from conformance.cases import SnapshotCase, TableCase
-    from conformance.lots import Lot, Member
+    from pathlib import Path
+
+    from conformance.cases import TableCase
 
 pytestmark = pytest.mark.spark
 
@@ -25,6 +30,7 @@ OF_EVENTS = [
     i for i, c in CASES.items() if c["kind"] in ("events", "schema", "pipeline") and "crash" not in c
 ]
 OF_SNAPSHOTS = [i for i, c in CASES.items() if c["kind"] == "snapshots"]
+DECODED = [i for i, c in CASES.items() if c["kind"] == "decode"]
 GENERATED = [i for i, c in CASES.items() if c["kind"] == "property"]
 
 
@@ -76,3 +82,60 @@ def test_properties(bench: Bench, case: str) -> None:
     table, rules = property_case(CASES[case])
     words = broken_properties(CASES[case], bench.found_of(lot, member), run_events(table), table, rules)
     assert words == []
+
+
+@pytest.mark.parametrize("case", marked([i for i, c in CASES.items() if c["kind"] == "asof"]))
+def test_as_of(bench: Bench, case: str) -> None:
+    check_keys(CASES[case])
+    found = as_of_rows(bench.project, CASES[case])
+    for query, rows in zip(queries_of(CASES[case]), found, strict=True):
+        assert expected_rows(CASES[case], rows) == sorted(query["rows"], key=repr), query["at"]
+
+
+@pytest.mark.parametrize("case", marked([i for i, c in CASES.items() if c["kind"] == "rowhash"]))
+def test_row_texts(bench: Bench, case: str) -> None:
+    check_keys(CASES[case])
+    pairs = [*CASES[case]["must_differ"], *CASES[case]["must_equal"]]
+    texts = canonical_texts(bench.project, pairs)
+    differ = [one != two for one, two in texts]
+    assert differ == [True] * len(CASES[case]["must_differ"]) + [False] * len(CASES[case]["must_equal"])
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("case", marked([i for i, c in CASES.items() if "crash" in c]))
+def test_killed_runs(tmp_path: Path, case: str) -> None:
+    (table,) = table_cases(CASES[case])
+    lot = Lot("cases.killed", [Member(table)], alone=True)
+    bench = Bench.make(tmp_path / "project", [lot], [])
+    assert table.crash is not None
+    for number in range(lot.rounds):
+        if number == known(table.crash, {"batch", "after", "before"}, case)["batch"]:
+            bench.land(number)
+            kill(bench.project, crash_point(table.crash))
+        bench.round(number)
+    assert judge(table, bench.found(lot.table)) == []
+
+
+@pytest.fixture(scope="module")
+def decoded(tmp_path_factory: pytest.TempPathFactory) -> tuple[TemporaryProject, dict[str, Decoded]]:
+    known_formats = [i for i in DECODED if decoder_is_registered(CASES[i])]
+    tables = {i: Decoded(f"decoded.d{n:03}", CASES[i]) for n, i in enumerate(known_formats)}
+    sources = {f"s{i}": t.source for i, t in tables.items()}
+    declared = {t.table: t.declaration(f"s{i}") for i, t in tables.items()}
+    project = TemporaryProject.make(tmp_path_factory.mktemp("decoded") / "project", sources, declared)
+    for table in tables.values():
+        table.land(project.landing)
+    project.run("ingestion")
+    return project, tables
+
+
+@pytest.mark.parametrize("case", marked(DECODED))
+def test_decoders(decoded: tuple[TemporaryProject, dict[str, Decoded]], case: str) -> None:
+    project, tables = decoded
+    assert case in tables, f"no decoder is registered for {CASES[case]['format']}"
+    assert tables[case].differences(project) == []
+
+
+def test_every_case_is_run() -> None:
+    others = [i for i, c in CASES.items() if c["kind"] in ("asof", "rowhash") or "crash" in c]
+    assert {*OF_EVENTS, *OF_SNAPSHOTS, *GENERATED, *DECODED, *others} == set(CASES)

@@ -1,4 +1,4 @@
-"""Types of the cases' values: JSON tells few, so that a column's type is the one that holds all its values."""
+"""Types of the cases' values: JSON tells few, so a column's type is the one that holds all its values."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class Extracts:
         return Event(UPSERT, order, row, time)
 
     def _time(self, row: Row, order: tuple[Any, ...]) -> Any:
-        """From when a row of this extract is valid; rows of the first load may be given a time of their own."""
+        """From when a row of this extract is valid; the first load may be given a time of its own."""
         if not self._contents and self.initial_valid_from != "event":
             return EPOCH if self.initial_valid_from == "epoch" else self.initial_valid_from
         return self._told(row, order)

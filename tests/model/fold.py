@@ -109,7 +109,7 @@ def _marked(after: Sequence[State], rules: Rules) -> list[_Marked]:
     return found
 
 
-def _continues(values: Row | None, dead: bool, following: _Marked, rules: Rules) -> bool:  # noqa: FBT001
+def _continues(values: Row | None, dead: bool, following: _Marked, rules: Rules) -> bool:
     _, now, now_dead = following
     if values is None or now is None:
         return values is now

@@ -29,7 +29,7 @@ class Shape:
     order: tuple[str, ...]
 
 
-def refusal(before: Shape | None, after: Shape) -> str | None:
+def refusal(before: Shape | None, after: Shape) -> str | None:  # noqa: PLR0911 - one line a code
     """The code with which a table refuses a batch of another shape than it has; None where it takes it."""
     if FRAMEWORK & set(after.types):
         return "RESERVED_COLUMN"
@@ -67,5 +67,5 @@ def wider(held: str, incoming: str) -> bool:
     one, two = (re.fullmatch(r"decimal\((\d+),(\d+)\)", t) for t in (held, incoming))
     if one and two:
         return one[2] == two[2] and int(one[1]) < int(two[1])
-    nested = held.split("<")[0] == incoming.split("<")[0] in ("struct", "array", "map")
+    nested = held.partition("<")[0] == incoming.partition("<")[0] in ("struct", "array", "map")
     return incoming in _WIDER.get(held, ()) or (nested and held != incoming)

@@ -65,8 +65,8 @@ class Trial:
         ]
 
 
-def _versions(expected: list[Row], found: list[Row], tombstones: bool) -> tuple[list[Row], list[Row]]:  # noqa: FBT001
-    """Versions as they are compared: all that the contract says of them, and of a tombstone not its last event."""
+def _versions(expected: list[Row], found: list[Row], tombstones: bool) -> tuple[list[Row], list[Row]]:
+    """Versions as they are compared: all that the contract says, and of a tombstone not its last event."""
     for row in expected:
         row["is_current"] = row["_order_to"] is None and not row["_tombstone"]
     for row in [*expected, *found]:
