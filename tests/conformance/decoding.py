@@ -26,7 +26,7 @@ def decoder_is_registered(case: Mapping[str, Any]) -> bool:
     """Whether the package has a decoder of a case's format, and this module a way to land its records."""
     assert case["format"] in DECODERS, f"{case['id']}: unknown format {case['format']}"
     names = {e.name for e in entry_points(group="kedro_lakehouse.change_decoders")}
-    return DECODERS[case["format"]] in names and case["format"] in ("dms",)
+    return DECODERS[case["format"]] in names and case["format"] == "dms"
 
 
 @dataclass

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from model.events import FROM_THE_ORDER, TRUNCATE, UPSERT
 
-from conformance.cases import TableCase
 from conformance.events import sends_markers, variants
 from conformance.typed import arrow_type
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from model.events import Event
 
-    from conformance.cases import Row, Step
+    from conformance.cases import Row, Step, TableCase
     from conformance.reading import Options
 
 OP, TIME, MEMBER = "event_op", "event_time", "event_case"
