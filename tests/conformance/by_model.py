@@ -15,6 +15,8 @@ from conformance.events import rules_of
 from conformance.typed import time_of
 
 if TYPE_CHECKING:
+    from model.events import Event
+
     from conformance.cases import SnapshotCase, Step, TableCase
     from conformance.events import Batches
 
@@ -36,7 +38,7 @@ def run_events(case: TableCase) -> Found:
         fraction = step.options.max_invalid_fraction
         table.max_invalid_fraction = 1.0 if fraction is None else fraction
         try:
-            counts = table.apply(step.events)
+            counts = table.apply([_renamed(e, dict(step.options.rename)) for e in step.events])
         except RefusedError as error:
             found.errors.append(error.code)
             continue
@@ -48,6 +50,10 @@ def run_events(case: TableCase) -> Found:
     found.reasons = [reason for _, reason in table.quarantined]
     found.types = dict(shape.types) if shape else {}
     return found
+
+
+def _renamed(event: Event, names: dict[str, str]) -> Event:
+    return replace(event, row={names.get(n, n): v for n, v in event.row.items()}) if names else event
 
 
 def _ranks(order: tuple[object, ...]) -> tuple[object, ...]:

@@ -53,7 +53,7 @@ class TableCase:
     @property
     def kinds(self) -> Typing:
         """The types of all columns that the table ever has."""
-        types = {n: t for s in self.steps for n, t in s.kinds.columns.items()}
+        types = {dict(s.options.rename).get(n, n): t for s in self.steps for n, t in s.kinds.columns.items()}
         return replace(self.steps[-1].kinds, columns=types)
 
 
@@ -122,6 +122,7 @@ def table_cases(case: Mapping[str, Any]) -> list[TableCase]:
 
 def _steps(batches: Sequence[Sequence[Row]], config: Mapping[str, Any], place: str) -> list[Step]:
     options = options_of(config, place)
+    batches = [[{"row": {}} | e for e in b] for b in batches]
     raw = [e for b in batches for e in b]
     columns = columns_of(raw, options)
     kinds = typing_of(raw, columns, options)
@@ -156,8 +157,9 @@ def _schema_case(case: Mapping[str, Any]) -> TableCase:
         config = dict(case["config"]) | step.get("config", {})
         config |= {n: step[n] for n in ("keys", "track", "rename") if n in step}
         options = options_of(config, case["id"])
-        kinds = typing_of(step["events"], step["columns"], options, step.get("types"))
-        events = [event_of(e, kinds, options, case["id"]) for e in step["events"]]
+        given = [{"row": {}} | e for e in step["events"]]
+        kinds = typing_of(given, step["columns"], options, step.get("types"))
+        events = [event_of(e, kinds, options, case["id"]) for e in given]
         columns = tuple(dict(options.rename).get(c, c) for c in step["columns"])
         steps.append(Step(options=options, columns=columns, kinds=kinds, events=events))
     return TableCase(id=case["id"], steps=steps, expect=case["expect"])

@@ -22,9 +22,12 @@ KILL_AT = ROOT / "tests/crash/kill_at.py"
 _POINTS = {
     ("after", "plan"): ("planned", "ingestion"),
     ("after", "stage"): ("staged", "current"),
+    ("after", "data_files"): ("staged", "current"),
+    ("before", "commit"): ("staged", "current"),
     ("before", "table_commit"): ("staged", "current"),
     ("after", "changes_commit"): ("published", "ingestion"),
     ("after", "table_commit"): ("published", "current"),
+    ("before", "bookmark"): ("published", "current"),
     ("after", "bookmark"): ("acknowledged", "current"),
 }
 

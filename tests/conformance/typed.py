@@ -71,7 +71,8 @@ def _struct(values: list[dict[str, Any]]) -> str:
 
 def plain_type(text: str) -> str:
     """A type's name as Spark writes it."""
-    text = re.sub(r"\s", "", text.lower())
+    text = re.sub(r"\s", "", text)
+    text = text if "<" in text else text.lower()  # names of fields keep their case
     return _OTHER_NAMES.get(text, text)
 
 

@@ -28,7 +28,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, MapValue):
         return tuple(sorted((rank(k), rank(v)) for k, v in value.items()))
     if isinstance(value, dict):
-        return tuple(rank(v) for v in value.values())
+        fields = [rank(v) for v in value.values()]
+        while fields and fields[-1] == rank(None):
+            fields.pop()  # a field that came later is null in a row from before
+        return tuple(fields)
     if isinstance(value, (list, tuple)):
         return tuple(rank(v) for v in value)
     if isinstance(value, dt.datetime):
