@@ -79,8 +79,8 @@ what to do in its second. Codes do not change between versions; the words may.
 | terminal | Running again changes nothing. Correct the input or the declaration first. |
 | unknown | The commit may have happened. Run again: the run looks for the batch first. Clean nothing up. |
 
-Words in braces stand for facts of the case. No message holds a value of a row. Advice that names
-`kedro lakehouse rebuild` is ahead of this version: see
+Words in braces stand for facts of the case. No message holds a value of a row. What
+`kedro lakehouse rebuild` does:
 [Recover from a failure](../how-to/recover-from-a-failure.md#when-the-advice-is-to-rebuild).
 
 """

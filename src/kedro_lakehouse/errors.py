@@ -205,8 +205,28 @@ class IncompatibleTypeError(TerminalError):
     existing: str
     incoming: str
     place: str = "the incoming data"
+    reason: str = ""
     summary = "Table {table}, column {column}: the table has {existing}, {place} has {incoming}."
     advice = "Nothing was written. Declare its type under 'types' in tables.yml, or correct the source."
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the two types, and what the format cannot do where that is the reason."""
+        what, advice = super().sentences()
+        return what + (f" {_shown(self.reason)}." if self.reason else ""), advice
+
+
+class SchemaFixedError(TerminalError):
+    """A batch would change the columns of a table whose declaration keeps them as they are."""
+
+    code = "SCHEMA_FIXED"
+    table: object
+    columns: Sequence[str]
+    place: str
+    summary = "Table {table} has 'schema_policy: fixed', and {place} would add or widen: {columns}."
+    advice = (
+        "Nothing was written. Declare them under 'types' in tables.yml, leave them out by 'columns', "
+        "or use 'schema_policy: evolve'."
+    )
 
 
 class KeySchemaDriftError(TerminalError):
@@ -216,8 +236,9 @@ class KeySchemaDriftError(TerminalError):
     table: object
     existing: Sequence[str]
     declared: Sequence[str]
+    name: object = "TABLE"
     summary = "Table {table} was built with the keys {existing}; now declared: {declared}."
-    advice = "Restore 'keys' in tables.yml, or declare a table of another name on the same entity."
+    advice = "Restore 'keys' in tables.yml, or run `kedro lakehouse rebuild {name} --from-landing`."
 
 
 class SequenceTypeDriftError(TerminalError):
@@ -227,8 +248,9 @@ class SequenceTypeDriftError(TerminalError):
     table: object
     existing: str
     declared: str
+    name: object = "TABLE"
     summary = "Table {table} was built with the order {existing}; now: {declared}."
-    advice = "Restore the source's order columns, or declare a table of another name on the same entity."
+    advice = "Restore the source's order columns, or run `kedro lakehouse rebuild {name} --from-landing`."
 
 
 class TrackHistoryDriftError(TerminalError):
@@ -238,8 +260,9 @@ class TrackHistoryDriftError(TerminalError):
     table: object
     existing: Sequence[str]
     declared: Sequence[str]
+    name: object = "TABLE"
     summary = "Table {table} has a history that was built to track {existing}; now declared: {declared}."
-    advice = "Restore 'history.track' in tables.yml, or declare a table of another name on the same entity."
+    advice = "Restore 'history.track' in tables.yml, or run `kedro lakehouse rebuild {name}`."
 
 
 class SequenceTieError(TerminalError):
@@ -392,3 +415,29 @@ class SourceNotFoundError(TerminalError):
     remedy: str
     summary = "Table {table}: there is nothing at {path}."
     advice = "{remedy}"
+
+
+class BatchNotFoundError(TerminalError):
+    """A table has no batch of this number."""
+
+    code = "BATCH_NOT_FOUND"
+    table: object
+    batch: int
+    last: int
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the batch, and those that there are."""
+        there = f"it has the batches 1 to {self.last}" if self.last else "it has none yet"
+        advice = "`kedro lakehouse tables` shows where each table stands."
+        return f"Table {self.table} has no batch {self.batch}; {there}.", advice
+
+
+class LandedFilesGoneError(TerminalError):
+    """Files that were ingested, and are needed again, are gone or replaced."""
+
+    code = "LANDED_FILES_GONE"
+    table: object
+    missing: Sequence[str]
+    purpose: str = "read them again"
+    summary = "Table {table}: to {purpose}, files are missing or were replaced since: {missing}."
+    advice = "Nothing was changed. Put them back as they were, with their times (`cp -p`), and try again."

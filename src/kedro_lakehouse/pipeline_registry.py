@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def register_tables(project: Project) -> dict[str, Pipeline]:
     """The pipelines of the declared tables, by name; another project adds them to its own registry."""
-    from kedro_lakehouse.pipelines import cdc_merge, ingestion, scd2
+    from kedro_lakehouse.pipelines import cdc_merge, ingestion, maintenance, scd2
 
     declarations = project.declarations
     stages = {
@@ -22,7 +22,8 @@ def register_tables(project: Project) -> dict[str, Pipeline]:
         "cdc_merge": cdc_merge.create_pipeline(declarations),
         "scd2": scd2.create_pipeline(declarations),
     }
-    return stages | {"__default__": stages["ingestion"] + stages["cdc_merge"] + stages["scd2"]}
+    daily = stages["ingestion"] + stages["cdc_merge"] + stages["scd2"]
+    return stages | {"maintenance": maintenance.create_pipeline(declarations), "__default__": daily}
 
 
 def register_pipelines() -> dict[str, Pipeline]:

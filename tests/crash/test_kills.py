@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import random
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,15 +88,28 @@ def assert_whole(project: TemporaryProject, load: int) -> None:
         assert project.state(table).branches == [], table
 
 
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, int], TemporaryProject]:
+    """A project for each point, whose run was killed there; two runs side by side."""
+
+    def kill(point: tuple[str, str, int]) -> TemporaryProject:
+        phase, stage, load = point
+        project = TemporaryProject.make(tmp_path_factory.mktemp("killed") / "project", SOURCES, TABLES)
+        land(project, load)
+        command = [sys.executable, str(KILL_AT), str(project.path), stage, phase]
+        done = subprocess.run(command, start_new_session=True, capture_output=True, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+        return project
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        return dict(zip(POINTS, pool.map(kill, POINTS), strict=True))
+
+
 @pytest.mark.parametrize(("phase", "stage", "load"), POINTS)
 def test_killed_at_a_phase_the_next_run_ends_in_the_same_tables(
-    make_project: Callable[..., TemporaryProject], phase: str, stage: str, load: int
+    killed: dict[tuple[str, str, int], TemporaryProject], phase: str, stage: str, load: int
 ) -> None:
-    project = make_project(SOURCES, TABLES)
-    land(project, load)
-    command = [sys.executable, str(KILL_AT), str(project.path), stage, phase]
-    killed = subprocess.run(command, start_new_session=True, capture_output=True, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+    project = killed[phase, stage, load]
     assert phase_on_disk(project, stage) == phase
     project.run()
     assert_whole(project, load)
@@ -122,7 +137,8 @@ def test_killed_at_a_random_time_the_next_run_ends_in_the_same_tables(
     chance = random.Random(seed + attempt)  # noqa: S311
     commits, delay = chance.randint(1, len(RANDOM_TABLES) * 3 - 4), chance.uniform(0, 0.5)
     while process.poll() is None and _commits(project) < commits:
-        pass
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.05)  # looking all the time would take a core from the run
     print(f"seed {seed}, attempt {attempt}: killed {delay:.2f} s after commit {commits}")  # noqa: T201
     try:
         process.wait(timeout=delay)

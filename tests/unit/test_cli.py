@@ -237,10 +237,30 @@ def test_quarantine_lists_events_and_shows_raw_records_only_when_asked(call, wor
         (("shop.itm",), 1, "Did you mean 'shop.item'?"),
         (("shop",), 1, "<namespace>.<table>"),
         (("--raw",), 2, "--raw needs a TABLE"),
+        (("--replay",), 2, "--replay needs a TABLE"),
+        (("shop.item", "--replay", "--raw"), 2, "--replay takes neither"),
     ],
 )
 def test_quarantine_refuses_what_is_no_declared_table(call, words, code, told):
     result = call("quarantine", *words)
+    assert result.exit_code == code
+    assert told in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("changes", "shop.itm", "--batch", "1"), 1, "Did you mean 'shop.item'?"),
+        (("changes", "shop.item", "--batch", "3"), 1, "[BATCH_NOT_FOUND] Table shop.item has no batch 3"),
+        (("changes", "shop.nothing", "--batch", "1"), 1, "it has none yet"),
+        (("changes", "shop.item"), 2, "--batch"),
+        (("rebuild", "shop.itm", "--yes"), 1, "Did you mean 'shop.item'?"),
+        (("rebuild", "shop.nothing", "--yes"), 1, "Nothing of shop.nothing is recorded yet"),
+        (("rebuild", "shop.item", "--from-landing"), 2, "add --yes"),
+    ],
+)
+def test_commands_that_start_spark_refuse_before_they_start_it(call, words, code, told):
+    result = call(*words)
     assert result.exit_code == code
     assert told in result.stderr
 

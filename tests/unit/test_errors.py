@@ -45,6 +45,7 @@ FACTS = {
         "incoming": "string",
         "place": "f.csv",
     },
+    "SCHEMA_FIXED": {"table": "a.b", "columns": ["c"], "place": "f.parquet"},
     "KEY_SCHEMA_DRIFT": {"table": "a.b", "existing": ["id"], "declared": ["id", "x"]},
     "SEQUENCE_TYPE_DRIFT": {"table": "a.b", "existing": "bigint", "declared": "string"},
     "TRACK_HISTORY_DRIFT": {"table": "a.b", "existing": ["x"], "declared": ["y"]},
@@ -65,6 +66,8 @@ FACTS = {
     "COMMIT_CONFLICT": {"table": "a.b", "attempts": 7},
     "COMMIT_UNKNOWN": {"table": "a.b", "batch": 3},
     "UNREADABLE_FILE": {"table": "a.b", "file": "x.parquet", "detail": "no footer"},
+    "BATCH_NOT_FOUND": {"table": "a.b", "batch": 9, "last": 3},
+    "LANDED_FILES_GONE": {"table": "a.b", "missing": ["x.csv"], "purpose": "ingest them again"},
     "SOURCE_NOT_FOUND": {"table": "a.b", "path": "/landing/b", "remedy": "Create it."},
 }
 LEAVES = {

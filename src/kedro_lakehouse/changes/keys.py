@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import DELETE, OP, TRUNCATE, UPSERT, column, columns, value_columns
+from kedro_lakehouse.changes.events import (
+    DELETE,
+    OP,
+    TRUNCATE,
+    UNSET,
+    UPSERT,
+    column,
+    columns,
+    value_columns,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,7 +41,12 @@ def split_key_changes(events: DataFrame, contract: TableContract, before: str) -
     }
     gone = F.coalesce(deletes | truncates, F.lit(False))
     values = {v: F.when(~gone, column(v)) for v in names if v not in contract.keys}
-    others = [c for c in events.columns if c not in names and c not in (before, OP)]
+    others = [c for c in events.columns if c not in names and c not in (before, OP, UNSET)]
+    # What a delete does not say is not unset: it has no values.
+    unset = [F.when(~gone, column(UNSET)).alias(UNSET)] if UNSET in events.columns else []
     return split.select(
-        *[(keys | values)[n].alias(n) for n in names], column("__half").alias(OP), *columns(others)
+        *[(keys | values)[n].alias(n) for n in names],
+        column("__half").alias(OP),
+        *unset,
+        *columns(others),
     )

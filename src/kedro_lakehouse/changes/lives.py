@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kedro_lakehouse.changes.compare import comparable
 from kedro_lakehouse.changes.events import DELETE, OP, ORDER, REASONS, UPSERT, column, columns
 from kedro_lakehouse.changes.extract import (
     ENDED,
@@ -57,20 +58,24 @@ def told_by_extracts(
         Contract section 9.
     """
     said = _statements(rows, state, contract, extracts)
+    row_type = said.schema[HELD_ROW].dataType
+    assert isinstance(row_type, T.StructType)  # noqa: S101 - it is built as one
+    fold = _Fold(contract, row_type)
+    if state is None and count == 1:
+        return said.where(column(HELD_ROW).isNotNull()).select(
+            *columns(contract.keys), fold.fact(UPSERT, column(EXTRACT), fold.first()).alias("fact")
+        ).select(*columns(contract.keys), "fact.*")  # fmt: skip
     scoped = bool(contract.delete_scope) and contract.hard_deletes != "ignore"
     if scoped:
         said = _with_holding(said, extracts_of_scopes(rows, contract), contract)
     else:
         said = said.withColumn(_HOLDING, F.lit(None).cast("array<int>"))
-    row_type = said.schema[HELD_ROW].dataType
-    assert isinstance(row_type, T.StructType)  # noqa: S101 - it is built as one
     statement = F.struct(
         column(EXTRACT).alias("at"), column(TOLD).alias("told"), column(_HOLDING).alias("holding"),
         column(HELD_ROW).alias("row"),
     )  # fmt: skip
     in_order = F.array_sort(F.collect_list(statement), lambda a, b: a["at"] - b["at"])
     folded = said.groupBy(*columns(contract.keys)).agg(in_order.alias("said"))
-    fold = _Fold(contract, row_type)
     last = F.struct(
         F.lit(count + 1).alias("at"), F.lit(None).cast("timestamp").alias("told"),
         F.lit(None).cast("array<int>").alias("holding"), F.lit(None).cast(row_type).alias("row"),
@@ -184,6 +189,10 @@ class _Fold:
             F.lit(None).cast("int").alias("ended"), F.array().cast(T.ArrayType(fact)).alias("facts"),
         )  # fmt: skip
 
+    def first(self) -> dict[str, Column]:
+        """The facts of a row of the very first extract."""
+        return {HELD_ROW: column(HELD_ROW), TOLD: column(TOLD), RETURNS: F.lit(True)}
+
     def step(self, known: Column, said: Column) -> Column:
         """Take one more statement: the key may have gone since the last one, and now has this row."""
         gone = self._gone(known, said)
@@ -197,10 +206,10 @@ class _Fold:
         ended = F.coalesce(gone, known["ended"])
         was = F.when(known["held"].isNotNull(), scope_of(known["held"], self._contract))
         facts = [
-            F.when(gone.isNotNull(), self._fact(DELETE, gone, {WAS: was})),
+            F.when(gone.isNotNull(), self.fact(DELETE, gone, {WAS: was})),
             F.when(
                 applied & (said["at"] > 0),
-                self._fact(
+                self.fact(
                     UPSERT, said["at"],
                     {HELD_ROW: row, TOLD: said["told"], RETURNS: held.isNull(),
                      ENDED: F.when(held.isNull(), ended), WAS: F.when(held.isNotNull(), was)},
@@ -209,7 +218,7 @@ class _Fold:
         ]  # fmt: skip
         if self._contract.updated_at:
             other = ~self._same(self._contract.tracked(self._values), row, held)
-            facts.append(F.when(differs & ~newer & other, self._fact(STALE, said["at"], {})))
+            facts.append(F.when(differs & ~newer & other, self.fact(STALE, said["at"], {})))
         more = F.concat(known["facts"], F.filter(F.array(*facts), lambda f: f.isNotNull()))
         taken: Callable[[str, Column], Column] = lambda name, new: (  # noqa: E731
             F.when(applied, new).otherwise(known[name]).alias(name)
@@ -246,15 +255,14 @@ class _Fold:
     def _same(self, names: list[str], row: Column, held: Column) -> Column:
         """Whether two rows agree, null-safe, on these columns; a missing row agrees with none."""
 
-        def comparable(of: Column) -> Column:
-            maps = {f.name for f in self._row.fields if isinstance(f.dataType, T.MapType)}
-            return F.struct(
-                *[F.sort_array(F.map_entries(of[c])) if c in maps else of[c] for c in names], of["__present"]
-            )
+        def values(of: Column) -> Column:
+            kinds = [(c, self._row[c].dataType) for c in names]
+            return F.struct(*[comparable(of[c], k) for c, k in kinds], of["__present"])
 
-        return held.isNotNull() & comparable(row).eqNullSafe(comparable(held))
+        return held.isNotNull() & values(row).eqNullSafe(values(held))
 
-    def _fact(self, op: str, at: Column, facts: dict[str, Column]) -> Column:
+    def fact(self, op: str, at: Column, facts: dict[str, Column]) -> Column:
+        """One thing told of a key; what is not given is null."""
         given = {OP: F.lit(op), EXTRACT: at} | facts
         return F.struct(
             *[(given[n] if n in given else F.lit(None)).cast(t).alias(n) for n, t in self._kinds.items()]

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from kedro_lakehouse.changes.conversion import Conversion, convert
 from kedro_lakehouse.changes.events import (
     OP,
     ORDER,
     REASONS,
+    TIME,
     TRUNCATE,
+    UNSET,
     UPSERT,
     column,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import datetime as dt
+    from collections.abc import Mapping
 
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql import types as T
 
     from kedro_lakehouse.changes.contract import TableContract
+
+__all__ = ["REASON_ORDER", "Conversion", "check_events", "convert", "reasons_of"]
 
 MALFORMED: Final = "malformed"
 UNKNOWN_OP: Final = "unknown_op"
@@ -34,72 +39,9 @@ KEY_MISMATCH: Final = "key_mismatch"
 TOO_LATE: Final = "too_late"
 
 REASON_ORDER: Final = (
-    MALFORMED,
-    UNKNOWN_OP,
-    NULL_KEY,
-    NULL_SEQUENCE,
-    INCOMPATIBLE_TYPE,
-    DUPLICATE_KEY,
-    KEY_MISMATCH,
-    TOO_LATE,
-)
+    MALFORMED, UNKNOWN_OP, NULL_KEY, NULL_SEQUENCE, INCOMPATIBLE_TYPE, DUPLICATE_KEY, KEY_MISMATCH, TOO_LATE,
+)  # fmt: skip
 """Quarantine reasons by precedence; failed row checks, by their names, come after them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Conversion:
-    """How one source column becomes a table column: its name there, here, and its type here.
-
-    ``formats`` are the date and timestamp patterns of text sources.
-    """
-
-    source: str
-    name: str
-    kind: T.DataType
-    same_type: bool
-    date_format: str | None = None
-    timestamp_format: str | None = None
-
-    def value(self) -> Column:
-        """The converted value; null where the source value cannot be read as the table's type."""
-        raw = column(self.source)
-        if self.same_type:
-            return raw
-        kind = self.kind.simpleString()
-        if kind == "date" and self.date_format:
-            return F.to_date(F.try_to_timestamp(raw, F.lit(self.date_format)))
-        if kind.startswith("timestamp") and self.timestamp_format:
-            return F.try_to_timestamp(raw, F.lit(self.timestamp_format)).cast(kind)
-        return F.expr(f"try_cast(`{self.source.replace('`', '``')}` as {kind})")
-
-    def failed(self) -> Column:
-        """True where a source value is present but cannot be read as the table's type."""
-        if self.same_type:
-            return F.lit(False)
-        return column(self.source).isNotNull() & self.value().isNull()
-
-
-def convert(frame: DataFrame, conversions: Sequence[Conversion], *, keep: Sequence[str]) -> DataFrame:
-    """Rename and cast source columns to the table's; several sources of one name: the first present.
-
-    Adds ``__failed``: the names of columns whose value could not be cast.
-    """
-    by_name: dict[str, list[Conversion]] = {}
-    for conversion in conversions:
-        by_name.setdefault(conversion.name, []).append(conversion)
-    values = [
-        (F.coalesce(*[c.value() for c in group]) if len(group) > 1 else group[0].value()).alias(name)
-        for name, group in by_name.items()
-    ]
-    checked = [c for c in conversions if not c.same_type]
-    failed = (
-        F.filter(
-            F.array(*[F.when(c.failed(), F.lit(c.name)) for c in checked]), lambda name: name.isNotNull()
-        )
-        if checked
-        else F.array().cast("array<string>")
-    )
-    return frame.select(*[column(k) for k in keep], *values, failed.alias("__failed"))
 
 
 def reasons_of(conditions: Mapping[str, Column], checks: Mapping[str, str]) -> Column:
@@ -113,12 +55,19 @@ def reasons_of(conditions: Mapping[str, Column], checks: Mapping[str, str]) -> C
     return F.filter(F.array(*found, *failed_checks), lambda reason: reason.isNotNull())
 
 
-def check_events(events: DataFrame, contract: TableContract) -> DataFrame:
+def check_events(
+    events: DataFrame, contract: TableContract, *, horizon: dt.datetime | None = None
+) -> DataFrame:
     """Give every event the list of reasons (``_reasons``) why it cannot be applied: empty if it can.
 
     Schema:
-        events: converted columns + ``_op``, ``_order``, ``__failed``, ``__malformed``.
-        returns: the same without ``__failed`` and ``__malformed``, with ``_reasons``.
+        events: converted columns + ``_op``, ``_order``, ``__failed``, ``__malformed``; with a horizon
+            also ``_time``; ``__key_mismatch`` where a source states the key twice.
+        returns: the same without the columns that start with two underscores, with ``_reasons``;
+            ``_unset`` speaks of upserts only.
+
+    Args:
+        horizon: The time before which the record of changes is trimmed: earlier events are too late.
     """
     order_fields = events.schema[ORDER].dataType.fieldNames()  # type: ignore[attr-defined]
     null_key = F.lit(False)
@@ -131,5 +80,17 @@ def check_events(events: DataFrame, contract: TableContract) -> DataFrame:
         NULL_SEQUENCE: column(ORDER)[order_fields[0]].isNull(),
         INCOMPATIBLE_TYPE: F.size("__failed") > 0,
     }
+    if "__key_mismatch" in events.columns:
+        conditions[KEY_MISMATCH] = column("__key_mismatch")
+    if horizon is not None:
+        conditions[TOO_LATE] = before(horizon)
+    if UNSET in events.columns:
+        events = events.withColumn(UNSET, F.when(column(OP) == UPSERT, column(UNSET)))
     reasons = reasons_of(conditions, contract.checks or {})
-    return events.withColumn(REASONS, reasons).drop("__failed", "__malformed")
+    return events.withColumn(REASONS, reasons).drop("__failed", "__malformed", "__key_mismatch")
+
+
+def before(horizon: dt.datetime) -> Column:
+    """Whether an event took effect before a time; the session's zone is UTC."""
+    moment = horizon.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
+    return F.coalesce(column(TIME).cast("timestamp_ntz") < F.lit(moment).cast("timestamp_ntz"), F.lit(False))

@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from kedro_lakehouse.cli.changes import changes
 from kedro_lakehouse.cli.options import env_option
 from kedro_lakehouse.cli.plugins import plugins
 from kedro_lakehouse.cli.quarantine import quarantine
+from kedro_lakehouse.cli.rebuild import rebuild
 from kedro_lakehouse.cli.runs import runs
 from kedro_lakehouse.cli.sql import sql
 from kedro_lakehouse.cli.tables import tables
@@ -35,7 +37,10 @@ class LakehouseGroup(click.Group):
 @click.group(name="lakehouse", cls=LakehouseGroup)
 @env_option
 def lakehouse() -> None:
-    """Look at the lakehouse. No command here starts Spark or changes a table."""
+    """Look at the lakehouse, and mend it.
+
+    Only `changes`, `rebuild` and `quarantine --replay` start Spark; only the last two change a table.
+    """
 
 
 @click.group()
@@ -43,6 +48,6 @@ def commands() -> None:
     """Commands that the package adds to Kedro."""
 
 
-for command in (tables, sql, quarantine, runs, plugins):
+for command in (tables, sql, changes, quarantine, rebuild, runs, plugins):
     lakehouse.add_command(command)
 commands.add_command(lakehouse)

@@ -19,28 +19,41 @@ if TYPE_CHECKING:
 @click.argument("table", required=False)
 @click.option("--batch", type=int, metavar="N", help="Only the events of this batch.")
 @click.option("--raw", is_flag=True, help="Print the raw records too; they may hold personal data.")
+@click.option("--replay", is_flag=True, help="Apply the events of TABLE that the present rules accept.")
 @limit_option(100)
 @env_option
 @json_option
-def quarantine(*, table: str | None, batch: int | None, raw: bool, limit: int, as_json: bool) -> None:
-    """List events that could not be applied.
+def quarantine(  # noqa: PLR0913 - one argument an option
+    *, table: str | None, batch: int | None, raw: bool, replay: bool, limit: int, as_json: bool
+) -> None:
+    """List events that could not be applied, or bring them back.
 
     Without TABLE: their number by table and first reason. With TABLE: batch, file, row and reasons.
     An event's first reason is the one that decides; the others hold as well.
+
+    With --replay, after checks, types, csv options, rename or another mapping were corrected: the
+    quarantined records are read again from their landed files; those that are valid now are applied, at
+    their own place in the order, and leave the quarantine; the others stay. This starts Spark.
 
     \b
     Examples:
       kedro lakehouse quarantine
       kedro lakehouse quarantine sp500.constituents --batch 1 --raw
+      kedro lakehouse quarantine sp500.constituents --replay
     """  # noqa: D301 - \b keeps click from wrapping the examples
     from kedro_lakehouse.names import TableName
 
-    if raw and table is None:
-        raise click.UsageError("--raw needs a TABLE.")
+    if (raw or replay) and table is None:
+        raise click.UsageError(f"{'--raw' if raw else '--replay'} needs a TABLE.")
+    if replay and (raw or batch is not None):
+        raise click.UsageError("--replay takes neither --raw nor --batch.")
     project = open_project()
     if table is not None:
         name = TableName.parse(table)
         project.table(name)  # refuses a table that is not declared
+        if replay:
+            _replay(project, name, as_json=as_json)
+            return
         _list_events(_events(project, name, batch, raw=raw), limit=limit, as_json=as_json)
         return
     counted = [row for name in sorted(project.declarations.tables) for row in _counts(project, name, batch)]
@@ -97,3 +110,30 @@ def _list_events(events: list[dict[str, Any]], *, limit: int, as_json: bool) -> 
         click.echo("No such event is quarantined.")
     if len(events) > len(shown):
         say_cut(len(shown))
+
+
+def _replay(project: Project, name: TableName, *, as_json: bool) -> None:
+    """Replay a table's quarantine, and end with status 1 where files were not there to be read."""
+    from dataclasses import asdict
+
+    from kedro_lakehouse.cli.rebuild import recorded
+    from kedro_lakehouse.datasets.replay import Decoding, Replay
+    from kedro_lakehouse.errors import listed
+    from kedro_lakehouse.pipelines.ingestion.nodes import events_of_changes, events_of_extracts
+
+    replay = Replay(project, name, Decoding(changes=events_of_changes, extracts=events_of_extracts))
+    done = recorded(project, f"quarantine --replay {name}", replay.run)
+    if as_json:
+        print_json(asdict(done))
+    elif done.replayed:
+        click.echo(
+            f"{name}, batch {done.batch}: {done.replayed:,} quarantined records are valid now "
+            f"({done.applied:,} events applied, {done.duplicates:,} there already); {done.left:,} are left."
+        )
+    else:
+        click.echo(f"{name}: no quarantined record is valid now; {done.left:,} are left.")
+    if done.missing:
+        raise click.ClickException(
+            f"Not read again, for they are gone or were replaced: {listed(done.missing)}. "
+            "Their records stay in quarantine. Put the files back as they were, or deliver the records anew."
+        )

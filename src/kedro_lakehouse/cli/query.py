@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.cli.parse import QueryError, first_line, parse_query
-from kedro_lakehouse.cli.scan import TableScan
+from kedro_lakehouse.cli.scan import TableScan, ViewScan, quoted
 from kedro_lakehouse.errors import did_you_mean
 from kedro_lakehouse.names import CATALOG
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from kedro_lakehouse.cli.parse import Query
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.names import TableName
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 _NUMBERS: Final = ("INT", "DECIMAL", "DOUBLE", "FLOAT")
@@ -40,15 +42,18 @@ class Answer:
     cut: bool
 
 
-def run_query(
+def run_query(  # noqa: PLR0913 - what to ask, and of what
     catalog: MetadataCatalog,
     text: str,
     *,
     as_of: datetime | None = None,
     limit: int | None = None,
     declared: Collection[str] = (),
+    views: Mapping[str, tuple[TableName, TableConfig]] | None = None,
 ) -> Answer:
     """Answer one query over the tables as they are now, or as they were published at a time.
+
+    ``views`` maps the name of each declared view to the table whose history it shows.
 
     Raises:
         QueryError: It is not one query, names something unknown, or fails while it runs.
@@ -61,13 +66,13 @@ def run_query(
         # The name `lake` is the catalog's, so that both ns.table and lake.ns.table are found.
         connection.execute(f"ATTACH ':memory:' AS {CATALOG}; USE {CATALOG}; SET TimeZone = 'UTC'")
         connection.execute("SET enable_external_access = false; SET lock_configuration = true")
-        scans = _scans(catalog, query, as_of, declared)
+        scans = _scans(catalog, query, as_of, declared, views or {})
         for scan in scans:
-            _register(connection, scan.name, scan.empty())
+            _register(connection, scan, scan.empty())
         try:
             connection.sql(text)  # wrong names are told of all columns, and before any row is read
             for scan in () if query.only_schema else scans:
-                _register(connection, scan.name, scan.read(query))
+                _register(connection, scan, scan.read(query), query)
             cursor = connection.execute(text)
             rows = cursor.fetchall() if more is None else cursor.fetchmany(more)
         except duckdb.Error as error:
@@ -82,19 +87,28 @@ def run_query(
 
 
 def _scans(
-    catalog: MetadataCatalog, query: Query, as_of: datetime | None, declared: Collection[str]
+    catalog: MetadataCatalog,
+    query: Query,
+    as_of: datetime | None,
+    declared: Collection[str],
+    views: Mapping[str, tuple[TableName, TableConfig]],
 ) -> list[TableScan]:
     if not query.tables:
         return []
     spaces = [space[0] for space in catalog.catalog.list_namespaces()]
     existing = {".".join(name).lower(): tuple(name) for space in spaces for name in catalog.tables(space)}
-    unknown = next((name for name in query.tables if name not in existing), None)
+    stored = {n: str(views[n][0].with_suffix("history")) if n in views else n for n in query.tables}
+    unknown = next((name for name in query.tables if stored[name] not in existing), None)
     if unknown:
-        raise _unknown(unknown, existing, declared)
-    return [TableScan(catalog.catalog.load_table(existing[name]), name, as_of) for name in query.tables]
+        raise _unknown(unknown, [*existing, *views], {*declared, *views})
+    loaded = {name: catalog.catalog.load_table(existing[stored[name]]) for name in query.tables}
+    return [
+        ViewScan(table, views[name], as_of) if name in views else TableScan(table, name, as_of)
+        for name, table in loaded.items()
+    ]
 
 
-def _unknown(name: str, existing: Mapping[str, object], declared: Collection[str]) -> QueryError:
+def _unknown(name: str, existing: Collection[str], declared: Collection[str]) -> QueryError:
     if name in declared:
         return QueryError(
             problem=f"The table '{name}' holds nothing yet.",
@@ -108,16 +122,14 @@ def _unknown(name: str, existing: Mapping[str, object], declared: Collection[str
     )
 
 
-def _register(connection: DuckDBPyConnection, name: str, rows: pa.Table) -> None:
-    namespace, _, table = name.partition(".")
-    connection.register(f"__{name}", rows)
-    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(namespace)}")
-    view = f"{CATALOG}.{_quoted(namespace)}.{_quoted(table)}"
-    connection.execute(f"CREATE OR REPLACE VIEW {view} AS FROM {_quoted(f'__{name}')}")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _register(
+    connection: DuckDBPyConnection, scan: TableScan, rows: pa.Table, query: Query | None = None
+) -> None:
+    namespace, _, table = scan.name.partition(".")
+    connection.register(f"__{scan.name}", rows)
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(namespace)}")
+    view = f"{CATALOG}.{quoted(namespace)}.{quoted(table)}"
+    connection.execute(f"CREATE OR REPLACE VIEW {view} AS {scan.select(quoted(f'__{scan.name}'), query)}")
 
 
 def _told(error: Exception) -> QueryError:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.cli.parse import QueryError
+from kedro_lakehouse.formats.view import plan_view, view_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,9 +17,16 @@ if TYPE_CHECKING:
     from pyiceberg.types import IcebergType
 
     from kedro_lakehouse.cli.parse import Comparison, Query
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.names import TableName
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT_DOUBLE: Final = 2**53
+
+
+def quoted(name: str) -> str:
+    """A name as DuckDB quotes it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 class TableScan:
@@ -36,6 +44,10 @@ class TableScan:
         made_with = self._snapshot.schema_id if self._snapshot else None
         self._schema = table.schema() if made_with is None else table.schemas()[made_with]
 
+    def select(self, rows: str, _query: Query | None = None) -> str:
+        """What the name stands for, in DuckDB's SQL over the rows that were read."""
+        return f"FROM {rows}"
+
     def empty(self) -> pa.Table:
         """All columns and no row."""
         return self._schema.as_arrow().empty_table()
@@ -51,6 +63,40 @@ class TableScan:
             limit=query.first,
         )
         return wanted.to_arrow()
+
+
+class ViewScan(TableScan):
+    """The view of a history, rebuilt from its declaration: its rows come from the history."""
+
+    def __init__(
+        self, history: Table, declared: tuple[TableName, TableConfig], as_of: datetime | None
+    ) -> None:
+        """Find the snapshot, and settle what the view shows of it; no row is read."""
+        name, table = declared
+        super().__init__(history, str(name.with_suffix("history")), as_of)
+        self.name = str(view_name(name, table.history.view))  # type: ignore[union-attr, arg-type]
+        self._view = plan_view(name, table, {f.name: _kind(f.field_type) for f in self._schema.fields})
+
+    def _shown(self, query: Query | None) -> list[str] | None:
+        """The columns of the view that a query may name; None for all of them."""
+        if query is None or query.every_column:
+            return None
+        return [n for n in self._view.names if n.lower() in query.words] or self._view.names[:1]
+
+    def select(self, rows: str, query: Query | None = None) -> str:
+        """The view's own SELECT, of the columns that the query may name."""
+        return self._view.select(rows, quoted, self._shown(query))
+
+    def read(self, query: Query) -> pa.Table:
+        """The rows of the history, and the columns from which the view's are made."""
+        needed = self._view.needed(self._shown(query) or self._view.names)
+        snapshot = self._snapshot.snapshot_id if self._snapshot else None
+        return self._table.scan(selected_fields=tuple(needed), snapshot_id=snapshot).to_arrow()
+
+
+def _kind(kind: IcebergType) -> str:
+    """The text of a type as Spark writes it, where a view looks at it."""
+    return {"timestamptz": "timestamp", "timestamp": "timestamp_ntz"}.get(str(kind), str(kind))
 
 
 def _snapshot(table: Table, name: str, as_of: datetime) -> Snapshot:

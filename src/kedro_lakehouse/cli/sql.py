@@ -36,7 +36,8 @@ def sql(*, query: str, as_of: datetime | None, limit: int, as_json: bool) -> Non
 
     QUERY is one SELECT, WITH, DESCRIBE or SUMMARIZE in DuckDB's SQL; nothing can be written by it.
     A table is written namespace.table; beside each one there are namespace.table_history, _changes
-    and _quarantine, and the project's own ops.batches, ops.runs and ops.batch_ledger.
+    and _quarantine, the view that its history declares, and the project's own ops.batches, ops.runs
+    and ops.batch_ledger.
 
     \b
     Examples:
@@ -44,6 +45,7 @@ def sql(*, query: str, as_of: datetime | None, limit: int, as_json: bool) -> Non
       kedro lakehouse sql "select count(*) from dms_sample.person" --as-of "2026-12-01 06:00"
     """  # noqa: D301 - \b keeps click from wrapping the examples
     from kedro_lakehouse.cli.query import run_query
+    from kedro_lakehouse.formats.view import view_name
 
     project = open_project()
     declared = {
@@ -51,7 +53,14 @@ def sql(*, query: str, as_of: datetime | None, limit: int, as_json: bool) -> Non
         for name in project.declarations.tables
         for role in ("current", "history", "changes", "quarantine")
     }
-    answer = run_query(project.catalog, query, as_of=as_of, limit=limit or None, declared=declared)
+    views = {
+        str(view_name(name, table.history.view)): (name, table)
+        for name, table in project.declarations.tables.items()
+        if table.history and table.history.view
+    }
+    answer = run_query(
+        project.catalog, query, as_of=as_of, limit=limit or None, declared=declared, views=views
+    )
     if as_json:
         print_json(objects(answer.columns, answer.rows))
     else:

@@ -33,6 +33,10 @@ def _view_name(text: str) -> str:
     return text
 
 
+def _open_end(value: object) -> object:
+    return None if value == "none" else value  # a null in YAML means that the key is not written
+
+
 def _valid_from(value: object) -> object:
     if value == "extract_time":
         return {}
@@ -89,8 +93,8 @@ class HistoryViewConfig(Declaration):
     is_current: Name | None = Field(
         None, description="Name of the flag of open versions; default: not shown."
     )
-    open_end: dt.date | None = Field(
-        dt.date(9999, 12, 31), description="End of open versions; null: they have no end."
+    open_end: Annotated[dt.date | None, BeforeValidator(_open_end)] = Field(
+        dt.date(9999, 12, 31), description="End of open versions; `none`: null."
     )
     end: Literal["exclusive", "inclusive"] = Field(
         "exclusive",

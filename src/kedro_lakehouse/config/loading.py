@@ -67,6 +67,7 @@ def load_declarations(
         name = _table_name(text)
         checked_tables[name] = _table(name, raw, checked_sources)
     _refuse_collisions(checked_tables)
+    _refuse_view_names(checked_tables)
     _refuse_bad_inputs(checked_tables)
     return Declarations(sources=MappingProxyType(checked_sources), tables=MappingProxyType(checked_tables))
 
@@ -169,6 +170,28 @@ def _refuse_collisions(tables: Mapping[TableName, TableConfig]) -> None:
                     problem=f"the name is that of the {role} table of '{owner}'.",
                     remedy="Choose another name for one of the two.",
                 )
+
+
+def _refuse_view_names(tables: Mapping[TableName, TableConfig]) -> None:
+    """Refuse a view whose name is that of a table, of a table's role, or of another view."""
+    taken = {t.with_suffix(role): f"the {role} table of '{t}'" for t in tables for role in ROLES}
+    for owner, table in tables.items():
+        if table.history is None or table.history.view is None:
+            continue
+        key, (space, _, name) = f"{owner}.history.view.name", table.history.view.name.rpartition(".")
+        if space not in ("", owner.namespace):
+            raise ConfigurationError(
+                file=TABLES_FILE, key=key,
+                problem=f"the view lies in the table's namespace, not in '{space}'.",
+                remedy=f"Write '{name}'.",
+            )  # fmt: skip
+        view = TableName(owner.namespace, name)
+        if view in taken:
+            raise ConfigurationError(
+                file=TABLES_FILE, key=key, problem=f"the name is that of {taken[view]}.",
+                remedy="Choose another name for the view.",
+            )  # fmt: skip
+        taken[view] = f"the view of '{owner}'"
 
 
 def _validated(model: type[_D], raw: dict[Any, Any], file: str, entry: str) -> _D:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -88,8 +88,6 @@ CsvChoice = Annotated[
 class FileSourceConfig(SourceConfig):
     """A source that lands files in a folder."""
 
-    planned_values: ClassVar[Mapping[str, frozenset[str]]] = {"file_format": frozenset({"json"})}
-
     file_format: Literal["parquet", "csv", "json"] = Field("parquet", description="Format of the files.")
     csv: CsvChoice = Field(
         CsvOptions(), description="CSV options, for all files or apart as {full_load: {...}, changes: {...}}."
@@ -117,10 +115,21 @@ class DmsSourceConfig(FileSourceConfig):
         "*", description="Pattern of the base names of change files; a full-load file is none."
     )
     op_column: Name = Field("Op", description="Column with the operation: I, U or D.")
+    shared: bool = Field(
+        default=False,
+        description="Whether the records of all tables lie together in `path`, as JSON; `entity` then picks "
+        "a table's own: `table` or `schema/table`.",
+    )
     control_columns: Names = Field(
         ("db", "schema_name", "table_name"),
         description="Columns that a table gets only where its `columns` list them.",
     )
+
+    @model_validator(mode="after")
+    def _shared_is_json(self) -> Self:
+        if self.shared and self.file_format != "json":
+            raise refuse("only JSON records tell their table", "Remove it, or land JSON.", key="shared")
+        return self
 
 
 _OPERATIONS: Final[Mapping[str, Operation]] = {

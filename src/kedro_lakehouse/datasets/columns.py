@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import EVENT_COLUMNS
+from kedro_lakehouse.changes.conversion import castable, same_type
+from kedro_lakehouse.changes.events import EVENT_COLUMNS, OPENED_COLUMNS, ORDER, UNSET
 from kedro_lakehouse.decoders.records import Columns
 from kedro_lakehouse.errors import (
     IncompatibleTypeError,
     MissingColumnError,
     ReservedColumnError,
+    SchemaFixedError,
     UnsupportedError,
 )
-from kedro_lakehouse.formats.ddl import storable, widened
+from kedro_lakehouse.formats.ddl import Clash, case_clash, clash, schema_changes, storable, widened
 from kedro_lakehouse.names import is_reserved_column
 
 if TYPE_CHECKING:
@@ -38,15 +40,18 @@ def resolve_columns(
     Raises:
         MissingColumnError: A file with rows lacks a key column.
         IncompatibleTypeError: A file's type loses values in the table's, and none holds both.
+        SchemaFixedError: The table is to keep its columns, and the batch would add or widen some.
         ReservedColumnError: A column has a name of the framework and is not renamed.
-        UnsupportedError: Two columns differ only in case.
+        UnsupportedError: Two columns, or two fields of one struct, differ only in case.
     """
     seen = [n for shape in shapes for n, _ in shape.columns]
     named = {*table.order_by, *filter(None, [table.effective_time])}
     told = source.control(seen)
     control = frozenset(c for c in told if table.rename.get(c, c) not in named)
+    held = {c: t for c, t in existing.items() if c not in (*EVENT_COLUMNS, UNSET, *OPENED_COLUMNS)}
     declared = {c: storable(_parse(text)) for c, text in table.types.items()}
-    types = {c: t for c, t in existing.items() if c not in EVENT_COLUMNS}
+    declared = {c: _declared(name, c, held.get(c), kind) for c, kind in declared.items()}
+    types = dict(held)
     for shape in shapes:
         kept = {
             n: t
@@ -57,17 +62,13 @@ def resolve_columns(
         for source_name, kind in kept.items():
             column = table.rename.get(source_name, source_name)
             if column in declared:
-                types[column] = declared[column]
+                types[column] = _readable(name, column, declared[column], kind, shape)
             elif not shape.self_describing:
                 types.setdefault(column, storable(kind))
             elif shape.has_rows:
-                types[column] = _joined(name, column, types.get(column), storable(kind), shape)
-    for column, kind in declared.items():
-        if column in existing and widened(existing[column], kind) is None:
-            raise IncompatibleTypeError(
-                table=name, column=column, existing=existing[column].simpleString(),
-                incoming=kind.simpleString(), place="tables.yml",
-            )  # fmt: skip
+                types[column] = _joined(name, column, types.get(column), kind, shape)
+        if table.schema_policy == "fixed" and held:
+            _refuse_changes(name, held, {c: t for c, t in types.items() if c not in declared}, shape)
     _refuse_names(name, types)
     if missing := sorted(named - types.keys()):
         raise MissingColumnError(
@@ -77,8 +78,52 @@ def resolve_columns(
     csv = source.options["changes"]
     return Columns(
         types=types, rename=table.rename, control=control, date_format=csv.date_format,
-        timestamp_format=csv.timestamp_format, carried=frozenset(named - stored - existing.keys()),
+        timestamp_format=csv.timestamp_format, unset_marker=table.unset_marker,
+        carried=frozenset(named - stored - existing.keys()), order=_order_type(existing),
     )  # fmt: skip
+
+
+def _order_type(existing: Mapping[str, T.DataType]) -> T.StructType | None:
+    kind = existing.get(ORDER)
+    return kind if isinstance(kind, T.StructType) else None
+
+
+def _declared(name: TableName, column: str, existing: T.DataType | None, kind: T.DataType) -> T.DataType:
+    """The declared type, with the fields that the table's struct has beside the declared ones."""
+    if existing is None:
+        return kind
+    wider = widened(existing, kind)
+    nested = isinstance(kind, T.StructType | T.ArrayType | T.MapType)
+    if wider is None or not (nested or same_type(wider, kind)):
+        raise _incompatible(name, column, existing, kind, "tables.yml")
+    return wider
+
+
+def _readable(
+    name: TableName, column: str, declared: T.DataType, kind: T.DataType, shape: FileShape
+) -> T.DataType:
+    if shape.self_describing and shape.has_rows and not castable(kind, declared):
+        raise _incompatible(name, column, declared, kind, shape.file.name)
+    return declared
+
+
+def _incompatible(
+    name: TableName, column: str, existing: T.DataType, incoming: T.DataType, place: str
+) -> IncompatibleTypeError:
+    found = clash(column, existing, incoming) or Clash(path=(column,), existing=existing, incoming=incoming)
+    return IncompatibleTypeError(
+        table=name, column=found.column, existing=found.existing.simpleString(),
+        incoming=found.incoming.simpleString(), place=place, reason=found.reason,
+    )  # fmt: skip
+
+
+def _refuse_changes(
+    name: TableName, held: Mapping[str, T.DataType], wanted: Mapping[str, T.DataType], shape: FileShape
+) -> None:
+    if changes := schema_changes(held, wanted):
+        raise SchemaFixedError(
+            table=name, columns=[".".join(change.path) for change in changes], place=shape.file.name
+        )
 
 
 def _parse(text: str) -> T.DataType:
@@ -122,25 +167,19 @@ def _joined(
     name: TableName, column: str, existing: T.DataType | None, incoming: T.DataType, shape: FileShape
 ) -> T.DataType:
     if existing is None:
-        return incoming
+        return storable(incoming)
     wider = widened(existing, incoming)
     if wider is None:
-        raise IncompatibleTypeError(
-            table=name, column=column, existing=existing.simpleString(), incoming=incoming.simpleString(),
-            place=shape.file.name,
-        )  # fmt: skip
+        raise _incompatible(name, column, existing, incoming, shape.file.name)
     return wider
 
 
-def _refuse_names(name: TableName, types: Iterable[str]) -> None:
+def _refuse_names(name: TableName, types: Mapping[str, T.DataType]) -> None:
     reserved = [c for c in types if is_reserved_column(c)]
     if reserved:
         raise ReservedColumnError(table=name, columns=reserved)
-    seen: dict[str, str] = {}
-    for column in types:
-        other = seen.setdefault(column.lower(), column)
-        if other != column:
-            raise UnsupportedError(
-                what=f"{name}: the columns '{other}' and '{column}' differ only in case.",
-                remedy="Give one of them another name by `rename` in tables.yml.",
-            )
+    if found := case_clash(types, types):
+        raise UnsupportedError(
+            what=f"{name}: the columns '{found[0]}' and '{found[1]}' differ only in case.",
+            remedy="Give one of them another name by `rename` in tables.yml, or in the source.",
+        )

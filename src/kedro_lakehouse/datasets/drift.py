@@ -46,14 +46,21 @@ def refuse_drift(
     """
     facts = json.loads(state.properties.get(MADE_FOR, "{}"))
     if facts.get("keys", list(contract.keys)) != list(contract.keys):
-        raise KeySchemaDriftError(table=table, existing=facts["keys"], declared=contract.keys)
+        raise KeySchemaDriftError(
+            table=table, existing=facts["keys"], declared=contract.keys, name=contract.table
+        )
     if history and facts.get("track", _tracked(contract)) != _tracked(contract):
-        raise TrackHistoryDriftError(table=table, existing=facts["track"], declared=_tracked(contract))
+        raise TrackHistoryDriftError(
+            table=table, existing=facts["track"], declared=_tracked(contract), name=contract.table
+        )
     if ORDER in columns and ORDER in state.columns:
         existing, declared = storable(state.columns[ORDER]), storable(columns[ORDER])
         if existing != declared:
             raise SequenceTypeDriftError(
-                table=table, existing=existing.simpleString(), declared=declared.simpleString()
+                table=table,
+                existing=existing.simpleString(),
+                declared=declared.simpleString(),
+                name=contract.table,
             )
 
 

@@ -102,8 +102,7 @@ class ExtractBatches:
             files = [f for f in unfinished.files if f not in unfinished.refused]
             with ExitStack() as kept:
                 yield self._given(unfinished, self._see(self._rows(files, kept), files, kept))
-        config = self._planner.project.source(self._planner.name)
-        for files in bounded(self._in_order(), config.max_files, config.max_bytes):
+        for files in bounded(self._in_order(), *self._planner.limits):
             yield from self._judged(files)
         if self._refused:
             raise RefusedExtractsError(table=self._planner.name, errors=self._refused)

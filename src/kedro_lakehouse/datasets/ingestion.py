@@ -216,10 +216,11 @@ class IngestionCommit:
         return self._project.iceberg.may_hold(self._changes, f"{ORDER}.{first}", low, high)
 
     def _judge(self, found: _Pass) -> None:
-        if found.quarantined > self._table.max_invalid_fraction * found.events_in:
+        limit = 0.0 if self._table.on_invalid == "fail" else self._table.max_invalid_fraction
+        if found.quarantined > limit * found.events_in:
             raise TooManyInvalidError(
                 table=self._name, batch=self._token.batch, invalid=found.quarantined, total=found.events_in,
-                limit=self._table.max_invalid_fraction,
+                limit=limit,
             )  # fmt: skip
         if self._table.on_tie == "fail" and found.kept.get("ties"):
             raise SequenceTieError(table=self._name, batch=self._token.batch, ties=found.kept["ties"])

@@ -10,40 +10,48 @@ from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.datasets.columns import resolve_columns
 from kedro_lakehouse.datasets.extracts import ExtractBatches
+from kedro_lakehouse.datasets.rebuild import drop_given_up
 from kedro_lakehouse.datasets.token import BatchToken
+from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.decoders.base import load_decoder
+from kedro_lakehouse.decoders.lines import RowLines
 from kedro_lakehouse.errors import BatchContentChangedError, UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.plugins import SOURCES, load_plugin
-from kedro_lakehouse.sources.files import LandedFile, bounded, shapes
+from kedro_lakehouse.sources.files import LandedFile, bounded, line_shapes, shapes
 from kedro_lakehouse.sources.ledger import Ledger, PlannedFiles, content_hash
-from kedro_lakehouse.sources.read import read_groups
+from kedro_lakehouse.sources.read import read_groups, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame
 
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.decoders.base import ChangeDecoder
+    from kedro_lakehouse.decoders.lines import LineReader
     from kedro_lakehouse.decoders.records import Columns, RecordGroup
     from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
     from kedro_lakehouse.sources.base import FileSource
-    from kedro_lakehouse.sources.files import FileShape
+    from kedro_lakehouse.sources.files import FileShape, Load
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LandedChanges:
-    """A planned batch of raw change records."""
+    """A planned batch of raw change records; events from before the ``horizon`` are too late."""
 
     token: BatchToken
     decoder: ChangeDecoder
     groups: Sequence[RecordGroup]
     layout: Any
     columns: Columns
+    horizon: datetime | None = None
 
 
 class LandingDataset(DeclaredDataset):
@@ -73,13 +81,11 @@ class LandingDataset(DeclaredDataset):
         """
         project, name = self.project, self._name
         table = project.table(name)
-        source: FileSource = load_plugin(SOURCES, project.source(name).type)(
-            project.source(name), name, table
-        )  # type: ignore[operator]
         with lease(project.leases, name, "ingestion"):
             ledger = Ledger(project.ops, name, project.run_id)
-            planner = Planner(project, name, table, source, ledger)
-            if source.gives == "extracts":
+            drop_given_up(project, name, ledger)
+            planner = _planner(project, name, table, ledger)
+            if planner.source.gives == "extracts":
                 yield from ExtractBatches(planner, TableContract.of(name, table), table).batches()
             else:
                 yield from planner.batches()
@@ -93,6 +99,16 @@ class LandingDataset(DeclaredDataset):
 
     def _exists(self) -> bool:
         return True
+
+
+def _planner(project: Project, name: TableName, table: TableConfig, ledger: Ledger) -> Planner:
+    if table.derive is not None:
+        from kedro_lakehouse.datasets.derived import DerivedPlanner
+
+        return DerivedPlanner(project, name, table, ledger)
+    config = project.source(name)
+    source: FileSource = load_plugin(SOURCES, config.type)(config, name, table)  # type: ignore[operator]
+    return Planner(project, name, table, source, ledger)
 
 
 class Planner:
@@ -110,10 +126,9 @@ class Planner:
         if unfinished is not None:
             looked = self.look(unfinished.files)
             yield self._landed(unfinished, looked)
-        config = self.project.source(self.name)
-        for files in bounded(self.ledger.new(self.source.files()), config.max_files, config.max_bytes):
+        for files in bounded(self.ledger.new(self.source.files()), *self.limits):
             looked = self.look(files)
-            if all(shape.has_rows is False for shape in looked):
+            if self._says_nothing(looked):
                 logger.info("%s: %s files without rows wait for the first with rows", self.name, len(files))
                 continue
             self.source.require_columns(looked)  # type: ignore[attr-defined]
@@ -121,6 +136,11 @@ class Planner:
             planned = self.ledger.plan(self.next_batch(), files, {})
             enter_phase("planned", self.name, "ingestion", planned.batch)
             yield self._landed(planned, looked, columns)
+
+    def _says_nothing(self, looked: Sequence[FileShape]) -> bool:
+        """Whether no file has rows; or none that can be read, where the table's columns are not known."""
+        unknown = self.state() is None
+        return all(s.has_rows is False or (unknown and s.lines is not None and not s.columns) for s in looked)
 
     def _landed(
         self, planned: PlannedFiles, looked: Sequence[FileShape], columns: Columns | None = None
@@ -131,6 +151,7 @@ class Planner:
             groups=self.read(looked),
             layout=self.source.layout(),  # type: ignore[attr-defined]
             columns=columns or self.columns(looked),
+            horizon=horizon_of(self.state()),
         )
 
     def state(self) -> TableState | None:
@@ -150,8 +171,10 @@ class Planner:
         last, state = self.ledger.last, self.state()
         if last is None or (state is not None and state.batch >= last.batch):
             return None
-        there = set(self.source.files())
-        gone = [f.name for f in last.files if f not in there]
+        if last.is_replay:  # its events are still in quarantine: nothing of it was published
+            self.ledger.forget(last.batch)
+            return None
+        gone = self.gone(last.files)
         if not gone:
             return last
         quarantine = self.project.iceberg.state(self.name.with_suffix("quarantine"))
@@ -164,9 +187,25 @@ class Planner:
         self.ledger.forget(last.batch)  # a damaged file was replaced before anything of it was published
         return None
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """How many files, and how many bytes, a batch may have."""
+        config = self.project.source(self.name)
+        return config.max_files, config.max_bytes
+
+    def gone(self, files: Sequence[LandedFile]) -> list[str]:
+        """The names of those files that are not there any more, as they were planned."""
+        there = set(self.source.files())
+        return [f.name for f in files if f not in there]
+
     def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
-        """Look into files for their columns."""
+        """Look into files for their columns: those of JSON lines in one Spark job, others at their ends."""
         config: Any = self.project.source(self.name)
+        if config.file_format == "json":
+            landed = [(f, self.source.load_of(f)) for f in files]
+            filled = [f for f in files if f.size]
+            found = self._reader.discover(self._lines(filled), self._layout) if filled else []
+            return line_shapes(landed, found)
         return shapes(
             [(f, self.source.load_of(f)) for f in files],
             file_format=config.file_format, options=dict(self.source.options), table=self.name,
@@ -174,17 +213,39 @@ class Planner:
         )  # fmt: skip
 
     def columns(self, looked: Sequence[FileShape]) -> Columns:
-        """Settle the table's columns."""
+        """Settle the table's columns; lines of which none could be read tell nothing of them."""
         state = self.state()
-        return resolve_columns(self.name, self.table, self.source, looked, state.columns if state else {})
+        telling = [s for s in looked if s.lines is None or s.columns or not s.has_rows]
+        existing = state.columns if state else {}
+        return resolve_columns(self.name, self.table, self.source, telling, existing)
 
     def read(self, looked: Sequence[FileShape]) -> list[RecordGroup]:
         """Read files as raw records, lazily."""
         config: Any = self.project.source(self.name)
+        if config.file_format == "json":
+            shapes = [s.lines for s in looked if s.lines is not None and s.has_rows]
+            filled = list(dict.fromkeys(s.file for s in looked if s.lines is not None and s.has_rows))
+            load: Load = looked[0].load if looked else "changes"
+            lines = self._lines(filled)
+            return list(self._reader.unwrap(lines, shapes, self._layout, load=load)) if shapes else []
         return read_groups(
             self.project.session, looked, file_format=config.file_format, options=self.source.options,
             headers=self.source.headers,
         )  # fmt: skip
+
+    @property
+    def _layout(self) -> Any:
+        return getattr(self.source, "layout", lambda: None)()
+
+    @property
+    def _reader(self) -> LineReader:
+        """What turns JSON lines into records: the decoder itself, or what reads plain rows."""
+        named: str | None = getattr(self.source, "decoder", None)
+        decoder: Any = load_decoder(named) if named else None
+        return decoder if hasattr(decoder, "unwrap") else RowLines()
+
+    def _lines(self, files: Sequence[LandedFile]) -> DataFrame:
+        return read_lines(self.project.session, files)
 
     def token(
         self, planned: PlannedFiles, unchanged: int | None = None, counted: dict[str, int] | None = None

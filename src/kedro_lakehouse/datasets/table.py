@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.datasets.merge import MergeCommit
+from kedro_lakehouse.datasets.plain import PlainCommit
+from kedro_lakehouse.datasets.refold import must_refold, refold
 from kedro_lakehouse.datasets.token import BatchToken
+from kedro_lakehouse.datasets.view import check_view, ensure_view
 from kedro_lakehouse.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -76,9 +79,19 @@ class TableDataset(DeclaredDataset):
         return versions_as_of(self.project.iceberg.read(self._stored), time, contract)
 
     def save(self, data: DataFrame) -> None:
-        """Plan the pending events against the table and commit what changes, with the bookmark."""
+        """Plan the pending events against the table and commit what changes, with the bookmark.
+
+        After a history's commit the view beside it is as declared.
+        """
         project, name = self.project, self._name
         table = project.table(name)
-        MergeCommit(project, name, table, TableContract.of(name, table), self._kind).run(
-            data, BatchToken.of(data)
-        )
+        contract = TableContract.of(name, table)
+        if self._kind == "history":
+            check_view(project, name, data)
+        if must_refold(project, name, self._kind):
+            refold(project, name, self._kind, upto=BatchToken.of(data).batch)
+        else:
+            plain = PlainCommit(project, name, table, contract) if table.write != "merge" else None
+            (plain or MergeCommit(project, name, table, contract, self._kind)).run(data, BatchToken.of(data))
+        if self._kind == "history":
+            ensure_view(project, name)

@@ -24,7 +24,8 @@ _EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - zone-less, as DMS writ
 class DmsLayout:
     """The columns that a DMS task adds to a table's own, by the names that the task gives them.
 
-    ``first_valid_from`` replaces the time of full-load rows, where it is declared.
+    ``first_valid_from`` replaces the time of full-load rows, where it is declared. ``entity`` is set where
+    records of several tables come together: (table,) or (schema, table).
     """
 
     op: str = "Op"
@@ -33,13 +34,14 @@ class DmsLayout:
     timestamp_format: str | None = None
     before_prefix: str = "BI_"
     first_valid_from: dt.datetime | None = None
+    entity: tuple[str, ...] | None = None
 
     def order_type(self) -> T.StructType:
         """The type of ``_order``: a log position, or else commit time, file name and row number."""
         if self.sequence:
             return T.StructType([T.StructField(self.sequence, SEQUENCE_TYPE)])
         place = [T.StructField("file_name", T.StringType()), T.StructField("row_number", T.LongType())]
-        first = [T.StructField(self.timestamp, T.TimestampNTZType())] if self.timestamp else []
+        first = [T.StructField(self.timestamp.lstrip("_"), T.TimestampNTZType())] if self.timestamp else []
         return T.StructType(first + place)
 
 
@@ -109,7 +111,7 @@ def _order(group: RecordGroup, layout: DmsLayout, time: Column) -> Column:
     ]
     if layout.timestamp:
         epoch = F.lit(_EPOCH.isoformat(sep=" ")).cast("timestamp_ntz")
-        return F.struct((epoch if full else time).alias(layout.timestamp), *place)
+        return F.struct((epoch if full else time).alias(layout.timestamp.lstrip("_")), *place)
     return F.struct(*place)
 
 
@@ -119,10 +121,10 @@ def _before(group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple
     images = {
         k: layout.before_prefix + sources[k]
         for k in keys
-        if layout.before_prefix + sources[k] in group.columns
+        if k in sources and layout.before_prefix + sources[k] in group.columns
     }
     kind = T.StructType([T.StructField(k, columns.types[k]) for k in keys])
-    if group.load == "full_load" or not images:
+    if group.load == "full_load" or not images or not sources.keys() >= set(keys):
         return F.lit(None).cast(kind)
     fields, given = [], F.lit(False)
     for key in keys:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kedro_lakehouse.changes.conversion import Conversion, same_type
 from kedro_lakehouse.changes.events import POSITION, RAW, column
-from kedro_lakehouse.changes.validate import Conversion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
+Load = Literal["full_load", "changes"]
 FILE: Final = "__file"
 MALFORMED_RECORD: Final = "__malformed"
 FAILED: Final = "__failed"
@@ -30,7 +31,9 @@ class Columns:
     """How a table's columns come from its source's: chosen, renamed and typed.
 
     ``types`` is by the table's names and complete: every column that the table is to have, and those
-    that are ``carried``: order and time need them, but the table does not keep them.
+    that are ``carried``: order and time need them, but the table does not keep them. ``order`` is the type
+    of ``_order`` that the table has already. A text that is the ``unset_marker`` says
+    that the value was not sent.
     """
 
     types: Mapping[str, T.DataType]
@@ -39,6 +42,8 @@ class Columns:
     date_format: str | None = None
     timestamp_format: str | None = None
     carried: frozenset[str] = frozenset()
+    order: T.StructType | None = None
+    unset_marker: str | None = None
 
     def name_of(self, source: str) -> str:
         """The table's name for a source column."""
@@ -59,20 +64,23 @@ class Columns:
             source=source,
             name=self.name_of(source),
             kind=wanted,
-            same_type=kind == wanted,
+            same_type=same_type(kind, wanted),
+            source_kind=kind,
             date_format=self.date_format,
             timestamp_format=self.timestamp_format,
+            unset_marker=self.unset_marker,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordGroup:
-    """Records of files of one shape: source columns + ``CARRIED``."""
+    """Records of one shape: source columns + ``CARRIED``; ``facts`` are the decoder's own about them."""
 
     records: DataFrame
-    load: Literal["full_load", "changes"]
+    load: Load
     columns: Mapping[str, T.DataType]
     files: Sequence[str]
+    facts: Any = None
 
 
 def place_order() -> Column:

@@ -1,26 +1,53 @@
-"""Types and schemas of tables: as SQL text, and which changes of a type lose nothing."""
+"""Types and schemas of tables: which changes of a type lose nothing, and what they are as statements."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import types as T
 
+from kedro_lakehouse.changes.conversion import lossless, same_type, sql_type
 from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+__all__ = [
+    "Clash",
+    "SchemaChange",
+    "case_clash",
+    "clash",
+    "schema_changes",
+    "sql_type",
+    "storable",
+    "table_schema",
+    "widened",
+]
+
+Path = tuple[str, ...]
 
 
-def sql_type(kind: T.DataType) -> str:
-    """The SQL text of a type, with the names of nested fields quoted."""
-    if isinstance(kind, T.StructType):
-        return "struct<" + ", ".join(f"{quote(f.name)}: {sql_type(f.dataType)}" for f in kind.fields) + ">"
-    if isinstance(kind, T.ArrayType):
-        return f"array<{sql_type(kind.elementType)}>"
-    if isinstance(kind, T.MapType):
-        return f"map<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
-    return kind.simpleString()
+@dataclass(frozen=True, kw_only=True)
+class Clash:
+    """The part of a column in which two types have no common one: where it is, and why if Iceberg is why."""
+
+    path: Path
+    existing: T.DataType
+    incoming: T.DataType
+
+    @property
+    def column(self) -> str:
+        """The column, with the path to the part."""
+        return ".".join(self.path)
+
+    @property
+    def reason(self) -> str:
+        """What the format cannot do, where the values would allow it."""
+        if lossless(self.existing, self.incoming):
+            was, is_ = self.existing.simpleString(), self.incoming.simpleString()
+            return f"Iceberg cannot make a {was} column a {is_}"
+        return ""
 
 
 def storable(kind: T.DataType) -> T.DataType:
@@ -38,31 +65,133 @@ def storable(kind: T.DataType) -> T.DataType:
     return kind
 
 
-_INTEGER_DIGITS: dict[type[T.DataType], int] = {T.IntegerType: 10, T.LongType: 19}
+def widened(existing: T.DataType, incoming: T.DataType) -> T.DataType | None:
+    """The type that holds the values of both without loss; None where Iceberg cannot become such a type.
+
+    A struct keeps its fields in their order and takes on those that it has not.
+    """
+    merged = _merged((), existing, incoming)
+    return None if isinstance(merged, Clash) else merged
 
 
-def widened(existing: T.DataType, incoming: T.DataType) -> T.DataType | None:  # noqa: PLR0911 - a table of cases
-    """The type that holds the values of both without loss; None where Iceberg cannot become such a type."""
-    if storable(existing) == storable(incoming):
+def clash(column: str, existing: T.DataType, incoming: T.DataType) -> Clash | None:
+    """The first part of a column for which ``widened`` finds no type."""
+    merged = _merged((column,), existing, incoming)
+    return merged if isinstance(merged, Clash) else None
+
+
+def _merged(  # noqa: PLR0911 - one a kind of type
+    path: Path, existing: T.DataType, incoming: T.DataType
+) -> T.DataType | Clash:
+    if isinstance(incoming, T.NullType):
+        return storable(existing)
+    existing, incoming = storable(existing), storable(incoming)
+    if isinstance(existing, T.StructType) and isinstance(incoming, T.StructType):
+        return _merged_structs(path, existing, incoming)
+    if isinstance(existing, T.ArrayType) and isinstance(incoming, T.ArrayType):
+        element = _merged((*path, "element"), existing.elementType, incoming.elementType)
+        return element if isinstance(element, Clash) else T.ArrayType(element)
+    if isinstance(existing, T.MapType) and isinstance(incoming, T.MapType):
+        # A map's keys stay what they are: Iceberg compares them.
+        if not lossless(incoming.keyType, existing.keyType):
+            return Clash(path=(*path, "key"), existing=existing.keyType, incoming=incoming.keyType)
+        value = _merged((*path, "value"), existing.valueType, incoming.valueType)
+        return value if isinstance(value, Clash) else T.MapType(existing.keyType, value)
+    if lossless(incoming, existing):
         return existing
-    pair = (type(existing), type(incoming))
-    if pair in {(T.IntegerType, T.LongType), (T.LongType, T.IntegerType)}:
-        return T.LongType()
-    if pair in {(T.FloatType, T.DoubleType), (T.DoubleType, T.FloatType)}:
-        return T.DoubleType()
+    if lossless(existing, incoming) and _promotes(existing, incoming):
+        return incoming
+    return Clash(path=path, existing=existing, incoming=incoming)
+
+
+def _merged_structs(path: Path, existing: T.StructType, incoming: T.StructType) -> T.StructType | Clash:
+    fields = {f.name: f.dataType for f in existing.fields}
+    for field in incoming.fields:
+        held = fields.get(field.name)
+        merged = field.dataType if held is None else _merged((*path, field.name), held, field.dataType)
+        if isinstance(merged, Clash):
+            return merged
+        fields[field.name] = merged
+    return T.StructType([T.StructField(name, kind) for name, kind in fields.items()])
+
+
+def _promotes(existing: T.DataType, incoming: T.DataType) -> bool:
+    """Whether a column of an Iceberg table can change its type so."""
     if isinstance(existing, T.DecimalType) and isinstance(incoming, T.DecimalType):
-        if existing.scale == incoming.scale:
-            return existing if existing.precision >= incoming.precision else incoming
-        return existing if _fits(incoming, existing) else None
-    if isinstance(existing, T.DecimalType) and type(incoming) in _INTEGER_DIGITS:
-        return existing if existing.precision - existing.scale >= _INTEGER_DIGITS[type(incoming)] else None
-    if pair == (T.DoubleType, T.IntegerType):
-        return existing
+        return existing.scale == incoming.scale
+    return (type(existing), type(incoming)) in {(T.IntegerType, T.LongType), (T.FloatType, T.DoubleType)}
+
+
+def case_clash(names: Iterable[str], kinds: Mapping[str, T.DataType]) -> tuple[str, str] | None:
+    """Two names of one level, columns or fields of a struct, that differ only in case; None where none do."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            return other, name
+    for name, kind in kinds.items():
+        for struct in _structs(kind):
+            if found := case_clash(struct.fieldNames(), {f.name: f.dataType for f in struct.fields}):
+                return f"{name}.{found[0]}", f"{name}.{found[1]}"
     return None
 
 
-def _fits(small: T.DecimalType, large: T.DecimalType) -> bool:
-    return small.scale <= large.scale and small.precision - small.scale <= large.precision - large.scale
+def _structs(kind: T.DataType) -> Iterator[T.StructType]:
+    if isinstance(kind, T.StructType):
+        yield kind
+    elif isinstance(kind, T.ArrayType):
+        yield from _structs(kind.elementType)
+    elif isinstance(kind, T.MapType):
+        yield from _structs(kind.keyType)
+        yield from _structs(kind.valueType)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaChange:
+    """A column, or a part of one, that is added to a table or gets another type."""
+
+    what: Literal["add", "widen"]
+    path: Path
+    kind: T.DataType
+
+    @property
+    def sql(self) -> str:
+        """The path, quoted."""
+        return quote(*self.path)
+
+
+def schema_changes(
+    existing: Mapping[str, T.DataType], wanted: Mapping[str, T.DataType]
+) -> list[SchemaChange]:
+    """What has to change so that a table with the first columns holds the second ones as well.
+
+    The types of ``wanted`` are those that ``widened`` found.
+    """
+    found: list[SchemaChange] = []
+    for name, kind in wanted.items():
+        if name not in existing:
+            found.append(SchemaChange(what="add", path=(name,), kind=storable(kind)))
+        else:
+            found += _changes((name,), storable(existing[name]), storable(kind))
+    return found
+
+
+def _changes(path: Path, existing: T.DataType, wanted: T.DataType) -> list[SchemaChange]:
+    if isinstance(existing, T.StructType) and isinstance(wanted, T.StructType):
+        held = {f.name: f.dataType for f in existing.fields}
+        found: list[SchemaChange] = []
+        for field in wanted.fields:
+            here = (*path, field.name)
+            if field.name in held:
+                found += _changes(here, held[field.name], field.dataType)
+            else:
+                found.append(SchemaChange(what="add", path=here, kind=field.dataType))
+        return found
+    if isinstance(existing, T.ArrayType) and isinstance(wanted, T.ArrayType):
+        return _changes((*path, "element"), existing.elementType, wanted.elementType)
+    if isinstance(existing, T.MapType) and isinstance(wanted, T.MapType):
+        return _changes((*path, "value"), existing.valueType, wanted.valueType)
+    return [] if same_type(existing, wanted) else [SchemaChange(what="widen", path=path, kind=wanted)]
 
 
 def table_schema(columns: Mapping[str, T.DataType]) -> T.StructType:

@@ -145,30 +145,45 @@ class IcebergFormat:
             session.sql(f"ALTER TABLE {table.sql} WRITE ORDERED BY {', '.join(map(quote, layout.sort_by))}")
 
     def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
-        """Add missing columns and widen types, so that the table holds ``columns``; does nothing twice.
+        """Add missing columns and struct fields and widen types, so that the table holds ``columns``.
+
+        What is there already stays; doing it twice changes nothing.
 
         Raises:
             IncompatibleTypeError: A column would have to become a type that loses values.
         """
-        from kedro_lakehouse.formats.ddl import widened
+        from kedro_lakehouse.formats.ddl import clash, schema_changes, widened
 
-        for name, kind in columns.items():
-            existing, wanted = state.columns.get(name), storable(kind)
-            if existing is None:
-                self._session().sql(f"ALTER TABLE {table.sql} ADD COLUMN {quote(name)} {sql_type(wanted)}")
-            elif storable(existing) != wanted:
-                wider = widened(existing, wanted)
-                if wider is None:
-                    raise IncompatibleTypeError(
-                        table=table,
-                        column=name,
-                        existing=existing.simpleString(),
-                        incoming=wanted.simpleString(),
-                    )
-                if wider != existing:
-                    self._session().sql(
-                        f"ALTER TABLE {table.sql} ALTER COLUMN {quote(name)} TYPE {sql_type(wider)}"
-                    )
+        wanted = dict(columns)
+        for name, existing in state.columns.items():
+            if name not in columns:
+                continue
+            wider = widened(existing, columns[name])
+            if wider is None:
+                found = clash(name, existing, columns[name])
+                raise IncompatibleTypeError(
+                    table=table, column=found.column if found else name,
+                    existing=(found.existing if found else existing).simpleString(),
+                    incoming=(found.incoming if found else columns[name]).simpleString(),
+                    reason=found.reason if found else "",
+                )  # fmt: skip
+            wanted[name] = wider
+        changes = schema_changes(state.columns, wanted)
+        session = self._session() if changes else None
+        if session and (added := [f"{c.sql} {sql_type(c.kind)}" for c in changes if c.what == "add"]):
+            session.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({', '.join(added)})")
+        for change in changes:
+            if session and change.what == "widen":
+                session.sql(f"ALTER TABLE {table.sql} ALTER COLUMN {change.sql} TYPE {sql_type(change.kind)}")
+
+    def uuid(self, table: TableName) -> str | None:
+        """What tells a table from one that is made later under its name; None where there is none."""
+        found = self._catalog.find(table)
+        return str(found.metadata.table_uuid) if found is not None else None
+
+    def drop(self, table: TableName) -> None:
+        """Drop a table with its files."""
+        self._session().sql(f"DROP TABLE IF EXISTS {table.sql} PURGE")
 
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[Stage]:
@@ -187,6 +202,10 @@ class IcebergFormat:
         except BaseException:
             stage.drop()
             raise
+
+    def rows_at(self, table: TableName, snapshot_id: int) -> str:
+        """SQL text of a table as it was in one snapshot, to stand behind FROM."""
+        return f"{table.sql} VERSION AS OF {int(snapshot_id)}"
 
     def drop_branch(self, table: TableName, branch: str) -> None:
         """Drop a branch, published rows untouched."""
@@ -222,6 +241,17 @@ class Stage:
         self._ensure()
         rows.writeTo(self.target).option("fanout-enabled", "true").append()
 
+    def replace(self, rows: DataFrame) -> None:
+        """Write rows in the place of all that are there; one Spark job, which may read the table itself."""
+        from pyspark.sql import functions as F
+
+        self._ensure()
+        rows.writeTo(self.target).option("fanout-enabled", "true").overwrite(F.lit(True))
+
+    def staged(self) -> DataFrame:
+        """The whole table as it is staged."""
+        return self._session.table(self.target if self._open else self.table.sql)
+
     def delete(
         self, doomed: DataFrame, on: Sequence[str], *, near: Mapping[str, tuple[Any, Any]] | None = None
     ) -> None:
@@ -245,6 +275,11 @@ class Stage:
         finally:
             self._session.catalog.dropTempView(view)
 
+    def delete_where(self, condition: str | None = None) -> None:
+        """Delete the rows that meet a condition, or all of them; whole files go without a job."""
+        self._ensure()
+        self._session.sql(f"DELETE FROM {self.target}" + (f" WHERE {condition}" if condition else ""))  # noqa: S608 - the caller's own words
+
     def summary(self) -> dict[str, int]:
         """Whole-table counts of the staged state, from its metadata: no job."""
         handle = _load(self._session, self.table)
@@ -264,8 +299,16 @@ class Stage:
             f"{CATALOG}.{self.table.namespace}.{self.table.table}"
         )
 
-    def publish(self, report: CommitReport) -> int | None:
+    def publish(
+        self,
+        report: CommitReport,
+        *,
+        properties: Mapping[str, str] | None = None,
+        without: Sequence[str] = (),
+    ) -> int | None:
         """Make the staged rows and the bookmark visible in one commit; the new snapshot's id.
+
+        In the same commit ``properties`` are set, and the columns ``without`` leave the table.
 
         Raises:
             CommitConflictError: Another writer was faster; nothing was published.
@@ -277,7 +320,15 @@ class Stage:
         try:
             if self._open:
                 transaction.manageSnapshots().fastForwardBranch("main", self.branch).commit()
-            transaction.updateProperties().set(BOOKMARK, report.to_property()).commit()
+            update = transaction.updateProperties()
+            for key, value in {**(properties or {}), BOOKMARK: report.to_property()}.items():
+                update.set(key, value)
+            update.commit()
+            if without:
+                schema = transaction.updateSchema()
+                for name in without:
+                    schema.deleteColumn(name)
+                schema.commit()
             if self._open:
                 transaction.manageSnapshots().removeBranch(self.branch).commit()
             transaction.commitTransaction()

@@ -14,3 +14,8 @@ def select_pending(pending: DataFrame, _changes: DataFrame) -> DataFrame:
     The record of changes is an input for order only: ingestion comes first.
     """
     return pending
+
+
+def select_pending_and_tell(pending: DataFrame, changes: DataFrame) -> tuple[DataFrame, bool]:
+    """Pass the pending events on; the second output is there only when the first one is committed."""
+    return select_pending(pending, changes), True

@@ -26,15 +26,27 @@ class DmsSource:
 
     config_model: ClassVar[type[DmsSourceConfig]] = DmsSourceConfig
     gives: ClassVar[Literal["changes", "extracts"]] = "changes"
-    decoder: ClassVar[str] = "dms"
 
     def __init__(self, config: DmsSourceConfig, name: TableName, table: TableConfig) -> None:
         """Keep the declarations; nothing is listed yet."""
         self._config, self._name, self._table = config, name, table
 
+    @property
+    def decoder(self) -> str:
+        """Files of JSON hold what DMS writes to Kinesis and Kafka."""
+        return "dms-json" if self._config.file_format == "json" else "dms"
+
+    @property
+    def _timestamp(self) -> str | None:
+        from kedro_lakehouse.decoders.dms_json import COMMIT_TIME
+
+        return self._config.timestamp_column or (COMMIT_TIME if self._config.file_format == "json" else None)
+
     def files(self) -> list[LandedFile]:
         """What has landed: the full load first, then changes by name."""
-        root = f"{self._config.path.rstrip('/')}/{self._table.entity}"
+        root = self._config.path.rstrip("/")
+        if not self._config.shared:
+            root = f"{root}/{self._table.entity}"
         found = list_files(root, [self._config.full_load, self._config.changes], table=self._name)
         return sorted(found, key=lambda f: (self.load_of(f) == "changes", f.name, f.path))
 
@@ -62,7 +74,7 @@ class DmsSource:
         """Op, before images, commit time, sequence and the columns of transformation rules."""
         config, wanted = self._config, self._table.columns
         listed = set(wanted.include or ()) if wanted else set()
-        named = {config.op_column, config.sequence_column, config.timestamp_column, *config.control_columns}
+        named = {config.op_column, config.sequence_column, self._timestamp, *config.control_columns}
         prefix = config.before_image_prefix
         images = {
             c for c in source_columns if c.startswith(prefix) and c.removeprefix(prefix) in source_columns
@@ -79,9 +91,10 @@ class DmsSource:
         return DmsLayout(
             op=config.op_column,
             sequence=config.sequence_column,
-            timestamp=config.timestamp_column,
+            timestamp=self._timestamp,
             timestamp_format=config.csv_for("changes").timestamp_format,
             before_prefix=config.before_image_prefix,
+            entity=tuple(self._table.entity.split("/")) if config.shared else None,
             first_valid_from=None if start is None else dt.datetime(start.year, start.month, start.day),  # noqa: DTZ001
         )
 
@@ -91,15 +104,14 @@ class DmsSource:
         Raises:
             MissingColumnError: A file with rows lacks such a column.
         """
-        needed = [
-            c
-            for c in (self._config.op_column, self._config.sequence_column, self._config.timestamp_column)
-            if c
-        ]
+        config = self._config
+        op = None if config.file_format == "json" else config.op_column
+        needed = [c for c in (op, config.sequence_column, config.timestamp_column) if c]
         for shape in shapes:
             names = [n for n, _ in shape.columns]
             missing = [c for c in needed if c not in names]
-            if missing and shape.load == "changes" and shape.has_rows is not False:
+            load = shape.load if shape.lines is None else shape.lines.kind
+            if missing and load == "changes" and shape.has_rows is not False:
                 raise MissingColumnError(
                     table=self._name, missing=missing, found=names, place=shape.file.name
                 )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import types as T
 
     from kedro_lakehouse.config.sources import CsvOptions
+    from kedro_lakehouse.decoders.lines import LineShape
     from kedro_lakehouse.names import TableName
 
 Load = Literal["full_load", "changes"]
@@ -41,7 +42,8 @@ class LandedFile:
 class FileShape:
     """What a file holds: column names with types, and whether it has rows (None: nobody knows yet).
 
-    A text file's columns are strings; a file of zero bytes has none.
+    A text file's columns are strings; a file of zero bytes has none. A file of JSON lines may hold several
+    shapes: ``lines`` is then what its decoder found.
     """
 
     file: LandedFile
@@ -49,6 +51,7 @@ class FileShape:
     columns: tuple[tuple[str, T.DataType], ...]
     has_rows: bool | None
     self_describing: bool
+    lines: LineShape | None = None
 
 
 def list_files(root: str, patterns: Sequence[str], *, table: TableName) -> list[LandedFile]:
@@ -189,3 +192,19 @@ def _headerless(file: LandedFile, load: Load, names: Sequence[str], table: Table
         )
     columns = tuple((n, T.StringType()) for n in names)
     return FileShape(file, load, columns, None if file.size else False, self_describing=False)
+
+
+def line_shapes(files: Sequence[tuple[LandedFile, Load]], found: Sequence[LineShape]) -> list[FileShape]:
+    """What files of JSON lines hold, by what was found in them; a file without a finding has no rows."""
+    by_place: dict[str, list[LineShape]] = {}
+    for shape in found:
+        by_place.setdefault(shape.place, []).append(shape)
+    looked: list[FileShape] = []
+    for file, load in files:
+        looked += [
+            FileShape(file, load, shape.columns, shape.has_rows, shape.self_describing, lines=shape)
+            for shape in by_place.get(file.name, ())
+        ]
+        if file.name not in by_place:
+            looked.append(FileShape(file, load, (), has_rows=False, self_describing=False))
+    return looked

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import POSITION, RAW, column
+from kedro_lakehouse.decoders.lines import KEY, VALUE
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
 
 if TYPE_CHECKING:
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from kedro_lakehouse.config.sources import CsvOptions
-    from kedro_lakehouse.sources.files import FileShape, Load
+    from kedro_lakehouse.sources.files import FileShape, LandedFile, Load
 
 _CORRUPT: Final = "__corrupt"
+_BYTE_ORDER_MARK: Final = "\ufeff"
+_LONGEST: Final = 2**31 - 1
 
 
 def read_groups(
@@ -56,9 +59,39 @@ def read_groups(
     return groups
 
 
+def read_lines(session: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
+    """Read text files as lazy lines; blank lines count in the numbering and are left out.
+
+    Schema:
+        returns: ``value``, ``key`` (null), ``_position`` (file, line), ``__file``.
+    """
+    lines = session.read.text([_escaped(f.path) for f in files]).select(VALUE, *_place())
+    unmarked = F.when(column(VALUE).startswith(_BYTE_ORDER_MARK), F.ltrim(F.substring(VALUE, 2, _LONGEST)))
+    return lines.select(
+        F.coalesce(unmarked, column(VALUE)).alias(VALUE),
+        F.lit(None).cast("string").alias(KEY),
+        F.struct(column(FILE).alias("file"), _line().alias("row")).alias(POSITION),
+        column(FILE),
+    ).where(F.trim(column(VALUE)) != "")
+
+
 def _escaped(path: str) -> str:
     """A path that Hadoop takes literally: its glob characters are escaped."""
     return "".join("\\" + c if c in "\\[]{}*?," else c for c in path.removeprefix("file://"))
+
+
+def _place() -> list[Column]:
+    return [
+        F.col("_metadata.file_path").alias("__path"),
+        F.col("_metadata.file_block_start").alias("__block"),
+        F.monotonically_increasing_id().alias("__id"),
+        F.col("_metadata.file_name").alias(FILE),
+    ]
+
+
+def _line() -> Column:
+    """The number of a line: text has no row index, so lines are numbered by file, on the scan itself."""
+    return F.row_number().over(Window.partitionBy("__path").orderBy("__block", "__id")).cast("long")
 
 
 def _position(row: Column) -> Column:
@@ -94,21 +127,16 @@ def _csv(
     if options.compression:
         reader = reader.option("compression", options.compression)
     names = [column(f.name) for f in schema.fields if f.name != _CORRUPT]
-    # CSV has no row index: lines are numbered within their file, on the scan itself.
-    line = F.row_number().over(Window.partitionBy("__path").orderBy("__block", "__id"))
     return (
         reader.csv(paths)
         .select(
             *names,
             column(_CORRUPT),
-            F.col("_metadata.file_path").alias("__path"),
-            F.col("_metadata.file_block_start").alias("__block"),
-            F.monotonically_increasing_id().alias("__id"),
-            F.col("_metadata.file_name").alias(FILE),
+            *_place(),
         )
         .select(
             *names,
-            F.struct(column(FILE).alias("file"), line.cast("long").alias("row")).alias(POSITION),
+            F.struct(column(FILE).alias("file"), _line().alias("row")).alias(POSITION),
             F.coalesce(column(_CORRUPT), F.to_json(F.struct(*names), {"ignoreNullFields": "false"})).alias(
                 RAW
             ),

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 def create_pipeline(declarations: Declarations) -> Pipeline:
     """The current tables take the batches that they do not have yet."""
     tables = declarations.tables.items()
+    awaited = {read for _, t in tables if t.derive for read in t.derive.inputs.values()}
     return Pipeline(
-        [target_node(n, t, "current", verb="merge", pipeline="cdc_merge") for n, t in tables if t.current]
+        [
+            target_node(n, t, "current", verb="merge", pipeline="cdc_merge", awaited=str(n) in awaited)
+            for n, t in tables
+            if t.current
+        ]
     )

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 def ingest(
-    batches: Iterable[LandedChanges | LandedExtracts], *, contract: TableContract
+    batches: Iterable[LandedChanges | LandedExtracts], *_published: object, contract: TableContract
 ) -> Iterator[tuple[DataFrame | NothingLanded, DataFrame | NothingLanded]]:
     """Turn each landed batch into checked events, which go to quarantine or changes by their reasons.
 
+    The tables that a derived table is made of are inputs for order only: they are merged first.
     Kedro cannot take an empty stream of pairs: where nothing has landed, one pair says so.
     """
     from kedro_lakehouse.datasets.extracts import LandedExtracts
@@ -47,7 +48,7 @@ def events_of_changes(batch: LandedChanges, contract: TableContract) -> DataFram
     decode = batch.decoder.decode
     decoded = [decode(group, batch.layout, batch.columns, contract.keys) for group in batch.groups]
     ordered = declared_order(with_key_images(decoded, batch.columns, contract.keys), contract)
-    checked = check_events(ordered.drop(*batch.columns.carried), contract)
+    checked = check_events(ordered.drop(*batch.columns.carried), contract, horizon=batch.horizon)
     return batch.token.stamp(split_key_changes(checked, contract, BEFORE))
 
 

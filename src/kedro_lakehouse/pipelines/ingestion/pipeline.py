@@ -24,9 +24,14 @@ def create_pipeline(declarations: Declarations) -> Pipeline:
 def _node(name: TableName, table: TableConfig) -> Node:
     return Node(
         update_wrapper(partial(ingest, contract=TableContract.of(name, table)), ingest),
-        inputs=f"{name}.landing",
+        inputs=[f"{name}.landing", *_awaited(table)],
         outputs=[f"{name}.quarantine", f"{name}.changes"],
         name="ingest",
         namespace=str(name),
         tags=["ingestion", *table.tags],
     )
+
+
+def _awaited(table: TableConfig) -> list[str]:
+    """What must have been merged before a derived table is made: inputs for order only."""
+    return [f"{table_read}.published" for table_read in table.derive.inputs.values()] if table.derive else []

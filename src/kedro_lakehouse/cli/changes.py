@@ -1,0 +1,92 @@
+"""``kedro lakehouse changes``: what one batch did to each key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kedro_lakehouse.cli.options import env_option, json_option, open_project
+from kedro_lakehouse.cli.show import print_json, print_table, say_cut
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+_SHOWN: Final = 1000
+_WORDS: Final = {"I": "inserted", "U": "updated", "D": "deleted", "N": "unchanged"}
+
+
+@click.command()
+@click.argument("table")
+@click.option("--batch", type=int, required=True, metavar="N", help="The batch to look at.")
+@click.option("--all", "every_row", is_flag=True, help=f"Print all keys, not only the first {_SHOWN:,}.")
+@env_option
+@json_option
+def changes(*, table: str, batch: int, every_row: bool, as_json: bool) -> None:
+    """Tell what one batch did to each key: I, U, D or N. Starts Spark.
+
+    I: the key's row is new. U: some value of it differs. D: it is gone. N: it is as it was, for the batch
+    was late, brought nothing new, or (full extracts, derived tables) held the row unchanged. The key's
+    values are printed.
+
+    \b
+    Examples:
+      kedro lakehouse changes shop.item --batch 3
+      kedro lakehouse changes shop.item --batch 3 --all --json
+    """  # noqa: D301 - \b keeps click from wrapping the examples
+    from kedro_lakehouse.names import TableName
+
+    name = TableName.parse(table)
+    project = open_project()
+    found = _effects(project, name, batch)
+    rows = found.limit(_SHOWN + 1).collect() if not every_row else found.collect()
+    counts = _counts(found, rows, every_row=every_row)
+    cells = [row.asDict(recursive=True) for row in rows]
+    shown = cells if every_row else cells[:_SHOWN]
+    if as_json:
+        print_json({"table": str(name), "batch": batch, "counts": counts, "keys": shown})
+    else:
+        told = ", ".join(f"{counts[effect]:,} {word}" for effect, word in _WORDS.items())
+        click.echo(f"{name}, batch {batch}: {told}")
+        if shown:
+            print_table(tuple(shown[0]), [list(row.values()) for row in shown])
+    if len(cells) > len(shown):
+        say_cut(len(shown), advice="--all prints all")
+
+
+def _effects(project: Project, name: TableName, batch: int) -> Any:
+    """The effects as a frame that is kept, in the order of effect and key."""
+    from kedro_lakehouse.changes.contract import TableContract
+    from kedro_lakehouse.changes.effects import EFFECT, batch_effects
+    from kedro_lakehouse.changes.events import columns
+    from kedro_lakehouse.errors import BatchNotFoundError, UnsupportedError
+    from kedro_lakehouse.plugins import SOURCES, load_plugin
+
+    table = project.table(name)
+    if table.write != "merge":
+        raise UnsupportedError(
+            what=f"{name} has no keys: a batch has no effect on a key.",
+            remedy="Ask for its rows by `kedro lakehouse sql`.",
+        )
+    record = project.iceberg.state(name.with_suffix("changes"))
+    last = record.batch if record else 0
+    if not 1 <= batch <= last:
+        raise BatchNotFoundError(table=name, batch=batch, last=last)
+    whole = table.derive is not None
+    if not whole:
+        source: Any = load_plugin(SOURCES, project.source(name).type)
+        whole = source.gives == "extracts"
+    contract = TableContract.of(name, table)
+    events = project.iceberg.read(name.with_suffix("changes"))
+    found = batch_effects(events, contract, batch, every_key=whole)
+    return found.orderBy(EFFECT, *columns(contract.keys)).persist()
+
+
+def _counts(found: Any, rows: list[Any], *, every_row: bool) -> dict[str, int]:
+    from kedro_lakehouse.changes.effects import EFFECT
+
+    if every_row or len(rows) <= _SHOWN:
+        return {effect: sum(row[EFFECT] == effect for row in rows) for effect in _WORDS}
+    counted = {row[EFFECT]: row["count"] for row in found.groupBy(EFFECT).count().collect()}
+    return {effect: counted.get(effect, 0) for effect in _WORDS}

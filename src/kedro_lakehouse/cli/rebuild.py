@@ -1,0 +1,128 @@
+"""``kedro lakehouse rebuild``: make a table anew under its present declaration."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, redirect_stdout
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kedro_lakehouse.cli.options import env_option, json_option, open_project
+from kedro_lakehouse.cli.show import print_json
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+
+@click.command()
+@click.argument("table")
+@click.option(
+    "--from-landing", is_flag=True, help="Drop all that is stored and ingest the landed files anew."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@env_option
+@json_option
+def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None:
+    """Make a table anew under its present declaration. Starts Spark.
+
+    Folds the current and the history table again from the record of changes: after a change of tracked
+    columns, of the columns that are kept, of ties or of ignored nulls. Each is replaced in one commit;
+    readers see the old rows until then. Columns that are no longer kept leave the record too.
+
+    Other keys, another order or other types of the source need --from-landing: the record, the
+    quarantine, current and history are dropped, and every file that was ever ingested is read again.
+
+    \b
+    Examples:
+      kedro lakehouse rebuild shop.item
+      kedro lakehouse rebuild shop.item --from-landing --yes
+    """  # noqa: D301 - \b keeps click from wrapping the examples
+    from kedro_lakehouse.datasets.rebuild import begin_again, refuse_rebuild
+    from kedro_lakehouse.names import TableName
+
+    name = TableName.parse(table)
+    project = open_project()
+    project.table(name)  # refuses a table that is not declared
+    if from_landing:
+        what = f"Drop all that is stored of {name}, and read its landed files again?"
+    else:
+        refuse_rebuild(project, name)
+        what = f"Replace all rows of {name} by what its record holds?"
+    confirm(what, yes=yes)
+    if from_landing:
+        begin_again(project, name)
+        _run(project, name, as_json=as_json)
+    else:
+        _fold(project, name)
+    from kedro_lakehouse.cli.tables import standing
+
+    stands = standing(project, name, project.table(name))
+    if as_json:
+        print_json(
+            {
+                "table": str(name),
+                "batch": stands.batch,
+                "rows": stands.rows,
+                "history_rows": stands.history_rows,
+            }
+        )
+        return
+    kept = {"rows": stands.rows, "history rows": stands.history_rows}
+    told = ", ".join(f"{count:,} {word}" for word, count in kept.items() if count is not None)
+    click.echo(f"{name} is rebuilt up to batch {stands.batch}: {told or 'nothing is kept'}.")
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before work that replaces rows; where nobody can answer, refuse.
+
+    Raises:
+        click.UsageError: There is no terminal, and --yes was not given.
+        click.Abort: The answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("Nobody can be asked here: add --yes.")
+    click.confirm(question, abort=True, err=True)
+
+
+def _fold(project: Project, name: TableName) -> None:
+    from kedro_lakehouse.datasets.rebuild import rebuild_from_changes
+
+    recorded(project, f"rebuild {name}", lambda: rebuild_from_changes(project, name))
+
+
+def recorded(project: Project, what: str, work: Any) -> Any:
+    """Do a command's work as a run of its own: its commits get their rows of ``lake.ops``."""
+    from kedro_lakehouse.datasets.publish import write_owed_rows
+    from kedro_lakehouse.ops.runs import record_run
+
+    started = datetime.now(UTC)
+    write_owed_rows(project, project.declarations.tables)
+    try:
+        done = work()
+    except Exception as error:
+        record_run(project, {"pipeline_name": what}, started, error)
+        raise
+    record_run(project, {"pipeline_name": what}, started, None)
+    return done
+
+
+def _run(project: Project, name: TableName, *, as_json: bool) -> None:
+    """Run all pipelines of one table, as ``kedro run --namespaces`` does."""
+    from pathlib import Path
+
+    from kedro.framework.session import KedroSession
+    from kedro.utils import find_kedro_project
+
+    from kedro_lakehouse.runners import IsolatingThreadRunner
+
+    root = find_kedro_project(Path.cwd())
+    with KedroSession.create(project_path=root, env=project.env) as session, ExitStack() as stack:
+        if as_json:
+            stack.enter_context(redirect_stdout(sys.stderr))  # the run's summary is for people
+        options: dict[str, Any] = {"runner": IsolatingThreadRunner(), "namespaces": [str(name)]}
+        session.run(**options)

@@ -1,0 +1,145 @@
+"""Build a table again: from its record of changes, or, where that cannot serve, from its landed files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.changes.events import EVENT_COLUMNS, ORDER
+from kedro_lakehouse.changes.extract import ORDER_TYPE
+from kedro_lakehouse.datasets.drift import made_for, refuse_drift
+from kedro_lakehouse.datasets.pending import PendingDataset
+from kedro_lakehouse.datasets.refold import declares, refold
+from kedro_lakehouse.datasets.table import TableDataset
+from kedro_lakehouse.errors import LandedFilesGoneError, UnsupportedError
+from kedro_lakehouse.ops.lease import lease
+from kedro_lakehouse.plugins import SOURCES, load_plugin
+from kedro_lakehouse.sources.ledger import Ledger
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.formats.base import TableState
+    from kedro_lakehouse.names import Role, TableName
+    from kedro_lakehouse.project import Project
+
+_GIVEN_UP: Final[tuple[Role, ...]] = ("changes", "quarantine", "current", "history")
+"""In this order: without its record a table cannot be taken for one that is up to date."""
+
+
+def declared_kinds(table: TableConfig) -> tuple[Kind, ...]:
+    """The targets that a declaration keeps."""
+    kept: tuple[tuple[Kind, bool], ...] = (
+        ("current", table.current),
+        ("history", table.history is not None),
+    )
+    return tuple(kind for kind, wanted in kept if wanted)
+
+
+def bring_pending(project: Project, name: TableName) -> None:
+    """Bring the targets of a table up to the record, as the pipelines do."""
+    for kind in declared_kinds(project.table(name)):
+        pending = PendingDataset(table=str(name), target=kind).load()
+        TableDataset(table=str(name), kind=kind).save(pending)
+
+
+def refuse_rebuild(project: Project, name: TableName) -> None:
+    """Refuse what the record of changes cannot serve, before anything is changed.
+
+    Raises:
+        UnsupportedError: Nothing is recorded, the table has no keys, or the record is not whole.
+        KeySchemaDriftError, SequenceTypeDriftError: The record was made with other keys or another order.
+    """
+    table, again = project.table(name), f"Use `kedro lakehouse rebuild {name} --from-landing`."
+    record = project.iceberg.state(name.with_suffix("changes"))
+    if record is None or record.batch == 0:
+        raise UnsupportedError(what=f"Nothing of {name} is recorded yet.", remedy="Run `kedro run`.")
+    if table.write != "merge":
+        raise UnsupportedError(what=f"{name} has no keys to fold its record by.", remedy=again)
+    if table.changes_retention is not None and table.history is not None:
+        raise UnsupportedError(
+            what=f"{name} declares changes_retention: its record need not hold what its history holds.",
+            remedy=again,
+        )
+    contract = TableContract.of(name, table)
+    order = _declared_order(project, name, table, record)
+    refuse_drift(name.with_suffix("changes"), record, contract, {ORDER: order} if order else {})
+
+
+def rebuild_from_changes(project: Project, name: TableName) -> None:
+    """Fold current and history again, each as one commit that keeps its bookmark, then bring what is pending.
+
+    Columns that the declaration no longer keeps leave the record and the targets.
+    """
+    refuse_rebuild(project, name)
+    lake, table = project.iceberg, project.table(name)
+    changes = name.with_suffix("changes")
+    with lease(project.leases, name, "ingestion"):
+        record = lake.state(changes)
+        if record is not None and record.bookmark is not None:
+            gone = [c for c in record.columns if c not in EVENT_COLUMNS and not declares(table, c)]
+            gone = [c for c in gone if not c.startswith("_")]
+            properties = made_for(TableContract.of(name, table))
+            if gone or any(record.properties.get(k) != v for k, v in properties.items()):
+                with lake.stage(changes, record) as stage:
+                    stage.publish(record.bookmark, properties=properties, without=gone)
+        for kind in declared_kinds(table):
+            state = lake.state(name.with_suffix(kind))
+            if state is not None and record is not None:
+                upto = None if state.batch else record.batch
+                refold(project, name, kind, upto=upto, declared_anew=True)
+        bring_pending(project, name)
+
+
+def _declared_order(
+    project: Project, name: TableName, table: TableConfig, record: TableState
+) -> T.DataType | None:
+    """The type that the order would have in a new table; None where only files can tell."""
+    if table.order_by:
+        kinds: dict[str, Any] = {c: table.types.get(c, record.columns.get(c)) for c in table.order_by}
+        if None in kinds.values():
+            return None
+        fields = [F.lit(None).cast(kind).alias(c) for c, kind in kinds.items()]
+        return project.session.range(0).select(F.struct(*fields).alias(ORDER)).schema[ORDER].dataType
+    if table.source is None:
+        return ORDER_TYPE
+    source: Any = load_plugin(SOURCES, project.source(name).type)(project.source(name), name, table)  # type: ignore[operator]
+    if source.gives == "extracts":
+        return ORDER_TYPE
+    layout = source.layout()
+    return layout.order_type() if hasattr(layout, "order_type") else None
+
+
+def begin_again(project: Project, name: TableName) -> None:
+    """Give up all that is stored of a table, so that the next run ingests its landed files anew.
+
+    Written down in one commit of the ledger; the tables themselves are dropped when the landing
+    folder is loaded next, so that a run after a kill ends the same.
+
+    Raises:
+        LandedFilesGoneError: Not every ingested file is there as it was; nothing was changed.
+    """
+    table = project.table(name)
+    with lease(project.leases, name, "ingestion"):
+        ledger = Ledger(project.ops, name, project.run_id)
+        if table.source is not None:
+            source: Any = load_plugin(SOURCES, project.source(name).type)(project.source(name), name, table)  # type: ignore[operator]
+            there = set(source.files())
+            gone = [f.name for f in dict.fromkeys(ledger.accepted()) if f not in there]
+            if gone:
+                raise LandedFilesGoneError(table=name, missing=gone, purpose="ingest them again")
+        stored = [project.iceberg.uuid(name.with_suffix(role)) for role in _GIVEN_UP]
+        ledger.begin_again(filter(None, stored))
+
+
+def drop_given_up(project: Project, name: TableName, ledger: Ledger) -> None:
+    """Drop the stored tables that a rebuild from landed files gave up, and no others."""
+    if not ledger.dropped:
+        return
+    for role in _GIVEN_UP:
+        stored = name.with_suffix(role)
+        if project.iceberg.uuid(stored) in ledger.dropped:
+            project.iceberg.drop(stored)

@@ -1,0 +1,131 @@
+"""Fold a current or history table again from the whole record: one commit in the place of all its rows."""
+
+from __future__ import annotations
+
+import logging
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.changes.events import BATCH, column, columns, value_columns
+from kedro_lakehouse.changes.history import IS_CURRENT
+from kedro_lakehouse.changes.plan import first_rows
+from kedro_lakehouse.datasets.drift import made_for, refuse_drift
+from kedro_lakehouse.datasets.observed import observed
+from kedro_lakehouse.datasets.publish import acknowledge
+from kedro_lakehouse.errors import AuditFailedError
+from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.ops.lease import lease
+from kedro_lakehouse.ops.report import CommitReport, now
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.formats.base import TableState
+    from kedro_lakehouse.formats.iceberg import Stage
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+REFOLD: Final = "kedro_lakehouse.refold"
+"""Property of ``_changes``: the batch that took events out of the record; targets before it fold again."""
+
+
+def declares(table: TableConfig, name: str) -> bool:
+    """Tell whether a declaration keeps a column, by the column's name in the table."""
+    chosen = table.columns
+    if chosen is None or name in table.keys:
+        return True
+    if chosen.include is not None:
+        return name in chosen.include
+    return name not in (chosen.exclude or ())
+
+
+def must_refold(project: Project, name: TableName, kind: Kind) -> bool:
+    """Tell whether events that a target has applied have left the record since."""
+    record = project.iceberg.state(name.with_suffix("changes"))
+    mark = int(record.properties.get(REFOLD, 0)) if record else 0
+    if not mark:
+        return False
+    target = project.iceberg.state(name.with_suffix(kind))
+    return target is not None and 0 < target.batch < mark
+
+
+def refold(
+    project: Project, name: TableName, kind: Kind, *, upto: int | None = None, declared_anew: bool = False
+) -> None:
+    """Replace all rows of a target by the fold of the record, under the present declaration.
+
+    Args:
+        upto: The last batch to fold, and the new bookmark; default: the target keeps its own.
+        declared_anew: Whether the declaration may be another than the one the target was made for.
+
+    Raises:
+        TrackHistoryDriftError: The declaration is another one, and may not be.
+        AuditFailedError: What was staged is not one row a key; nothing was published.
+        CommitConflictError: Another writer was faster; nothing was published.
+    """
+    begun = perf_counter()
+    lake, table = project.iceberg, project.table(name)
+    contract, target = TableContract.of(name, table), name.with_suffix(kind)
+    with lease(project.leases, name, kind):
+        state = lake.state(target)
+        if state is None:
+            return
+        batch = state.batch if upto is None else upto
+        events = lake.read(name.with_suffix("changes")).where(column(BATCH) <= batch)
+        gone = [c for c in value_columns(events) if not declares(table, c)]
+        rows = first_rows(kind, events.drop(*columns(gone)), contract, truncates=True)
+        wanted = {f.name: f.dataType for f in rows.schema.fields}
+        if not declared_anew:
+            refuse_drift(target, state, contract, wanted, history=kind == "history")
+        lake.evolve(target, wanted, state)
+        properties = made_for(contract, history=kind == "history") | dict(table.properties)
+        report = state.bookmark if batch == state.batch and state.bookmark else None
+        with lake.stage(target, state) as stage:
+            seen = Observation()
+            stage.replace(rows.observe(seen, F.count(F.lit(1)).alias("rows")))
+            _audit(stage, kind, contract, int(observed(seen).get("rows", 0)), batch)
+            enter_phase("staged", name, kind, batch)
+            made = report or _report(project, name, kind, state, batch)
+            snapshot = stage.publish(
+                made, properties=properties, without=[c for c in state.columns if c not in wanted]
+            )
+        enter_phase("published", name, kind, batch)
+        if report is None:
+            acknowledge(project, made, snapshot, seconds=perf_counter() - begun)
+        logger.info("%s %s: folded again up to batch %s (%.1f s)", name, kind, batch, perf_counter() - begun)
+
+
+def _report(project: Project, name: TableName, kind: Kind, state: TableState, batch: int) -> CommitReport:
+    record = project.iceberg.state(name.with_suffix("changes"))
+    return CommitReport(
+        table=str(name), stage=kind, batch=batch, batches=batch - state.batch,
+        content_hash=record.bookmark.content_hash if record and record.bookmark else "",
+        run_id=project.run_id, committed_at=now(),
+    )  # fmt: skip
+
+
+def _audit(stage: Stage, kind: Kind, contract: TableContract, written: int, batch: int) -> None:
+    summary = stage.summary()
+    staged = summary.get("total-records", 0) - summary.get("total-position-deletes", 0)
+    if staged != written:
+        raise AuditFailedError(
+            table=stage.table, batch=batch, check="only the new rows", expected=written, found=staged
+        )
+    once = F.count(F.lit(1)) if kind == "current" else F.count(F.when(column(IS_CURRENT), 1))
+    doubled = (
+        stage.staged().groupBy(*columns(contract.keys)).agg(once.alias("n")).where("n > 1").limit(1).count()
+    )
+    if doubled:
+        raise AuditFailedError(
+            table=stage.table,
+            batch=batch,
+            check="one row a key",
+            expected="unique keys",
+            found="a doubled key",
+        )

@@ -1,0 +1,229 @@
+"""Bring quarantined events back: those that the present rules accept are applied and leave the quarantine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.changes.events import BATCH, POSITION, REASONS, column
+from kedro_lakehouse.datasets.ingestion import IngestionCommit
+from kedro_lakehouse.datasets.landing import LandedChanges, Planner
+from kedro_lakehouse.datasets.quarantined import match_records, records_at, released
+from kedro_lakehouse.datasets.rebuild import bring_pending, drop_given_up
+from kedro_lakehouse.decoders.base import load_decoder
+from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.ops.lease import lease
+from kedro_lakehouse.plugins import SOURCES, load_plugin
+from kedro_lakehouse.sources.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.datasets.extracts import LandedExtracts
+    from kedro_lakehouse.datasets.token import BatchToken
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.sources.files import LandedFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayed:
+    """What a replay did: ``left`` events are still quarantined; ``missing`` files could not be read."""
+
+    table: str
+    batch: int | None
+    replayed: int
+    applied: int
+    duplicates: int
+    left: int
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How landed batches become checked events: what the nodes of the pipeline ``ingestion`` do."""
+
+    changes: Callable[[LandedChanges, TableContract], DataFrame]
+    extracts: Callable[[LandedExtracts, TableContract], DataFrame]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """Checked events that may be applied, and the quarantined rows that they come from.
+
+    Schema:
+        doomed: ``_batch``, ``_position`` of quarantined rows.
+    """
+
+    events: DataFrame
+    doomed: DataFrame
+
+
+class Replay:
+    """One replay of one table's quarantine."""
+
+    def __init__(self, project: Project, name: TableName, decoding: Decoding) -> None:
+        """Keep what the replay is about."""
+        self.project, self.name, self.decoding = project, name, decoding
+        self.table = project.table(name)
+        self.contract = TableContract.of(name, self.table)
+        self.quarantine = name.with_suffix("quarantine")
+        if self.table.source is None:
+            raise UnsupportedError(
+                what=f"{name} is derived: it has no records of its own to bring back.",
+                remedy="Bring back those of its inputs, then run `kedro run`.",
+            )
+
+    def run(self) -> Replayed:
+        """Apply what is valid now, take it out of quarantine, and bring current and history up to it.
+
+        Guarantees:
+            Killed at any point, the next replay or run ends in the same tables: an event that was
+            applied and is still quarantined comes again as a duplicate.
+
+        Raises:
+            UnsupportedError: The table is derived, or a batch of it is not finished.
+            LandedFilesGoneError: A later extract, which the result depends on, is gone.
+        """
+        with lease(self.project.leases, self.name, "ingestion"):
+            drop_given_up(self.project, self.name, self.planner.ledger)
+            done = self._replay()
+        bring_pending(self.project, self.name)
+        return done
+
+    @cached_property
+    def planner(self) -> Planner:
+        """The table's planner; the ledger is read at first use, under the lease."""
+        source: Any = load_plugin(SOURCES, self.project.source(self.name).type)(
+            self.project.source(self.name), self.name, self.table
+        )  # type: ignore[operator]
+        ledger = Ledger(self.project.ops, self.name, self.project.run_id)
+        return Planner(self.project, self.name, self.table, source, ledger)
+
+    def _replay(self) -> Replayed:
+        if (unfinished := self.planner.unfinished()) is not None:
+            raise UnsupportedError(
+                what=f"{self.name}: batch {unfinished.batch} is planned and not finished.",
+                remedy="Run `kedro run` first.",
+            )
+        state = self.project.iceberg.state(self.quarantine)
+        if state is None or state.rows == 0:
+            return self._told(None)
+        files, missing = self._files()
+        if not files:
+            return self._told(None, missing=missing)
+        if self.planner.source.gives == "extracts":
+            from kedro_lakehouse.datasets.replay_extracts import ready_extracts
+
+            return self._told(*ready_extracts(self, files), missing=missing)
+        return self._told(*self._changes(files), missing=missing)
+
+    def _files(self) -> tuple[dict[LandedFile, int], tuple[str, ...]]:
+        """The files with quarantined records and their batches, and the names of those that are gone."""
+        rows = self.held().select(BATCH, column(POSITION)["file"].alias("file")).distinct().collect()
+        plans = {p.batch: p for p in self.planner.ledger.planned()}
+        there = set(self.planner.source.files())
+        files: dict[LandedFile, int] = {}
+        missing: list[str] = []
+        for batch, name in sorted((r[BATCH], r["file"] or "") for r in rows):
+            known = [f for f in (plans[batch].files if batch in plans else ()) if f.name == name]
+            files |= {f: batch for f in known if f in there}
+            if not known or not set(known) <= there:
+                missing.append(name)
+        return files, tuple(dict.fromkeys(missing))
+
+    def held(self, files: Mapping[LandedFile, int] | None = None) -> DataFrame:
+        """The quarantined rows, of these files where they are given."""
+        rows = self.project.iceberg.read(self.quarantine)
+        if files is None:
+            return rows
+        names: dict[int, list[str]] = {}
+        for file, batch in files.items():
+            names.setdefault(batch, []).append(file.name)
+        of_these = [(column(BATCH) == b) & column(POSITION)["file"].isin(n) for b, n in names.items()]
+        return rows.where(reduce(lambda a, b: a | b, of_these))
+
+    def _changes(self, files: Mapping[LandedFile, int]) -> tuple[BatchToken | None, int]:
+        """Decode exactly the quarantined records of files of changes again, and apply the valid ones."""
+        planner = self.planner
+        looked = planner.look(list(files))
+        groups = planner.read(looked)
+        if not groups:
+            return None, 0
+        found = match_records(groups, self.held(files)).persist(StorageLevel.MEMORY_AND_DISK)
+        landed = LandedChanges(
+            token=planner.token(planner.ledger.planned()[-1]),  # a stand-in: the batch is planned below
+            decoder=load_decoder(planner.source.decoder),  # type: ignore[attr-defined]
+            groups=[dataclasses.replace(g, records=records_at(g.records, found)) for g in groups],
+            layout=planner.source.layout(),  # type: ignore[attr-defined]
+            columns=planner.columns(looked),
+        )
+        events = self.decoding.changes(landed, self.contract).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            valid = events.where(F.size(REASONS) == 0)
+            verdict = events.groupBy(POSITION).agg((F.max(F.size(REASONS)) == 0).alias("ok"))
+            return self.commit(list(files), Ready(events=valid, doomed=released(found, verdict)))
+        finally:
+            events.unpersist()
+            found.unpersist()
+
+    def commit(
+        self,
+        files: Sequence[LandedFile],
+        ready: Ready,
+        apply: Callable[[DataFrame, BatchToken], None] | None = None,
+    ) -> tuple[BatchToken | None, int]:
+        """Plan a batch, apply it, and take its rows out of quarantine; nothing where nothing is ready."""
+        project, planner = self.project, self.planner
+        # Spark takes no delete by a frame that numbers lines as it reads them: this one keeps its rows only.
+        doomed = ready.doomed.localCheckpoint()
+        facts = doomed.agg(
+            F.count(F.lit(1)).alias("n"), F.bit_xor(F.xxhash64(BATCH, POSITION)).alias("digest")
+        ).collect()[0]
+        if not facts["n"]:
+            return None, 0
+        what = json.dumps([facts["n"], facts["digest"]])
+        planned = planner.ledger.plan_replay(planner.next_batch(), files, what)
+        enter_phase("planned", self.name, "ingestion", planned.batch)
+        token = planner.token(planned)
+        events = token.stamp(ready.events)
+        if apply is None:
+            commit = IngestionCommit(project, self.name, self.table, self.contract, token)
+            commit.run(accepted=events, rejected=events)
+        else:
+            apply(events, token)
+        self._release(doomed, planned.batch)
+        return token, int(facts["n"])
+
+    def _release(self, doomed: DataFrame, batch: int) -> None:
+        """Take rows out of quarantine in one commit; its bookmark stays where it was."""
+        lake = self.project.iceberg
+        state = lake.state(self.quarantine)
+        if state is None or state.bookmark is None:
+            return
+        with lake.stage(self.quarantine, state) as stage:
+            stage.delete(doomed, (BATCH, POSITION))
+            enter_phase("staged", self.name, "quarantine", batch)
+            stage.publish(state.bookmark)
+        enter_phase("published", self.name, "quarantine", batch)
+
+    def _told(
+        self, token: BatchToken | None, replayed: int = 0, *, missing: tuple[str, ...] = ()
+    ) -> Replayed:
+        state = self.project.iceberg.state(self.quarantine)
+        counts = self.project.reports[-1].counts if token else {}
+        return Replayed(
+            table=str(self.name), batch=token.batch if token else None, replayed=replayed,
+            applied=counts.get("applied", 0), duplicates=counts.get("duplicates", 0),
+            left=state.rows if state else 0, missing=missing,
+        )  # fmt: skip

@@ -1,0 +1,65 @@
+"""The view beside a history: made after the history's commit, and again where its definition changed."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from kedro_lakehouse.changes.digest import SURROGATE_KEY
+from kedro_lakehouse.changes.events import TIME, value_columns
+from kedro_lakehouse.changes.history import EFFECTIVE_FROM, EFFECTIVE_TO, IS_CURRENT
+from kedro_lakehouse.formats.iceberg_view import ensure_iceberg_view
+from kedro_lakehouse.formats.view import digest_of, plan_view, view_name
+from kedro_lakehouse.names import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+
+def check_view(project: Project, name: TableName, pending: DataFrame) -> None:
+    """Refuse a view that cannot be made, before the history of these pending events is written.
+
+    Raises:
+        ConfigurationError: Its names collide, or its intervals need a date or a time.
+        MissingColumnError: Neither the events nor the history have a column that is to be shown.
+    """
+    table = project.table(name)
+    if table.history is None or table.history.view is None or TIME not in pending.columns:
+        return
+    state = project.iceberg.state(name.with_suffix("history"))
+    kinds = {f.name: f.dataType.simpleString() for f in pending.schema.fields}
+    known = {c: kinds[c] for c in value_columns(pending)}
+    if state is not None:
+        known |= {c: t.simpleString() for c, t in state.columns.items()}
+    framework = {EFFECTIVE_FROM: kinds[TIME], EFFECTIVE_TO: kinds[TIME], IS_CURRENT: "boolean"}
+    plan_view(name, table, framework | {SURROGATE_KEY: "bigint"} | known)
+
+
+def ensure_view(project: Project, name: TableName) -> bool:
+    """Make the declared view of a table's history, unless it is there as declared; whether it was made.
+
+    Guarantees:
+        Idempotent on the definition, whose hash the view keeps: a second call writes nothing.
+
+    Raises:
+        UnsupportedError: A table bears the view's name.
+    """
+    table = project.table(name)
+    if table.history is None or table.history.view is None:
+        return False
+    history = name.with_suffix("history")
+    state = project.iceberg.state(history)
+    if state is None:
+        return False
+    view = view_name(name, table.history.view)
+    planned = plan_view(name, table, {c: t.simpleString() for c, t in state.columns.items()})
+    definition = planned.select(history.sql, quote)
+    made = ensure_iceberg_view(project.session, view, definition, digest_of(definition))
+    if made:
+        logger.info("%s: the view %s is made", name, view)
+    return made

@@ -1,0 +1,136 @@
+"""JSON lines: one object a line, its values as the text that was sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kedro_lakehouse.changes.events import POSITION, RAW, column
+from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, Load, RecordGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+VALUE: Final = "value"
+KEY: Final = "key"
+CARRIED_BY_LINES: Final = (POSITION, FILE)
+
+# Spark's expressions read numbers with a fraction as doubles, which loses digits. So such numbers become
+# strings behind this mark (a private-use character, on which no other text starts) before parsing.
+_MARK: Final = "\ue000#"
+# Java's syntax. All groups are possessive: the expression never steps back, and needs no stack.
+_FRACTIONS: Final = (
+    r"\G((?:[^\"0-9-]++|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|-?\d++(?![\d.eE]))*+)"
+    r"(-?\d++(?:\.\d++)?+(?:[eE][+-]?\d++)?+)"
+)
+_STRICT: Final = {"allowNonNumericNumbers": "false"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineShape:
+    """What some of the lines of one place (a file, a topic) hold.
+
+    ``kind`` is the reader's own; ``has_rows`` is false where the lines tell of no change and no row.
+    """
+
+    place: str
+    columns: tuple[tuple[str, T.DataType], ...]
+    self_describing: bool = False
+    has_rows: bool = True
+    kind: Hashable = None
+
+
+class LineReader(Protocol):
+    """Turns lines into groups of records: the part of a decoder that formats made of JSON have besides.
+
+    Lines are a frame of ``value`` (string, null for a tombstone), ``key`` (string or null), ``_position``
+    and ``__file``, wherever they come from: a folder of files or a batch of a topic.
+    """
+
+    def discover(self, lines: DataFrame, layout: Any) -> list[LineShape]:
+        """Look through the lines for what they hold: one Spark job, its result is bounded by the shapes."""
+
+    def unwrap(
+        self, lines: DataFrame, shapes: Sequence[LineShape], layout: Any, *, load: Load
+    ) -> list[RecordGroup]:
+        """Group the lines into records of one shape each; lines that tell of no row are left out.
+
+        Returns:
+            Groups of lazy frames: calling this function starts no Spark job.
+        """
+
+
+def exact(text: Column) -> Column:
+    """JSON text in which numbers with a fraction or an exponent are marked strings: no digit gets lost."""
+    return F.regexp_replace(text, _FRACTIONS, f'$1"{_MARK}$2"')
+
+
+def plain(value: Column) -> Column:
+    """A value out of ``exact`` text as it was sent; in nested values the numbers are numbers again."""
+    return (
+        F.when(value.startswith(_MARK), value.substr(len(_MARK) + 1, 1_000_000))
+        .when(value.contains(_MARK), F.regexp_replace(value, f'"{_MARK}([^"]*)"', "$1"))
+        .otherwise(value)
+    )
+
+
+def parsed(text: Column, kind: T.DataType) -> Column:
+    """One JSON object read as a map or struct; null where the text is anything but one object."""
+    # Within an array Spark notices what follows an object, too.
+    items = F.from_json(F.concat(F.lit("["), text, F.lit(",null]")), T.ArrayType(kind), _STRICT)
+    return F.when(F.size(items) == 2, F.get(items, F.lit(0)))  # noqa: PLR2004 - the object and the null
+
+
+TEXTS: Final = T.MapType(T.StringType(), T.StringType())
+
+
+def text_struct(names: Iterable[str]) -> T.StructType:
+    """A struct of strings."""
+    return T.StructType([T.StructField(n, T.StringType()) for n in names])
+
+
+def names_of(key_sets: Iterable[Iterable[str]]) -> list[str]:
+    """The union of names, sorted."""
+    return sorted({n for names in key_sets for n in names})
+
+
+def texts(names: Iterable[str]) -> tuple[tuple[str, T.DataType], ...]:
+    """Columns of text."""
+    return tuple((n, T.StringType()) for n in names)
+
+
+@dataclass(frozen=True)
+class RowLines:
+    """Plain rows: each line is an object, each of its fields a column of text."""
+
+    carried: tuple[str, ...] = field(default=CARRIED_BY_LINES)
+
+    def discover(self, lines: DataFrame, layout: Any = None) -> list[LineShape]:
+        """The names of the fields in each file; Spark looks, so that no file is read by one process."""
+        del layout
+        fields = parsed(column(VALUE), TEXTS)
+        found = lines.groupBy(FILE).agg(
+            F.collect_set(F.array_distinct(F.array_sort(F.map_keys(fields)))).alias("names")
+        )
+        return [LineShape(place=row[FILE], columns=texts(names_of(row["names"]))) for row in found.collect()]
+
+    def unwrap(
+        self, lines: DataFrame, shapes: Sequence[LineShape], layout: Any, *, load: Load
+    ) -> list[RecordGroup]:
+        """One group of all rows: a field that a line lacks is null."""
+        del layout
+        names = names_of([n for n, _ in s.columns] for s in shapes)
+        row = lines.withColumn("__row", parsed(exact(column(VALUE)), text_struct(names or ["__none"])))
+        records = row.select(
+            *[plain(column("__row")[n]).alias(n) for n in names],
+            *[column(c) for c in self.carried],
+            column(VALUE).alias(RAW),
+            column("__row").isNull().alias(MALFORMED_RECORD),
+        )
+        columns = dict(texts(names))
+        return [RecordGroup(records=records, load=load, columns=columns, files=[s.place for s in shapes])]

@@ -1,0 +1,249 @@
+"""Single events are kept for a time only; the tables are what they would be with all of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from harness.project import Outcome, TemporaryProject, write_parquet
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.changes.current import current_rows
+from kedro_lakehouse.changes.history import history_rows
+from kedro_lakehouse.changes.trim import fold_old_events, is_old
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+DAY = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - zone-less, as DMS writes it
+SOURCES: dict[str, Any] = {
+    "shop": {
+        "type": "dms", "path": "${globals:landing}", "sequence_column": "seq", "timestamp_column": "ts",
+        "max_files": 1,
+    },
+}  # fmt: skip
+TABLES: dict[str, Any] = {
+    "shop.kept": {"changes_retention": "10 days"},
+    "shop.versions": {"changes_retention": "10 days", "history": True},
+    "shop.whole": {"history": True},
+}
+KINDS = {"Op": pa.string(), "id": pa.int64(), "v": pa.string(), "seq": pa.string(), "ts": pa.timestamp("us")}
+
+
+def day(number: int) -> dt.datetime:
+    return DAY + dt.timedelta(days=number)
+
+
+def land(folder: Path, number: int, *events: tuple[str, int, str | None, int]) -> None:
+    """Land events of which each took effect on the day of its sequence."""
+    rows = [{"Op": op, "id": i, "v": v, "seq": str(seq), "ts": day(seq)} for op, i, v, seq in events]
+    write_parquet(folder / f"2026010{number}-000000000.parquet", rows, KINDS)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
+    tables = {name: {"source": "shop", "keys": ["id"]} | table for name, table in TABLES.items()}
+    made = TemporaryProject.make(tmp_path_factory.mktemp("retention") / "project", SOURCES, tables)
+    for name in ("kept", "versions", "whole"):
+        folder = made.landing / name
+        land(
+            folder,
+            1,
+            ("I", 1, "a", 1),
+            ("U", 1, "a", 2),
+            ("I", 2, "x", 3),
+            ("D", 2, None, 4),
+            ("I", 3, "p", 5),
+        )
+        land(
+            folder,
+            2,
+            ("U", 1, "b", 6),
+            ("U", 1, "b", 7),
+            ("I", 2, "y", 8),
+            ("U", 3, "q", 19),
+            ("U", 3, "r", 20),
+        )
+    made.run()
+    return made
+
+
+def stored(project: TemporaryProject, table: str, columns: str = "*") -> list[Any]:
+    return sorted(repr(sorted(r.items())) for r in project.rows(table, columns))
+
+
+@pytest.fixture(scope="module")
+def before(project: TemporaryProject) -> dict[str, Any]:
+    tables = ("kept", "versions", "versions_history", "whole_changes")
+    return {t: stored(project, f"shop.{t}") for t in tables} | {
+        "bookmark": project.state("shop.versions_changes").bookmark
+    }
+
+
+@pytest.fixture(scope="module")
+def trimmed(project: TemporaryProject, before: dict[str, Any]) -> Outcome:
+    return project.attempt("maintenance")
+
+
+@pytest.fixture(scope="module")
+def later(project: TemporaryProject, trimmed: Outcome) -> Outcome:
+    for name in ("kept", "versions", "whole"):
+        # Before the horizon (day 10), in order, and late but after the horizon.
+        late = [("U", 3, "late", 18)] if name == "kept" else []
+        land(project.landing / name, 3, ("U", 1, "early", 5), ("U", 1, "c", 21), ("D", 2, None, 22), *late)
+    return project.attempt()
+
+
+def test_each_key_keeps_one_event_from_before_the_horizon(project, trimmed):
+    assert trimmed.failed == {}
+    for table in ("kept", "versions"):
+        events = project.rows(f"shop.{table}_changes")
+        found = sorted((r["id"], r["_op"], r["v"], int(r["_order"]["seq"]), r["_time"]) for r in events)
+        assert found == [
+            (1, "upsert", "b", 7, day(7)),
+            (2, "upsert", "y", 8, day(8)),
+            (3, "upsert", "p", 5, day(5)),
+            (3, "upsert", "q", 19, day(19)),
+            (3, "upsert", "r", 20, day(20)),
+        ]
+
+
+def test_the_event_of_a_run_says_what_opened_it(project, trimmed):
+    rows = {r["id"]: r for r in project.rows("shop.versions_changes") if r["_opened_time"] is not None}
+    assert {i: (int(r["_opened_order"]["seq"]), r["_opened_time"]) for i, r in rows.items()} == {
+        1: (6, day(6))
+    }
+
+
+def test_tables_and_bookmarks_stay_and_the_horizon_is_published(project, before, trimmed):
+    for table in ("kept", "versions", "versions_history", "whole_changes"):
+        assert stored(project, f"shop.{table}") == before[table]
+    state = project.state("shop.versions_changes")
+    assert state.bookmark == before["bookmark"]
+    assert state.branches == []
+    assert state.properties["kedro_lakehouse.horizon"] == "2026-01-11T00:00:00+00:00"
+
+
+def test_a_record_that_is_trimmed_stays_as_it_is(project, trimmed, later):
+    state = project.state("shop.kept_changes")
+    assert project.attempt("maintenance").failed == {}
+    assert project.attempt("maintenance").failed == {}
+    assert project.state("shop.kept_changes").rows <= state.rows
+
+
+def test_an_event_from_before_the_horizon_is_too_late(project, later):
+    assert later.failed == {}
+    for table in ("kept", "versions"):
+        assert [r["_reasons"] for r in project.rows(f"shop.{table}_quarantine")] == [["too_late"]]
+    assert project.rows("shop.whole_quarantine") == []
+
+
+def test_later_events_lead_to_the_tables_of_a_whole_record(project, later):
+    columns = "id,v,_order"
+    assert stored(project, "shop.versions", columns) == stored(project, "shop.whole", columns)
+    assert stored(project, "shop.kept", columns) == stored(project, "shop.whole", columns)
+    ends = "id,v,_order_from,_order_to,_order_last,effective_from,effective_to,is_current"
+    kept = [r for r in stored(project, "shop.whole_history", ends) if "'early'" not in r]
+    # The too late event split no run of the trimmed table.
+    assert [r for r in kept if "'id', 1" not in r] == [
+        r for r in stored(project, "shop.versions_history", ends) if "'id', 1" not in r
+    ]
+    ones = sorted(
+        (int(r["_order_from"]["seq"]), r["v"]) for r in project.rows("shop.versions_history") if r["id"] == 1
+    )
+    assert ones == [(1, "a"), (6, "b"), (21, "c")]
+
+
+# --- the fold itself, on frames ---
+
+SCHEMA = (
+    "id bigint, v string, _op string, _order struct<n: bigint>, _time timestamp_ntz, _batch bigint, "
+    "_position struct<file: string, row: bigint>"
+)
+CONTRACT = TableContract(table="a.b", keys=("id",))
+HORIZON = day(30).replace(tzinfo=dt.UTC)
+
+
+@pytest.fixture(scope="module")
+def session(project: TemporaryProject) -> SparkSession:
+    return project._project.session
+
+
+def frame(session: SparkSession, *facts: tuple[str, int | None, str | None, int, int, int]) -> DataFrame:
+    rows = [(i, v, op, (order,), day(on), batch, ("f", order)) for op, i, v, order, on, batch in facts]
+    return session.createDataFrame(rows, SCHEMA)
+
+
+def random_events(chance: random.Random, orders: range, batch: int, *, shuffled: bool = False) -> list[Any]:
+    days = list(orders)
+    if shuffled:
+        chance.shuffle(days)
+    return [
+        (op := chance.choice(["upsert", "upsert", "delete"]), chance.randint(1, 4),
+         chance.choice("ab") if op == "upsert" else None, order, on, batch)
+        for order, on in zip(orders, days, strict=True)
+    ]  # fmt: skip
+
+
+def trim(events: DataFrame, applied: int) -> DataFrame:
+    folded = fold_old_events(events, CONTRACT, horizon=HORIZON, applied=applied, opened=True)
+    return folded.unionByName(events.where(~is_old(HORIZON, applied)), allowMissingColumns=True)
+
+
+def rows_of(events: DataFrame) -> tuple[set[Any], set[Any]]:
+    """The current rows, and the versions that did not end before the horizon."""
+    lasting = history_rows(events, CONTRACT).where(f"effective_to IS NULL OR effective_to >= '{day(30)}'")
+    return set(current_rows(events, CONTRACT).collect()), set(lasting.collect())
+
+
+def _spread(events: list[Any], more: int) -> list[Any]:
+    """Orders ten times as far apart, so that later events fit between them."""
+    return [(*e[:3], e[3] * 10 + more, *e[4:]) for e in events]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_later_events_of_any_order_fold_as_onto_the_whole_record(session, seed):
+    chance = random.Random(seed)  # noqa: S311
+    first, pending = random_events(chance, range(5, 45), 1), random_events(chance, range(45, 50), 2)
+    whole = frame(session, *_spread(first, 0), *_spread(pending, 0))
+    late = [(*e[:-1], 3) for e in random_events(chance, range(30, 50), 3)][::3]
+    newer = random_events(chance, range(60, 70), 3)
+    later = frame(session, *_spread(late, 5), *_spread(newer, 0))
+    kept = trim(whole, 1)
+    assert kept.count() < whole.count()
+    assert rows_of(kept) == rows_of(whole)
+    assert rows_of(kept.unionByName(later, allowMissingColumns=True)) == rows_of(whole.unionByName(later))
+    assert rows_of(trim(kept, 1)) == rows_of(whole)
+
+
+def test_times_that_do_not_follow_the_order_lose_nothing(session):
+    chance = random.Random(7)  # noqa: S311
+    whole = frame(session, *random_events(chance, range(5, 60), 1, shuffled=True))
+    kept = trim(whole, 1)
+    assert kept.count() < whole.count()
+    assert rows_of(kept) == rows_of(whole)
+
+
+def test_of_old_truncates_the_last_one_stays_and_what_it_removed_goes(session):
+    def shown(events: DataFrame) -> list[tuple[str, int | None, int]]:
+        return sorted((r["_op"], r["id"], r["_order"]["n"]) for r in trim(events, 1).collect())
+
+    old = [
+        ("upsert", 1, "a", 1, 1, 1), ("truncate", None, None, 2, 2, 1), ("upsert", 1, "a", 3, 3, 1),
+        ("upsert", 2, "a", 3, 3, 1), ("truncate", None, None, 4, 4, 1), ("upsert", 1, "b", 4, 4, 1),
+        ("upsert", 1, "c", 5, 5, 1),
+    ]  # fmt: skip
+    assert shown(frame(session, *old)) == [("truncate", None, 4), ("upsert", 1, 5)]
+    # An event that stays, and whose order is before the second truncate, keeps it and what is beside it.
+    between = frame(session, *old, ("upsert", 3, "s", 3, 40, 1))
+    assert shown(between) == [
+        ("truncate", None, 2), ("truncate", None, 4), ("upsert", 1, 3), ("upsert", 1, 4), ("upsert", 1, 5),
+        ("upsert", 2, 3), ("upsert", 3, 3),
+    ]  # fmt: skip
