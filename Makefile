@@ -14,6 +14,8 @@ BENCH         ?=
 BENCH_HISTORY ?=
 # FORCE=1 lets clean-lake go ahead without asking.
 FORCE  ?= 0
+# A file of cases for `make conformance`; by default the bundled ones.
+CASES  ?=
 
 BIN := .venv/bin
 UV  := UV_PYTHON_DOWNLOADS=never $(BIN)/uv
@@ -39,6 +41,14 @@ run: setup jars ## Set up, then run every pipeline on the data in data/01_raw
 .PHONY: test
 test: setup jars ## Run all tests
 	@$(BIN)/pytest
+
+.PHONY: conformance
+conformance: setup jars ## Run the contract's cases (CASES=file names others)
+	@KEDRO_LAKEHOUSE_CASES="$(CASES)" $(BIN)/pytest tests/model tests/conformance
+
+.PHONY: soak
+soak: setup jars ## Run the property tests with 20,000 histories and 20 shuffles
+	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s tests/property
 
 .PHONY: clean-lake
 clean-lake: ## Delete the tables in data/lakehouse (asks first; FORCE=1 does not)

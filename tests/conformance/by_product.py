@@ -1,0 +1,167 @@
+"""Cases through real runs: records land in a folder, ``kedro run`` takes them, tables are read back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from harness.project import TemporaryProject, write_parquet
+from model.values import ranks
+
+from conformance.cases import Found
+from conformance.lots import CHANGES_SOURCE, MEMBER, Lot, Member, declared
+from conformance.typed import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from harness.project import Outcome
+
+    from conformance.cases import Row, SnapshotCase
+
+EXTRACTS_SOURCE = {
+    "type": "extract", "path": "${globals:landing}/extracts", "pattern": "*.parquet",
+    "file_format": "parquet", "extract_time": {"from": "name", "pattern": "%Y-%m-%dT%H%M%S.%fZ"},
+}  # fmt: skip
+
+
+@dataclass
+class Extracted:
+    """One table of extracts: one extract a round, or all of them at once."""
+
+    table: str
+    case: SnapshotCase
+    at_once: bool
+
+    @property
+    def rounds(self) -> int:
+        """How many times extracts land."""
+        return 1 if self.at_once else len(self.case.snapshots)
+
+    def declaration(self) -> dict[str, Any]:
+        """The table's declaration."""
+        return declared(self.case.options) | {"source": "extracts"}
+
+    def land(self, landing: Path, number: int) -> None:
+        """Write the extracts of one round."""
+        schema = {n: arrow_type(t) for n, t in self.case.kinds.columns.items()}
+        wanted = self.case.snapshots if self.at_once else [self.case.snapshots[number]]
+        for snapshot in wanted:
+            folder = landing / "extracts" / self.table.partition(".")[2]
+            write_parquet(folder / f"{snapshot.name}.parquet", snapshot.rows, schema)
+
+
+def extracted(cases: Sequence[SnapshotCase]) -> list[Extracted]:
+    """The tables of extracts: each case one by one, and as a backlog where its extracts are in order."""
+    found = []
+    for number, case in enumerate(cases):
+        found.append(Extracted(f"extracts.s{number:03}", case, at_once=False))
+        times = [(s.at, s.name) for s in case.snapshots]
+        if times == sorted(times):
+            found.append(Extracted(f"extracts.s{number:03}b", case, at_once=True))
+    return found
+
+
+@dataclass
+class Bench:
+    """A project with the tables of all cases, run round by round."""
+
+    project: TemporaryProject
+    lots: Sequence[Lot]
+    extracts: Sequence[Extracted]
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    @classmethod
+    def make(cls, path: Path, lots: Sequence[Lot], extracts: Sequence[Extracted]) -> Bench:
+        """Make the project; nothing has landed yet."""
+        return cls(TemporaryProject.make(path, _SOURCES, _tables(lots, extracts, 0)), lots, extracts)
+
+    def run(self) -> None:
+        """Land and run every round."""
+        for number in range(max([x.rounds for x in [*self.lots, *self.extracts]], default=0)):
+            self.round(number)
+
+    def land(self, number: int) -> None:
+        """Declare what a round declares, and land its files."""
+        self.project.declare(_SOURCES, _tables(self.lots, self.extracts, number))
+        for lot in self.lots:
+            if number < lot.rounds and lot.steps(number):
+                folder = self.project.landing / lot.table.replace(".", "/")
+                write_parquet(folder / f"r{number:02}.parquet", lot.rows(number), lot.schema(number))
+        for table in self.extracts:
+            if number < table.rounds:
+                table.land(self.project.landing, number)
+
+    def round(self, number: int) -> None:
+        """Land one round's files for all tables, and run once."""
+        self.land(number)
+        self.outcomes.append(self.project.attempt())
+
+    def found(self, table: str) -> Found:
+        """What a table holds, and what its runs said."""
+        found = Found(
+            current=[plain_row(r) for r in self.project.rows(table)],
+            history=[plain_row(r) for r in self.project.rows(f"{table}_history")],
+            reasons=[r["_reasons"][0] for r in self.project.rows(f"{table}_quarantine")],
+        )
+        for outcome in self.outcomes:
+            if counts := _counts(outcome, table):
+                found.batches.append(counts)
+            if table in outcome.failed:
+                found.errors += codes(outcome.failed[table])
+        state = self.project.state(table)
+        found.types = {n: t.simpleString() for n, t in state.columns.items()} if state else {}
+        commits = [r for r in self.project.ops("batches") if (r["table"], r["stage"]) == (table, "current")]
+        found.commits = len(commits)
+        return found
+
+    def found_of(self, lot: Lot, member: Member) -> Found:
+        """What a table holds of one of its members."""
+        found = self._lots.setdefault(lot.table, self.found(lot.table))
+        if lot.alone:
+            return found
+
+        def own(rows: list[Row] | None) -> list[Row]:
+            return [r for r in rows or [] if r[MEMBER] == member.name]
+
+        return Found(current=own(found.current), history=own(found.history), errors=found.errors)
+
+    _lots: dict[str, Found] = field(default_factory=dict)
+
+
+_SOURCES = {"cases": CHANGES_SOURCE, "extracts": EXTRACTS_SOURCE}
+
+
+def _tables(lots: Sequence[Lot], extracts: Sequence[Extracted], number: int) -> dict[str, Any]:
+    tables = {lot.table: lot.declaration(number) for lot in lots}
+    return tables | {x.table: x.declaration() for x in extracts}
+
+
+def _counts(outcome: Outcome, table: str) -> dict[str, Any]:
+    """The counts of one run's commits of a table, as one batch's."""
+    found: dict[str, Any] = {}
+    for report in (r for r in outcome.reports if r.table == table):
+        found |= {n: c for n, c in report.counts.items() if c is not None}
+        for name in ("min_order", "max_order"):
+            if text := getattr(report, name):
+                found[name] = tuple(json.loads(text).values())
+    return found
+
+
+def plain_row(row: Row) -> Row:
+    """A stored row with orders as the model has them: tuples."""
+    orders = ("_order", "_order_from", "_order_to", "_order_last")
+    return {n: tuple(v.values()) if n in orders and v is not None else v for n, v in row.items()}
+
+
+def codes(error: BaseException) -> list[str]:
+    """The code of a failure, and those of the refusals that it stands for."""
+    inner = [c for e in getattr(error, "errors", ()) for c in codes(e)]
+    return [getattr(error, "code", f"{type(error).__name__}: {error}"), *inner]
+
+
+def by_key(rows: Sequence[Row], names: Sequence[str]) -> dict[Any, Row]:
+    """Rows by the ranks of some columns."""
+    return {ranks(r[n] for n in names): r for r in rows}

@@ -1,0 +1,1 @@
+"""Random histories: what the package makes of them is what the plain model says, after every batch."""
