@@ -254,7 +254,6 @@ class IngestionCommit:
         counts |= self._token.counted or {}
         if self._token.unchanged is not None:
             counts["unchanged"] = max(self._token.unchanged - int(found.kept.get("upserts") or 0), 0)
-        counts |= self._token.counted or {}
         return CommitReport(
             table=str(self._name), stage="ingestion", batch=self._token.batch, batches=1,
             content_hash=self._token.content_hash, run_id=self._project.run_id, committed_at=now(),
