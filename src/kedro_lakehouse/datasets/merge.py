@@ -246,8 +246,7 @@ class MergeCommit:
         The rows that leave are deleted by identity and counted; so if the rows that come are unique
         among themselves, and the counts agree, the whole table is unique as it was before.
         """
-        summary = stage.summary()
-        staged = summary.get("total-records", 0) - summary.get("total-position-deletes", 0)
+        staged = stage.rows()
         if staged != before - removed + inserted:
             raise AuditFailedError(
                 table=self._target,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
@@ -12,6 +13,7 @@ from pyspark.sql import functions as F
 from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import (
     BATCH,
+    DELETE,
     EVENT_COLUMNS,
     OP,
     ORDER,
@@ -22,7 +24,8 @@ from kedro_lakehouse.changes.events import (
     columns,
     value_columns,
 )
-from kedro_lakehouse.changes.extract import ORDER_TYPE
+from kedro_lakehouse.changes.extract import ORDER_TYPE, starts_by_column
+from kedro_lakehouse.changes.lives import rows_before, told_by_extracts
 from kedro_lakehouse.datasets.drift import refuse_drift
 from kedro_lakehouse.datasets.extracts import ExtractBatches, LandedExtracts
 from kedro_lakehouse.datasets.ingestion import IngestionCommit
@@ -59,7 +62,7 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
     """
     planner = replay.planner
     source = cast("ExtractSource", planner.source)
-    accepted = sorted(set(planner.ledger.accepted()), key=source.order_of)
+    accepted = _accepted(replay)
     first = min(files, key=source.order_of)
     needed = accepted[accepted.index(first) :]
     there = set(source.files())
@@ -67,21 +70,39 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
         raise LandedFilesGoneError(
             table=replay.name, missing=gone, purpose="tell what later extracts changed"
         )
-    batches = ExtractBatches(planner, replay.contract, replay.table)
-    rows = batches._rows(needed)  # noqa: SLF001 - one reading of extracts for both
+    with ExitStack() as kept:
+        return _diffed_again(replay, files, needed, kept)
+
+
+def _diffed_again(
+    replay: Replay, files: Mapping[LandedFile, int], needed: Sequence[LandedFile], kept: ExitStack
+) -> tuple[BatchToken | None, int]:
+    planner, contract = replay.planner, replay.contract
+    source = cast("ExtractSource", planner.source)
+    first = needed[0]
+    batches = ExtractBatches(planner, contract, replay.table)
+    rows = batches._rows(needed, kept)  # noqa: SLF001 - one reading of extracts for both
     groups = planner.read(planner.look(list(files)))
     found = match_records(groups, replay.held(files)).persist(StorageLevel.MEMORY_AND_DISK)
     sound = _sound_rows(replay, rows, found).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         keys = sound.select(*columns(replay.contract.keys)).distinct()
         order = _order(source, first)
-        numbered = batches._numbered(needed).drop(FILE)  # noqa: SLF001
-        number = 1 if first == accepted[0] else 2
+        in_order = batches._numbered(needed)  # noqa: SLF001
+        of_keys, number = _of(rows, keys), 1 if first == _accepted(replay)[0] else 2
+        before = None if number == 1 else rows_before(_before(replay, keys, order), of_keys, contract)
         landed = LandedExtracts(
             token=planner.token(planner.ledger.planned()[-1]),  # a stand-in until the batch is planned
-            rows=_of(rows, keys),
-            state=None if number == 1 else _before(replay, keys, order),
-            extracts=batches._timed(numbered, PlannedFiles(number, (), "")),  # noqa: SLF001
+            rows=of_keys,
+            told=told_by_extracts(
+                of_keys,
+                before,
+                contract,
+                extracts=in_order,
+                count=len(needed),
+            ),
+            extracts=batches._timed(in_order.drop(FILE), PlannedFiles(number, (), "")),  # noqa: SLF001
+            past_ends=_past_ends(replay, keys, order),
         )
         events = replay.decoding.extracts(landed, replay.contract).where(F.size(REASONS) == 0)
         verdict = sound.select(POSITION, F.lit(True).alias("ok"))
@@ -92,8 +113,21 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
         )
     finally:
         sound.unpersist()
-        rows.unpersist()
         found.unpersist()
+
+
+def _accepted(replay: Replay) -> list[LandedFile]:
+    source = cast("ExtractSource", replay.planner.source)
+    return sorted(set(replay.planner.ledger.accepted()), key=source.order_of)
+
+
+def _past_ends(replay: Replay, keys: DataFrame, order: Column) -> DataFrame | None:
+    """When each of these keys was deleted for the last time before an extract."""
+    if not starts_by_column(replay.contract):
+        return None
+    past = _of(replay.project.iceberg.read(replay.name.with_suffix("changes")), keys)
+    ended = past.where((column(OP) == DELETE) & (column(ORDER) < order))
+    return ended.groupBy(*columns(replay.contract.keys)).agg(F.max_by(TIME, ORDER).alias("__past_end"))
 
 
 def _sound_rows(replay: Replay, rows: DataFrame, found: DataFrame) -> DataFrame:
@@ -123,8 +157,7 @@ def _of(rows: DataFrame, keys: DataFrame) -> DataFrame:
 def _before(replay: Replay, keys: DataFrame, order: Column) -> DataFrame:
     """The rows of these keys as they were before an extract."""
     past = replay.project.iceberg.read(replay.name.with_suffix("changes"))
-    rows = current_rows(_of(past, keys).where(column(ORDER) < order), replay.contract)
-    return rows.select(*columns(value_columns(rows)))
+    return current_rows(_of(past, keys).where(column(ORDER) < order), replay.contract)
 
 
 def _held_since(replay: Replay, keys: DataFrame, order: Column) -> DataFrame:

@@ -287,6 +287,11 @@ class Stage:
             return {}
         return {k: int(v) for k, v in dict(snapshot.summary()).items() if str(v).isdigit()}
 
+    def rows(self) -> int:
+        """How many rows the staged table has."""
+        summary = self.summary()
+        return summary.get("total-records", 0) - summary.get("total-position-deletes", 0)
+
     def appended(self) -> DataFrame:
         """The rows that the last append of this stage wrote, read back from their files."""
         head = _load(self._session, self.table).snapshot(self.branch)
