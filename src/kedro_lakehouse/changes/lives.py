@@ -106,7 +106,9 @@ def _statements(
 ) -> DataFrame:
     """Collect what each extract says of each key: its row, or (quarantined row) that it is present."""
     held = [*row_columns(rows, contract), *[k for k in contract.keys if k in contract.delete_scope]]
-    row = F.struct(*columns(held), F.lit(1).alias("__present"))
+    # Never null, but not by its type: a fold's steps must all give one type.
+    present = F.when(column(contract.keys[0]).isNotNull(), 1)
+    row = F.struct(*columns(held), present.alias("__present"))
     known_key = F.lit(True)
     for key in contract.keys:
         known_key &= column(key).isNotNull()
