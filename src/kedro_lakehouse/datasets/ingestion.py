@@ -58,6 +58,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 3
+_EXACT_TIMES: Final = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 _REPEAT, _TIE = "__repeat", "__tie"
 _FILE_AND_ROW: Final = T.StructType(
     [T.StructField("file", T.StringType()), T.StructField("row", T.LongType())]
@@ -212,8 +216,8 @@ class IngestionCommit:
             F.min(column(ORDER)[first]).alias("min_first"),
             F.max(column(ORDER)[first]).alias("max_first"),
             (F.max(column(TIME)) if timed else F.lit(None)).cast("string").alias("last_time"),
-            F.to_json(F.min(column(ORDER))).alias("min_order"),
-            F.to_json(F.max(column(ORDER))).alias("max_order"),
+            F.to_json(F.min(column(ORDER)), _EXACT_TIMES).alias("min_order"),
+            F.to_json(F.max(column(ORDER)), _EXACT_TIMES).alias("max_order"),
             # What was written, whatever its order: tells a batch that is rebuilt differently.
             F.bit_xor(F.xxhash64(*hashed)).alias("digest"),
         ).select(*columns(names))
