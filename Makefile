@@ -9,6 +9,9 @@ SHELL       := /bin/bash
 PYTHON ?= python3
 # More words for `kedro run`: make run ARGS="--pipelines=ingestion --namespaces=dms_sample.person"
 ARGS   ?=
+# Options of the two benchmarks: make bench BENCH="--scale 10" BENCH_HISTORY="--keys 100000"
+BENCH         ?=
+BENCH_HISTORY ?=
 # FORCE=1 lets clean-lake go ahead without asking.
 FORCE  ?= 0
 # A file of cases for `make conformance`; by default the bundled ones.
@@ -56,6 +59,12 @@ clean-lake: ## Delete the tables in data/lakehouse (asks first; FORCE=1 does not
 	fi; \
 	rm -rf data/lakehouse; echo "Deleted data/lakehouse."
 
+.PHONY: bench
+bench: setup jars ## Measure one merge and one history beside other ways (BENCH="--scale 10")
+	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/bench.txt
+	@$(BIN)/python bench/merge.py $(BENCH)
+	@$(BIN)/python bench/history.py $(BENCH_HISTORY)
+
 ##@ Develop
 
 .PHONY: test-unit
@@ -78,6 +87,7 @@ format: setup ## Format the code and apply ruff's safe fixes
 .PHONY: lock
 lock: setup ## Resolve the dependencies again into requirements/ and bin/
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --extra spark41 --extra viz --extra dev pyproject.toml -o requirements/spark41.txt
+	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate --extra bench -c requirements/spark41.txt pyproject.toml -o requirements/bench.txt
 	printf 'uv\n' | $(COMPILE) --no-header --no-annotate - -o bin/uv.txt
 	printf 'hatchling>=1.27\neditables\n' | $(COMPILE) --no-header --no-annotate - -o bin/build.txt
 

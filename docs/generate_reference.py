@@ -18,6 +18,7 @@ from kedro_lakehouse.config import (
     ColumnChoice,
     CsvByLoad,
     CsvOptions,
+    DebeziumSourceConfig,
     Declaration,
     DeriveConfig,
     DmsSourceConfig,
@@ -28,7 +29,7 @@ from kedro_lakehouse.config import (
     TableConfig,
     ValidFromConfig,
 )
-from kedro_lakehouse.config.sources import FileSourceConfig
+from kedro_lakehouse.config.sources import FileSourceConfig, SourceConfig
 from kedro_lakehouse.errors import LakehouseError, TerminalError, TransientError, UnknownOutcomeError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ _DEFAULTS: Final[Mapping[tuple[type[Declaration], str], str]] = {
     (TableConfig, "valid_from"): "`extract_time`",
     (TableConfig, "delete_scope"): "`table`",
     (FileSourceConfig, "csv"): "the defaults below",
-    (FileSourceConfig, "max_bytes"): "`2 GiB`",
+    (SourceConfig, "max_bytes"): "`2 GiB`",
 }
 _KINDS: Final[Mapping[type[LakehouseError], str]] = {
     TransientError: "transient", TerminalError: "terminal", UnknownOutcomeError: "unknown",
@@ -141,6 +142,7 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     DmsSourceConfig: "A source of type dms",
     ExtractSourceConfig: "A source of type extract",
     ChangesSourceConfig: "A source of type changes",
+    DebeziumSourceConfig: "A source of type debezium",
     ExtractTime: "extract_time",
     CsvOptions: "csv",
     CsvByLoad: "csv by kind of file",

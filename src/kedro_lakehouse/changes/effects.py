@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
+from kedro_lakehouse.changes.compare import comparable
 from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import BATCH, OP, TRUNCATE, column, columns, value_columns
 
@@ -86,21 +86,15 @@ def batch_effects(
 def _side(
     rows: DataFrame, side: int, values: list[str], keys: list[str], like: DataFrame | None = None
 ) -> DataFrame:
-    kinds = {f.name: f.dataType for f in (like or rows).schema.fields}
+    kinds = {f.name: f.dataType for f in (rows if like is None else like).schema.fields}
     row = F.struct(
-        F.lit(1).alias("present"), *[_comparable(v, kinds[v]).alias(f"v{i}") for i, v in enumerate(values)]
+        F.lit(1).alias("present"),
+        *[comparable(column(v), kinds[v]).alias(f"v{i}") for i, v in enumerate(values)],
     )
     if like is not None:
         kind = like.select(row.alias(_ROW)).schema[_ROW].dataType
         return rows.select(*columns(keys), F.lit(side).alias(_SIDE), F.lit(None).cast(kind).alias(_ROW))
     return rows.select(*columns(keys), F.lit(side).alias(_SIDE), row.alias(_ROW))
-
-
-def _comparable(name: str, kind: T.DataType) -> Column:
-    """A value that can be compared; maps, which cannot, as their sorted entries."""
-    if isinstance(kind, T.MapType):
-        return F.sort_array(F.map_entries(column(name)))
-    return column(name)
 
 
 def _of(side: int) -> Column:

@@ -123,6 +123,15 @@ def _inherit(states: DataFrame, contract: TableContract) -> DataFrame:
     )
 
 
+def rank_of(events: DataFrame, contract: TableContract) -> Column:
+    """What decides which of several events of a key is the last."""
+    return F.struct(
+        column(ORDER).alias("order"),
+        op_rank(contract).alias("op"),
+        canonical_row(events, contract).alias("row"),
+    )
+
+
 def last_states(events: DataFrame, contract: TableContract, *, truncates: bool = True) -> DataFrame:
     """Keep, for each key, the event that decides its state after all of them: one row a key."""
     if inherits(events, contract):
@@ -130,11 +139,7 @@ def last_states(events: DataFrame, contract: TableContract, *, truncates: bool =
         rank = column(ORDER)
     else:
         states = spread_truncates(events, contract) if truncates else events
-        rank = F.struct(
-            column(ORDER).alias("order"),
-            op_rank(contract).alias("op"),
-            canonical_row(states, contract).alias("row"),
-        )
+        rank = rank_of(states, contract)
     last = F.max_by(F.struct(*columns(states.columns)), rank).alias("last")
     folded = states.groupBy(*[column(k).alias(f"__key{i}") for i, k in enumerate(contract.keys)]).agg(last)
     return folded.select("last.*")

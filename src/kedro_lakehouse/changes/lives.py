@@ -256,8 +256,9 @@ class _Fold:
         """Whether two rows agree, null-safe, on these columns; a missing row agrees with none."""
 
         def values(of: Column) -> Column:
-            kinds = [(c, self._row[c].dataType) for c in names]
-            return F.struct(*[comparable(of[c], k) for c, k in kinds], of["__present"])
+            compared = [*names, "__present"]
+            fields = [comparable(of[c], self._row[c].dataType) for c in compared]
+            return F.struct(*[field.alias(f"c{i}") for i, field in enumerate(fields)])
 
         return held.isNotNull() & values(row).eqNullSafe(values(held))
 

@@ -48,6 +48,7 @@ REMOVE: Final = "remove"
 
 LATE: Final = "_late"
 TIED: Final = "_tied"
+HELD: Final = "__held"
 ROW: Final = "_row"
 """The row that a key has in the target, as a struct: of a history the open one; null where there is none."""
 
@@ -56,9 +57,9 @@ ROW: Final = "_row"
 class Target:
     """The target as it stands: its rows, and the past of its events up to its bookmark and beyond.
 
-    ``past`` holds the events of every batch that is applied or about to be. The flags, and ``ranges``
-    (least and greatest value of key columns among the pending events), are known from metadata; they
-    only spare work.
+    ``past`` holds the events of every batch that is applied or about to be. The flags (what the record and
+    the pending events hold; whether these are ``few``), and ``ranges`` (least and greatest value of key
+    columns among the pending events), are known from metadata; they only spare work.
     """
 
     kind: Kind
@@ -68,6 +69,7 @@ class Target:
     deletes: bool = True
     truncates: bool = True
     new_truncates: bool = True
+    few: bool = False
     ranges: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     @property
@@ -116,20 +118,20 @@ def last_versions(target: Target, contract: TableContract) -> DataFrame:
     return target.rows if target.kind == "current" else target.rows.where(is_open(contract))
 
 
-def mark_late(events: DataFrame, target: Target, contract: TableContract) -> DataFrame:
-    """Mark events that are not later than what their key held before this batch.
+def touched_keys(events: DataFrame, target: Target, contract: TableContract) -> DataFrame:
+    """The keys of events; few of them are sent to where the target's rows are, not the other way round."""
+    keys = events.select(*columns(contract.keys)).distinct()
+    return F.broadcast(keys) if target.few else keys
 
-    Adds ``_row``, ``_late`` (not later than what the key held) and ``_tied`` (neither later nor earlier).
 
-    Schema:
-        events: pending events without truncates.
+def with_held(events: DataFrame, touched: DataFrame, target: Target, contract: TableContract) -> DataFrame:
+    """Add to frames of keys ``_row`` and ``__held``, the order of the last event that the key had before.
 
     Source:
         Contract section 6: what a key holds is its row's last event, or, without a row, its last
         delete or the last truncate, which only the record of changes remembers.
     """
     keys = list(contract.keys)
-    touched = events.select(*columns(keys)).distinct()
     rows = target.near(last_versions(target, contract)).select(*columns(keys), touched_row(target, contract))
     marked = events.join(rows.join(touched, keys, "left_semi"), keys, "left")
     held = [column(ROW)[target.last]]
@@ -148,10 +150,22 @@ def mark_late(events: DataFrame, target: Target, contract: TableContract) -> Dat
         marked = marked.crossJoin(F.broadcast(last))
         held.append(column("__truncated"))
     latest = F.greatest(*held) if len(held) > 1 else held[0]
+    return marked.withColumn(HELD, latest).drop("__deleted", "__truncated")
+
+
+def mark_late(events: DataFrame, target: Target, contract: TableContract) -> DataFrame:
+    """Mark events that are not later than what their key held before this batch.
+
+    Adds ``_row``, ``_late`` (not later than what the key held) and ``_tied`` (neither later nor earlier).
+
+    Schema:
+        events: pending events without truncates.
+    """
+    marked = with_held(events, touched_keys(events, target, contract), target, contract)
     return (
-        marked.withColumn(LATE, F.coalesce(column(ORDER) <= latest, F.lit(False)))
-        .withColumn(TIED, F.coalesce(column(ORDER) == latest, F.lit(False)))
-        .drop("__deleted", "__truncated")
+        marked.withColumn(LATE, F.coalesce(column(ORDER) <= column(HELD), F.lit(False)))
+        .withColumn(TIED, F.coalesce(column(ORDER) == column(HELD), F.lit(False)))
+        .drop(HELD)
     )
 
 

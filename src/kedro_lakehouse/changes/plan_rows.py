@@ -19,10 +19,11 @@ from kedro_lakehouse.changes.events import (
     columns,
     value_columns,
 )
-from kedro_lakehouse.changes.fold import last_states
+from kedro_lakehouse.changes.fold import last_states, rank_of
 from kedro_lakehouse.changes.history import ORDER_FROM, ORDER_LAST, ORDER_TO, is_open, open_rows_as_events
 from kedro_lakehouse.changes.plan import (
     ACTION,
+    HELD,
     INSERT,
     LATE,
     REMOVE,
@@ -35,7 +36,9 @@ from kedro_lakehouse.changes.plan import (
     event_columns,
     first_rows,
     past_of,
+    touched_keys,
     touched_row,
+    with_held,
     with_truncates,
 )
 from kedro_lakehouse.changes.truncates import mark_truncated, truncate_points
@@ -49,6 +52,37 @@ if TYPE_CHECKING:
 
 _INSIDE: Final = "__inside"
 _AFTER: Final = "__after"
+
+
+def rows_by_order(events: DataFrame, target: Target, contract: TableContract) -> DataFrame:
+    """Plan a current table in one pass, for events of which none ties with what its key held.
+
+    Schema:
+        events: pending events without truncates; none is pending.
+        returns: one row for each touched key: the target's columns + ``_action`` (null where the row stays),
+            ``_late`` and ``_tied`` (how many of its events are).
+
+    Returns:
+        A lazy frame: calling this function starts no Spark job.
+    """
+    keys, names = list(contract.keys), event_columns(target)
+    last = F.max_by(F.struct(*columns(names)), rank_of(events, contract)).alias("__last")
+    of_key = [column(k).alias(k) for k in keys]
+    winners = events.groupBy(*of_key).agg(last, F.collect_list(ORDER).alias("__orders"))
+    held = with_held(winners, touched_keys(events, target, contract), target, contract)
+    last_event, had_row = column("__last"), column(ROW).isNotNull()
+    decides = column(HELD).isNull() | (last_event[ORDER] > column(HELD))
+    exists = last_event[OP] == UPSERT
+    action = F.when(decides, F.when(exists, F.when(had_row, UPDATE).otherwise(INSERT)).when(had_row, REMOVE))
+    late = F.size(F.filter("__orders", lambda order: order <= column(HELD)))
+    tied = F.size(F.filter("__orders", lambda order: order == column(HELD)))
+    values = [n for n in names if n not in (OP, TIME)]
+    return held.select(
+        action.alias(ACTION),
+        *[last_event[n].alias(n) for n in values],
+        late.alias(LATE),
+        tied.alias(TIED),
+    )
 
 
 def changed_rows(

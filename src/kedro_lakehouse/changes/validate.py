@@ -37,6 +37,7 @@ INCOMPATIBLE_TYPE: Final = "incompatible_type"
 DUPLICATE_KEY: Final = "duplicate_key"
 KEY_MISMATCH: Final = "key_mismatch"
 TOO_LATE: Final = "too_late"
+KEY_MISMATCHED: Final = "__key_mismatch"
 
 REASON_ORDER: Final = (
     MALFORMED, UNKNOWN_OP, NULL_KEY, NULL_SEQUENCE, INCOMPATIBLE_TYPE, DUPLICATE_KEY, KEY_MISMATCH, TOO_LATE,
@@ -80,14 +81,14 @@ def check_events(
         NULL_SEQUENCE: column(ORDER)[order_fields[0]].isNull(),
         INCOMPATIBLE_TYPE: F.size("__failed") > 0,
     }
-    if "__key_mismatch" in events.columns:
-        conditions[KEY_MISMATCH] = column("__key_mismatch")
+    if KEY_MISMATCHED in events.columns:
+        conditions[KEY_MISMATCH] = column(KEY_MISMATCHED)
     if horizon is not None:
         conditions[TOO_LATE] = before(horizon)
     if UNSET in events.columns:
         events = events.withColumn(UNSET, F.when(column(OP) == UPSERT, column(UNSET)))
     reasons = reasons_of(conditions, contract.checks or {})
-    return events.withColumn(REASONS, reasons).drop("__failed", "__malformed", "__key_mismatch")
+    return events.withColumn(REASONS, reasons).drop("__failed", "__malformed", KEY_MISMATCHED)
 
 
 def before(horizon: dt.datetime) -> Column:

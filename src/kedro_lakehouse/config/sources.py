@@ -176,6 +176,18 @@ class ChangesSourceConfig(FileSourceConfig):
         )
 
 
+class DebeziumSourceConfig(SourceConfig):
+    """Files of Debezium's messages: JSON lines, each a message's value or {"key": ..., "value": ...}."""
+
+    file_format: Literal["json"] = Field("json", description="Format of the files.")
+    pattern: RelativePath = Field("*", description="Pattern of the base names of the files.")
+    shared: bool = Field(
+        default=False,
+        description="Whether the messages of all tables lie together in `path`; `entity` then picks a "
+        "table's own: `table`, `schema/table` or `database/table`.",
+    )
+
+
 class ExtractTime(Declaration):
     """Where an extract's time comes from; never from the clock."""
 

@@ -204,7 +204,11 @@ class TableConfig(Declaration):
         "default: an extract speaks of the whole table.",
     )
     max_delete_fraction: float = Field(
-        0.3, ge=0, le=1, description="Fraction of rows that an extract may delete; judged from 100 rows on."
+        0.3,
+        ge=0,
+        le=1,
+        description="Fraction of the rows in scope that an extract may delete; without the key it is "
+        "judged from 100 rows on.",
     )
     allow_empty_extract: bool = Field(
         default=False, description="Whether an extract without rows is applied."

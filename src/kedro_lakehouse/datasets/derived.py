@@ -15,6 +15,7 @@ from kedro_lakehouse.datasets.landing import Planner
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
 from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.names import TableName, is_reserved_column, quote
+from kedro_lakehouse.sources.extract import refuse_unfit
 from kedro_lakehouse.sources.files import FileShape, LandedFile
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ class DerivedPlanner(Planner):
     def __init__(self, project: Project, name: TableName, table: TableConfig, ledger: Ledger) -> None:
         """Keep what planning needs."""
         assert table.derive is not None  # noqa: S101 - the caller looked
+        refuse_unfit(name, table)
         super().__init__(project, name, table, DerivedSource(project, name, table.derive), ledger)
         self._query = table.derive.sql
 

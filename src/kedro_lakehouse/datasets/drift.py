@@ -65,6 +65,10 @@ def refuse_drift(
 
 
 def _tracked(contract: TableContract) -> list[str]:
+    """What a history tracks and keeps, in words that an error can show."""
+    kept = ["tombstones"] if contract.hard_deletes == "tombstone" else []
+    kept += ["surrogate keys"] if contract.surrogate_key else []
+    beside = ["beside", *kept] if kept else []
     if contract.track_include is not None:
-        return ["only", *contract.track_include]
-    return ["all but", *(contract.track_exclude or ())]
+        return ["only", *contract.track_include, *beside]
+    return ["all but", *(contract.track_exclude or ()), *beside]

@@ -94,6 +94,7 @@ class ExtractBatches:
         """Keep what planning needs."""
         self._planner, self._contract, self._table = planner, contract, table
         self._refused: list[LakehouseError] = []
+        self._waiting: dict[LandedFile, str] = {}
 
     def batches(self) -> Iterator[LandedExtracts]:
         """Give out the batch that a dead run left, then new ones; name the refused extracts at the end."""
@@ -145,10 +146,12 @@ class ExtractBatches:
                     break
                 refused[accepted.pop(bad[0] - 1)] = bad[1]
             self._refused += refused.values()
+            self._waiting |= {f: e.code for f, e in refused.items()}
             if not accepted or seen is None:
                 return
             newest = self._order(accepted[-1])
-            superseded = {f: e.code for f, e in refused.items() if self._order(f) < newest}
+            superseded = {f: c for f, c in self._waiting.items() if self._order(f) < newest}
+            self._waiting = {f: c for f, c in self._waiting.items() if f not in superseded}
             planned = planner.ledger.plan(planner.next_batch(), [*accepted, *superseded], superseded)
             enter_phase("planned", planner.name, "ingestion", planned.batch)
             yield self._given(planned, seen)

@@ -33,7 +33,12 @@ from kedro_lakehouse.changes.validate import TOO_LATE
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.observed import observed
 from kedro_lakehouse.datasets.publish import acknowledge, reading_errors
-from kedro_lakehouse.errors import BatchContentChangedError, SequenceTieError, TooManyInvalidError
+from kedro_lakehouse.errors import (
+    AuditFailedError,
+    BatchContentChangedError,
+    SequenceTieError,
+    TooManyInvalidError,
+)
 from kedro_lakehouse.formats.base import Layout, enter_phase
 from kedro_lakehouse.ops.report import CommitReport, now
 
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_ATTEMPTS: Final = 3
 _REPEAT, _TIE = "__repeat", "__tie"
 _FILE_AND_ROW: Final = T.StructType(
     [T.StructField("file", T.StringType()), T.StructField("row", T.LongType())]
@@ -153,11 +159,35 @@ class IngestionCommit:
 
     def _stage(self, stage: Stage, events: DataFrame, state: TableState) -> _Pass:
         """Write accepted events to the stage, once; again without repeats if earlier batches hold some."""
-        found = self._write(stage, events)
-        if found.applied and state.rows and self._contract.write == "merge" and self._overlaps(found):
+        found = self._written(stage, events, state)
+        overlapping = (
+            found.applied and state.rows and self._contract.write == "merge" and self._overlaps(found)
+        )
+        if overlapping:
             stage.drop()
-            found = self._write(stage, events, overlap=found)
+            found = self._written(stage, events, state, overlap=found)
         return found
+
+    def _written(
+        self, stage: Stage, events: DataFrame, state: TableState, overlap: _Pass | None = None
+    ) -> _Pass:
+        """Write events so that what Spark observed and what the staged files hold agree.
+
+        Raises:
+            AuditFailedError: They disagreed each time; nothing is published.
+        """
+        found, staged = self._write(stage, events, overlap), stage.rows() - state.rows
+        for _ in range(_ATTEMPTS - 1):
+            if staged == found.applied:
+                return found
+            stage.drop()
+            found, staged = self._write(stage, events, overlap), stage.rows() - state.rows
+        if staged == found.applied:
+            return found
+        raise AuditFailedError(
+            table=self._changes, batch=self._token.batch, check="row arithmetic", expected=found.applied,
+            found=staged,
+        )  # fmt: skip
 
     def _write(self, stage: Stage, events: DataFrame, overlap: _Pass | None = None) -> _Pass:
         all_of_them, kept = Observation(), Observation()
@@ -251,6 +281,7 @@ class IngestionCommit:
             "sequence_ties": int(found.kept.get("ties") or 0),
             "too_late": found.too_late,
         }
+        counts |= self._token.counted or {}
         if self._token.unchanged is not None:
             counts["unchanged"] = max(self._token.unchanged - int(found.kept.get("upserts") or 0), 0)
         return CommitReport(

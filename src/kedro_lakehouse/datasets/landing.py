@@ -14,7 +14,7 @@ from kedro_lakehouse.datasets.rebuild import drop_given_up
 from kedro_lakehouse.datasets.token import BatchToken
 from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.decoders.base import load_decoder
-from kedro_lakehouse.decoders.lines import RowLines
+from kedro_lakehouse.decoders.lines import RowLines, split_keyed
 from kedro_lakehouse.errors import BatchContentChangedError, UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ops.lease import lease
@@ -245,7 +245,8 @@ class Planner:
         return decoder if hasattr(decoder, "unwrap") else RowLines()
 
     def _lines(self, files: Sequence[LandedFile]) -> DataFrame:
-        return read_lines(self.project.session, files)
+        lines = read_lines(self.project.session, files)
+        return split_keyed(lines) if getattr(self.source, "keyed", False) else lines
 
     def token(
         self, planned: PlannedFiles, unchanged: int | None = None, counted: dict[str, int] | None = None

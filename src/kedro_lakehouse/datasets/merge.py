@@ -29,7 +29,7 @@ from kedro_lakehouse.changes.plan import (
     identity_columns,
     mark_late,
 )
-from kedro_lakehouse.changes.plan_rows import changed_rows
+from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.observed import observed
 from kedro_lakehouse.datasets.publish import acknowledge
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 10
+_FEW: Final = 500_000
+"""So many keys are sent whole to every task that reads the target."""
 _METRIC: Final = {
     "current": {INSERT: "inserted", UPDATE: "updated", REMOVE: "deleted"},
     "history": {INSERT: "opened", CLOSE: "closed", UPDATE: "rewritten", REMOVE: "removed"},
@@ -148,13 +150,12 @@ class MergeCommit:
         new_truncates = (
             truncates and not past.where((column(OP) == TRUNCATE) & (column(BATCH) > held)).isEmpty()
         )
-        ranges = (
-            {} if new_truncates else lake.bounds(self._record, self._contract.keys, BATCH, held + 1, batch)
-        )
+        known = lake.bounds(self._record, self._contract.keys, BATCH, held + 1, batch)
+        ranges = {} if new_truncates else known.ranges
         return Target(
             kind=self._kind, rows=lake.read(self._target), past=past, bookmark=held,
             deletes=lake.may_hold(self._record, OP, DELETE, DELETE), truncates=truncates,
-            new_truncates=new_truncates, ranges=ranges,
+            new_truncates=new_truncates, few=known.rows <= _FEW, ranges=ranges,
         )  # fmt: skip
 
     def _stage_first(self, stage: Stage, rows: DataFrame) -> dict[str, int]:
@@ -169,6 +170,10 @@ class MergeCommit:
         self, stage: Stage, events: DataFrame, target: Target, state: TableState
     ) -> dict[str, int]:
         of_keys = events.where(column(OP) != TRUNCATE) if target.truncates else events
+        if blind(target, self._contract) and not target.new_truncates:
+            counts = self._stage_by_order(stage, of_keys, target, state)
+            if counts is not None:
+                return counts
         marked = mark_late(of_keys, target, self._contract).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             counted = [F.count(F.when(column(c), 1)) for c in (LATE, TIED)]
@@ -183,6 +188,28 @@ class MergeCommit:
                 changed.unpersist()
         finally:
             marked.unpersist()
+        return self._counts(found, late, stale)
+
+    def _stage_by_order(
+        self, stage: Stage, events: DataFrame, target: Target, state: TableState
+    ) -> dict[str, int] | None:
+        """Apply events in one pass over them and the target's keys; None where a tie needs more than that."""
+        planned = rows_by_order(events, target, self._contract).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            sums = (F.count(F.lit(1)).alias("n"), F.sum(LATE).alias(LATE), F.sum(TIED).alias(TIED))
+            told = planned.groupBy(ACTION).agg(*sums).collect()
+            if any(r[TIED] for r in told):
+                return None
+            found = {r[ACTION]: r["n"] for r in told if r[ACTION]}
+            late = sum(r[LATE] for r in told)
+            self._apply(
+                stage, planned.where(column(ACTION).isNotNull()).drop(LATE, TIED), found, target, state
+            )
+        finally:
+            planned.unpersist()
+        return self._counts(found, late, late)
+
+    def _counts(self, found: dict[str, int], late: int, stale: int) -> dict[str, int]:
         names = _METRIC[self._kind]
         counts = {names[a]: found.get(a, 0) for a in names} | {"late": late}
         return counts | ({"stale_ignored": stale} if self._kind == "current" else {})
@@ -219,8 +246,7 @@ class MergeCommit:
         The rows that leave are deleted by identity and counted; so if the rows that come are unique
         among themselves, and the counts agree, the whole table is unique as it was before.
         """
-        summary = stage.summary()
-        staged = summary.get("total-records", 0) - summary.get("total-position-deletes", 0)
+        staged = stage.rows()
         if staged != before - removed + inserted:
             raise AuditFailedError(
                 table=self._target,

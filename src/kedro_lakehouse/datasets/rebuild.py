@@ -14,6 +14,7 @@ from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.pending import PendingDataset
 from kedro_lakehouse.datasets.refold import declares, refold
 from kedro_lakehouse.datasets.table import TableDataset
+from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.errors import LandedFilesGoneError, UnsupportedError
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.plugins import SOURCES, load_plugin
@@ -59,9 +60,9 @@ def refuse_rebuild(project: Project, name: TableName) -> None:
         raise UnsupportedError(what=f"Nothing of {name} is recorded yet.", remedy="Run `kedro run`.")
     if table.write != "merge":
         raise UnsupportedError(what=f"{name} has no keys to fold its record by.", remedy=again)
-    if table.changes_retention is not None and table.history is not None:
+    if horizon_of(record) is not None and table.history is not None:
         raise UnsupportedError(
-            what=f"{name} declares changes_retention: its record need not hold what its history holds.",
+            what=f"The record of {name} is trimmed (changes_retention): it does not hold all of the history.",
             remedy=again,
         )
     contract = TableContract.of(name, table)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, column, columns, value_columns
-from kedro_lakehouse.changes.history import IS_CURRENT
+from kedro_lakehouse.changes.history import ORDER_TO
 from kedro_lakehouse.changes.plan import first_rows
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.observed import observed
@@ -117,7 +117,7 @@ def _audit(stage: Stage, kind: Kind, contract: TableContract, written: int, batc
         raise AuditFailedError(
             table=stage.table, batch=batch, check="only the new rows", expected=written, found=staged
         )
-    once = F.count(F.lit(1)) if kind == "current" else F.count(F.when(column(IS_CURRENT), 1))
+    once = F.count(F.lit(1)) if kind == "current" else F.count(F.when(column(ORDER_TO).isNull(), 1))
     doubled = (
         stage.staged().groupBy(*columns(contract.keys)).agg(once.alias("n")).where("n > 1").limit(1).count()
     )

@@ -78,6 +78,11 @@ class Replay:
         self.table = project.table(name)
         self.contract = TableContract.of(name, self.table)
         self.quarantine = name.with_suffix("quarantine")
+        if self.table.write != "merge":
+            raise UnsupportedError(
+                what=f"{name} has no keys: rows that come back could not be told from new ones.",
+                remedy="Deliver the corrected records as a new file.",
+            )
         if self.table.source is None:
             raise UnsupportedError(
                 what=f"{name} is derived: it has no records of its own to bring back.",
@@ -92,7 +97,7 @@ class Replay:
             applied and is still quarantined comes again as a duplicate.
 
         Raises:
-            UnsupportedError: The table is derived, or a batch of it is not finished.
+            UnsupportedError: A batch of the table is not finished.
             LandedFilesGoneError: A later extract, which the result depends on, is gone.
         """
         with lease(self.project.leases, self.name, "ingestion"):

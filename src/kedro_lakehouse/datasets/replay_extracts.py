@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from datetime import UTC
 from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
@@ -9,9 +11,11 @@ from pyspark import StorageLevel
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
+from kedro_lakehouse.changes.compare import comparable_row
 from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import (
     BATCH,
+    DELETE,
     EVENT_COLUMNS,
     OP,
     ORDER,
@@ -22,7 +26,8 @@ from kedro_lakehouse.changes.events import (
     columns,
     value_columns,
 )
-from kedro_lakehouse.changes.extract import ORDER_TYPE
+from kedro_lakehouse.changes.extract import ORDER_TYPE, starts_by_column
+from kedro_lakehouse.changes.lives import rows_before, told_by_extracts
 from kedro_lakehouse.datasets.drift import refuse_drift
 from kedro_lakehouse.datasets.extracts import ExtractBatches, LandedExtracts
 from kedro_lakehouse.datasets.ingestion import IngestionCommit
@@ -31,6 +36,7 @@ from kedro_lakehouse.datasets.publish import acknowledge, reading_errors
 from kedro_lakehouse.datasets.quarantined import match_records, released
 from kedro_lakehouse.datasets.refold import REFOLD
 from kedro_lakehouse.datasets.replay import Ready
+from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import AuditFailedError, LandedFilesGoneError
 from kedro_lakehouse.formats.base import enter_phase
@@ -59,6 +65,9 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
     """
     planner = replay.planner
     source = cast("ExtractSource", planner.source)
+    files = _reachable(replay, files)
+    if not files:
+        return None, 0
     accepted = sorted(set(planner.ledger.accepted()), key=source.order_of)
     first = min(files, key=source.order_of)
     needed = accepted[accepted.index(first) :]
@@ -68,32 +77,74 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
             table=replay.name, missing=gone, purpose="tell what later extracts changed"
         )
     batches = ExtractBatches(planner, replay.contract, replay.table)
-    rows = batches._rows(needed)  # noqa: SLF001 - one reading of extracts for both
-    groups = planner.read(planner.look(list(files)))
-    found = match_records(groups, replay.held(files)).persist(StorageLevel.MEMORY_AND_DISK)
-    sound = _sound_rows(replay, rows, found).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
+    with ExitStack() as kept:
+        rows = batches._rows(needed, kept)  # noqa: SLF001 - one reading of extracts for both
+        groups = planner.read(planner.look(list(files)))
+        found = _keep(match_records(groups, replay.held(files)), kept)
+        sound = _keep(_sound_rows(replay, rows, found), kept)
         keys = sound.select(*columns(replay.contract.keys)).distinct()
-        order = _order(source, first)
-        numbered = batches._numbered(needed).drop(FILE)  # noqa: SLF001
-        number = 1 if first == accepted[0] else 2
-        landed = LandedExtracts(
-            token=planner.token(planner.ledger.planned()[-1]),  # a stand-in until the batch is planned
-            rows=_of(rows, keys),
-            state=None if number == 1 else _before(replay, keys, order),
-            extracts=batches._timed(numbered, PlannedFiles(number, (), "")),  # noqa: SLF001
+        order = None if first == accepted[0] else _order(source, first)
+        events = replay.decoding.extracts(
+            _landed(replay, batches, rows, keys, files=needed, order=order), replay.contract
         )
-        events = replay.decoding.extracts(landed, replay.contract).where(F.size(REASONS) == 0)
-        verdict = sound.select(POSITION, F.lit(True).alias("ok"))
         return replay.commit(
             needed,
-            Ready(events=events, doomed=released(found, verdict)),
-            lambda events, token: _apply(replay, events, token, _held_since(replay, keys, order)),
+            Ready(
+                events=events.where(F.size(REASONS) == 0),
+                doomed=released(found, sound.select(POSITION, F.lit(True).alias("ok"))),
+            ),
+            lambda valid, token: _apply(replay, valid, token, _held_since(replay, keys, order)),
         )
-    finally:
-        sound.unpersist()
-        rows.unpersist()
-        found.unpersist()
+
+
+def _landed(  # noqa: PLR0913 - what is known of the affected keys
+    replay: Replay,
+    batches: ExtractBatches,
+    rows: DataFrame,
+    keys: DataFrame,
+    *,
+    files: Sequence[LandedFile],
+    order: Column | None,
+) -> LandedExtracts:
+    """What extracts tell of some keys, given what the record held before the first of them."""
+    contract, planner = replay.contract, replay.planner
+    # Which parts of the table an extract speaks of is told by all of its rows.
+    chosen = rows if contract.delete_scope else _of(rows, keys)
+    past, before, ends = None, None, None
+    if order is not None:
+        changes = replay.project.iceberg.read(replay.name.with_suffix("changes"))
+        past = changes if contract.delete_scope else _of(changes, keys)
+        past = past.where(column(ORDER) < order)
+        before = rows_before(current_rows(past, contract), chosen, contract)
+        if starts_by_column(contract):
+            deletes = past.where(column(OP) == DELETE).groupBy(*columns(contract.keys))
+            ends = deletes.agg(F.max_by(TIME, ORDER).alias("__past_end"))
+    numbered = batches._numbered(files)  # noqa: SLF001
+    told = told_by_extracts(chosen, before, contract, extracts=numbered, count=len(files))
+    first = PlannedFiles(1 if order is None else 2, (), "")
+    return LandedExtracts(
+        token=planner.token(planner.ledger.planned()[-1]),  # a stand-in until the batch is planned
+        rows=_of(rows, keys),
+        told=_of(told, keys),
+        extracts=batches._timed(numbered.drop(FILE), first),  # noqa: SLF001
+        past_ends=ends,
+    )
+
+
+def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
+    stored = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    kept.callback(stored.unpersist)
+    return stored
+
+
+def _reachable(replay: Replay, files: Mapping[LandedFile, int]) -> dict[LandedFile, int]:
+    """The files that are later than the horizon up to which single events have left the record."""
+    horizon = horizon_of(replay.planner.state())
+    if horizon is None:
+        return dict(files)
+    limit = horizon if horizon.tzinfo else horizon.replace(tzinfo=UTC)
+    source = cast("ExtractSource", replay.planner.source)
+    return {f: batch for f, batch in files.items() if source.order_of(f)[0] > limit}
 
 
 def _sound_rows(replay: Replay, rows: DataFrame, found: DataFrame) -> DataFrame:
@@ -120,37 +171,36 @@ def _of(rows: DataFrame, keys: DataFrame) -> DataFrame:
     return rows.join(keys, keys.columns, "left_semi").select(*columns(rows.columns))
 
 
-def _before(replay: Replay, keys: DataFrame, order: Column) -> DataFrame:
-    """The rows of these keys as they were before an extract."""
-    past = replay.project.iceberg.read(replay.name.with_suffix("changes"))
-    rows = current_rows(_of(past, keys).where(column(ORDER) < order), replay.contract)
-    return rows.select(*columns(value_columns(rows)))
-
-
-def _held_since(replay: Replay, keys: DataFrame, order: Column) -> DataFrame:
-    """The events of these keys that the record holds from an extract on."""
-    past = replay.project.iceberg.read(replay.name.with_suffix("changes"))
-    return _of(past, keys).where(column(ORDER) >= order)
+def _held_since(replay: Replay, keys: DataFrame, order: Column | None) -> DataFrame:
+    """The events of these keys that the record holds from an extract on; without one, all of them."""
+    past = _of(replay.project.iceberg.read(replay.name.with_suffix("changes")), keys)
+    return past if order is None else past.where(column(ORDER) >= order)
 
 
 def _apply(replay: Replay, events: DataFrame, token: BatchToken, held: DataFrame) -> None:
     """Commit events; those of the record that they contradict leave it in the same commit."""
     values = [c for c in value_columns(held) if c in events.columns and c not in replay.contract.keys]
-    same = (*replay.contract.keys, ORDER, OP, TIME, *values)
+    fact = (ORDER, OP, TIME, *values)
+    kinds = {f.name: f.dataType for f in events.schema.fields}
+    held = held.withColumns({c: column(c).cast(kinds[c]) for c in values})  # a type may be wider now
     # Spark takes no delete by a frame that numbers lines as it reads them: this one keeps its rows only.
-    wrong = _without(held, events, same).localCheckpoint()
+    wrong = _without(held, events, replay.contract.keys, fact).localCheckpoint()
     if wrong.isEmpty():
         commit = IngestionCommit(replay.project, replay.name, replay.table, replay.contract, token)
         commit.run(accepted=events, rejected=events)
         return
-    _correct(replay, events, _without(events, held, same), wrong, token)
+    _correct(replay, events, _without(events, held, replay.contract.keys, fact), wrong, token)
 
 
-def _without(rows: DataFrame, others: DataFrame, same: Sequence[str]) -> DataFrame:
-    alike = F.lit(True)
-    for name in same:
-        alike &= F.col(f"a.`{name}`").eqNullSafe(F.col(f"b.`{name}`"))
-    return rows.alias("a").join(others.alias("b"), alike, "left_anti")
+def _without(rows: DataFrame, others: DataFrame, keys: Sequence[str], fact: Sequence[str]) -> DataFrame:
+    """The rows of which the others hold none with the same key and the same facts."""
+    left = rows.withColumn("__fact", comparable_row(rows, fact)).alias("a")
+    right = others.select(*columns(keys), comparable_row(others, fact).alias("__fact")).alias("b")
+    alike = F.col("a.__fact").eqNullSafe(F.col("b.__fact"))
+    for key in keys:
+        name = key.replace("`", "``")
+        alike &= F.col(f"a.`{name}`") == F.col(f"b.`{name}`")
+    return left.join(right, alike, "left_anti").drop("__fact")
 
 
 def _correct(

@@ -52,7 +52,7 @@ def trim_changes(project: Project, name: TableName) -> int:
 
     Guarantees:
         Current and history stay as they are; rows, bookmark and horizon change in one commit. Where
-        there is nothing to replace, or it was done before, nothing is written.
+        there is nothing to replace, or it was done before, no row is written.
 
     Raises:
         UnsupportedError: The table's events have no time, but a log position.
@@ -106,16 +106,20 @@ def _new_horizon(
 def _trim(project: Project, name: TableName, state: TableState, horizon: dt.datetime, applied: int) -> int:
     lake, changes, contract = project.iceberg, name.with_suffix("changes"), _contract(project, name)
     opened = project.table(name).history is not None
+    old = lake.read(changes).where(is_old(horizon, applied)).count()
+    if old == 0:
+        return 0
+    if opened:
+        # Before anything reads the record: Spark runs no plan whose table has changed since.
+        more = {OPENED_ORDER: state.columns[ORDER], OPENED_TIME: state.columns[TIME]}
+        lake.evolve(changes, dict(state.columns) | more, state)
     events = lake.read(changes)
     rows = fold_old_events(events, contract, horizon=horizon, applied=applied, opened=opened)
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        old, new = events.where(is_old(horizon, applied)).count(), rows.count()
+        new = rows.count()
         if new >= old:
             return 0
-        if opened:
-            more = {OPENED_ORDER: state.columns[ORDER], OPENED_TIME: state.columns[TIME]}
-            lake.evolve(changes, dict(state.columns) | more, state)
         with lake.stage(changes, state) as stage:
             moment = horizon.astimezone(dt.UTC).replace(tzinfo=None).isoformat(sep=" ")
             earlier = _BEFORE[state.columns[TIME].typeName()].format(time=quote(TIME), moment=moment)

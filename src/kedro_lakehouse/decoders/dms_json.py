@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import RAW, column
+from kedro_lakehouse.changes.events import column
 from kedro_lakehouse.decoders.dms import DmsDecoder, DmsLayout
 from kedro_lakehouse.decoders.lines import (
     CARRIED_BY_LINES,
@@ -16,12 +16,13 @@ from kedro_lakehouse.decoders.lines import (
     LineShape,
     exact,
     names_of,
+    original,
     parsed,
     plain,
     text_struct,
     texts,
 )
-from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, Load, RecordGroup
+from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, Load, RecordGroup, computed_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +103,7 @@ class DmsJsonDecoder(DmsDecoder):
             *[plain(v).alias(n) for n, v in values.items() if n not in control],
             *[v.alias(n) for n, v in control.items()],
             *[column(c) for c in CARRIED_BY_LINES],
-            column(VALUE).alias(RAW),
+            *original(lines),
             (column("__kind") == "malformed").alias(MALFORMED_RECORD),
         )
         columns = dict(texts([*[n for n in names if n not in control], *control]))
@@ -122,7 +123,7 @@ def _envelope(data: T.DataType, image: T.DataType) -> T.StructType:
 
 def _told(lines: DataFrame, text: Column, kind: T.StructType, layout: DmsLayout) -> DataFrame:
     """Add ``__m``, the parsed record, and ``__kind``: full_load, changes, skipped or malformed."""
-    told = lines.withColumn("__m", parsed(text, kind))
+    told = computed_once(lines, {"__m": parsed(text, kind)})
     meta: Any = column("__m")["metadata"]
     other_table = F.lit(False)
     parts = list(reversed(layout.entity or ()))
@@ -135,4 +136,4 @@ def _told(lines: DataFrame, text: Column, kind: T.StructType, layout: DmsLayout)
         .when(meta["operation"] == "load", "full_load")
         .otherwise("changes")
     )
-    return told.withColumn("__kind", kinds)
+    return computed_once(told, {"__kind": kinds})

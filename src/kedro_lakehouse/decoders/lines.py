@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import POSITION, RAW, column
-from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, Load, RecordGroup
+from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, Load, RecordGroup, computed_once
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -28,6 +28,8 @@ _FRACTIONS: Final = (
     r"\G((?:[^\"0-9-]++|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|-?\d++(?![\d.eE]))*+)"
     r"(-?\d++(?:\.\d++)?+(?:[eE][+-]?\d++)?+)"
 )
+_LINE: Final = "__line"
+_MESSAGE_FIELDS: Final = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
 _STRICT: Final = {"allowNonNumericNumbers": "false"}
 
 
@@ -86,6 +88,29 @@ def parsed(text: Column, kind: T.DataType) -> Column:
     return F.when(F.size(items) == 2, F.get(items, F.lit(0)))  # noqa: PLR2004 - the object and the null
 
 
+def split_keyed(lines: DataFrame) -> DataFrame:
+    """Lines that hold a message as {"key": ..., "value": ...} become its key and its value."""
+    fields = parsed(exact(column(VALUE)), TEXTS)
+    names = F.map_keys(fields)
+    keyed = F.array_contains(names, "value") & (
+        F.size(F.array_except(names, F.array(*map(F.lit, _MESSAGE_FIELDS)))) == 0
+    )
+    likely = column(VALUE).rlike(r'^\s*\{\s*"(?:' + "|".join(_MESSAGE_FIELDS) + r')"\s*:')
+    split = computed_once(lines, {"__fields": F.when(likely & keyed, fields)})
+    whole = column("__fields").isNull()
+    return split.select(
+        F.when(whole, column(VALUE)).otherwise(plain(column("__fields")["value"])).alias(VALUE),
+        F.when(whole, column(KEY)).otherwise(plain(column("__fields")["key"])).alias(KEY),
+        *[column(c) for c in CARRIED_BY_LINES],
+        column(VALUE).alias(_LINE),
+    )
+
+
+def original(lines: DataFrame) -> list[Column]:
+    """The raw record, as a list of one column: the whole line where it held more than the value."""
+    return [column(_LINE if _LINE in lines.columns else VALUE).alias(RAW)]
+
+
 TEXTS: Final = T.MapType(T.StringType(), T.StringType())
 
 
@@ -125,11 +150,12 @@ class RowLines:
         """One group of all rows: a field that a line lacks is null."""
         del layout
         names = names_of([n for n, _ in s.columns] for s in shapes)
-        row = lines.withColumn("__row", parsed(exact(column(VALUE)), text_struct(names or ["__none"])))
+        fields = parsed(exact(column(VALUE)), text_struct(names or ["__none"]))
+        row = computed_once(lines, {"__row": fields})
         records = row.select(
             *[plain(column("__row")[n]).alias(n) for n in names],
             *[column(c) for c in self.carried],
-            column(VALUE).alias(RAW),
+            *original(lines),
             column("__row").isNull().alias(MALFORMED_RECORD),
         )
         columns = dict(texts(names))

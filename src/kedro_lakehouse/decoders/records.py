@@ -89,6 +89,20 @@ def place_order() -> Column:
     return F.struct(column(FILE).alias("file_name"), row.alias("row_number"))
 
 
+def computed_once(frame: DataFrame, values: Mapping[str, Column]) -> DataFrame:
+    """Add (or replace) columns whose expressions no later step repeats.
+
+    Spark pushes a filter below a projection by writing the projection's expressions into it: a filter on
+    the reasons of events would parse every message once for each use of each of its columns. It does not
+    push one below a generator.
+    """
+    kept = [column(c) for c in frame.columns if c not in values]
+    box = F.explode(F.array(F.struct(*[v.alias(n) for n, v in values.items()])))
+    return frame.select(*kept, box.alias("__once")).select(
+        *kept, *[column("__once")[n].alias(n) for n in values]
+    )
+
+
 def complete(frames: Sequence[DataFrame], layout: Columns) -> DataFrame:
     """Union the records of all groups and add, as nulls, the table's columns that none of them has."""
     union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)

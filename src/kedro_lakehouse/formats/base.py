@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,6 +43,14 @@ class TableState:
     def batch(self) -> int:
         """The last batch that the table holds; 0 where it holds none."""
         return self.bookmark.batch if self.bookmark else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What metadata tells of some files: at most so many rows, and between which values columns lie."""
+
+    rows: int
+    ranges: Mapping[str, tuple[Any, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError, IncompatibleTypeError
-from kedro_lakehouse.formats.base import Layout, TableState, is_stage_branch, stage_branch
+from kedro_lakehouse.formats.base import Bounds, Layout, TableState, is_stage_branch, stage_branch
 from kedro_lakehouse.formats.ddl import sql_type, storable
 from kedro_lakehouse.names import CATALOG, TableName, quote
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
@@ -90,10 +90,8 @@ class IcebergFormat:
         )
         return any(True for _ in found.scan(row_filter=bounds).plan_files())
 
-    def bounds(
-        self, table: TableName, columns: Sequence[str], where: str, low: int, high: int
-    ) -> dict[str, tuple[Any, Any]]:
-        """Least and greatest value of columns in the files whose ``where`` may lie between two bounds.
+    def bounds(self, table: TableName, columns: Sequence[str], where: str, low: int, high: int) -> Bounds:
+        """How many rows, and which values of columns, the files hold whose ``where`` may lie in a range.
 
         From metadata alone, no job; a column whose files do not all tell is left out.
         """
@@ -103,7 +101,7 @@ class IcebergFormat:
 
         found = self._catalog.find(table)
         if found is None or found.current_snapshot() is None:
-            return {}
+            return Bounds(rows=0, ranges={})
         expressions: Any = built  # its constructors are typed for pydantic, not for callers
         row_filter = expressions.And(
             expressions.GreaterThanOrEqual(where, low), expressions.LessThanOrEqual(where, high)
@@ -122,7 +120,7 @@ class IcebergFormat:
             ]
             if ends and len(ends) == len(files):
                 ranges[name] = (min(e[0] for e in ends), max(e[1] for e in ends))
-        return ranges
+        return Bounds(rows=sum(f.record_count for f in files), ranges=ranges)
 
     def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
         """Create the table where it does not exist; starts no job."""
@@ -288,6 +286,11 @@ class Stage:
         if snapshot is None:
             return {}
         return {k: int(v) for k, v in dict(snapshot.summary()).items() if str(v).isdigit()}
+
+    def rows(self) -> int:
+        """How many rows the staged table has."""
+        summary = self.summary()
+        return summary.get("total-records", 0) - summary.get("total-position-deletes", 0)
 
     def appended(self) -> DataFrame:
         """The rows that the last append of this stage wrote, read back from their files."""

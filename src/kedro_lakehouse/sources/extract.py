@@ -46,6 +46,16 @@ def time_of_name(name: str, pattern: str) -> datetime | None:
     return None
 
 
+def refuse_unfit(name: TableName, table: TableConfig) -> None:
+    """Refuse what a table of full extracts, from files or derived, cannot be.
+
+    Raises:
+        ConfigurationError: A key of the declaration does not apply to extracts.
+    """
+    for key, problem, remedy in _unfit(table):
+        raise ConfigurationError(file="tables.yml", key=f"{name}.{key}", problem=problem, remedy=remedy)
+
+
 def _unfit(table: TableConfig) -> Iterator[tuple[str, str, str]]:
     """What a declaration says that a full extract cannot mean: key, problem, remedy."""
     if table.effective_time:
@@ -74,8 +84,7 @@ class ExtractSource:
     def __init__(self, config: ExtractSourceConfig, name: TableName, table: TableConfig) -> None:
         """Keep the declarations; nothing is listed yet."""
         self._config, self._name, self._table = config, name, table
-        for key, problem, remedy in _unfit(table):
-            raise ConfigurationError(file="tables.yml", key=f"{name}.{key}", problem=problem, remedy=remedy)
+        refuse_unfit(name, table)
 
     def files(self) -> list[LandedFile]:
         """What has landed, the earliest extract first."""

@@ -135,13 +135,20 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
     import fsspec
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from pyspark.errors import PySparkTypeError
     from pyspark.sql.pandas.types import from_arrow_schema
+
+    from kedro_lakehouse.sources.arrow import as_spark_reads
 
     try:
         with fsspec.open(file.path, "rb") as handle:
             footer = pq.ParquetFile(handle)
             rows = footer.metadata.num_rows
-            schema = from_arrow_schema(footer.schema_arrow, prefer_timestamp_ntz=True)
+            schema = from_arrow_schema(as_spark_reads(footer.schema_arrow), prefer_timestamp_ntz=True)
+    except PySparkTypeError as error:
+        raise UnreadableFileError(
+            table=table, file=file.name, detail="a column's type is not known"
+        ) from error
     except (pa.ArrowInvalid, OSError) as error:
         raise UnreadableFileError(
             table=table, file=file.name, detail="not a complete parquet file"

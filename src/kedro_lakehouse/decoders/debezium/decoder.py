@@ -1,0 +1,314 @@
+"""From Debezium messages to change events."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kedro_lakehouse.changes.events import (
+    DELETE,
+    OP,
+    ORDER,
+    TIME,
+    TRUNCATE,
+    UNSET,
+    UPSERT,
+    column,
+)
+from kedro_lakehouse.changes.validate import KEY_MISMATCHED, convert
+from kedro_lakehouse.decoders.debezium.envelope import (
+    CONTROL,
+    MESSAGE,
+    OF_KIND,
+    DebeziumLayout,
+    MessageKind,
+    control_types,
+    discovered,
+    fields_of,
+    flat,
+    key_text,
+    told,
+)
+from kedro_lakehouse.decoders.debezium.order import (
+    POSITION_FIELDS,
+    POSITIONS,
+    TIME_FIELDS,
+    connector_of,
+    order_of,
+    time_of,
+)
+from kedro_lakehouse.decoders.debezium.types import TEXT, Kind, cast
+from kedro_lakehouse.decoders.lines import (
+    CARRIED_BY_LINES,
+    TEXTS,
+    VALUE,
+    LineShape,
+    exact,
+    original,
+    parsed,
+    plain,
+    text_struct,
+)
+from kedro_lakehouse.decoders.records import (
+    BEFORE,
+    CARRIED,
+    FAILED,
+    FILE,
+    MALFORMED_RECORD,
+    Columns,
+    Load,
+    RecordGroup,
+    computed_once,
+)
+from kedro_lakehouse.errors import ConfigurationError
+from kedro_lakehouse.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+_OPS: Final = {"c": UPSERT, "u": UPSERT, "r": UPSERT, "d": DELETE, "t": TRUNCATE}
+_OLD, _KEYED, _AT, _SOURCE_TIME, _MESSAGE_TIME = "__old", "__key", "__at", "__source_time", "__message_time"
+_STANDS: Final = "__debezium_unavailable_value"
+_STANDS_64: Final = base64.b64encode(_STANDS.encode()).decode()
+UNAVAILABLE: Final = (
+    _STANDS, _STANDS_64, f'["{_STANDS}"]', f'["{_STANDS_64}"]', f'{{"{_STANDS}":"{_STANDS}"}}',
+    str(list(_STANDS.encode())).replace(" ", ""),
+)  # fmt: skip
+"""What stands for a value that PostgreSQL did not log again: as text, bytes, arrays and hstore."""
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What a group's decoding needs: kinds of its columns, and the connector that ordered it."""
+
+    kinds: Mapping[str, Kind]
+    connector: str | None
+
+
+class DebeziumDecoder:
+    """Debezium messages as JSON.
+
+    Source:
+        Debezium documentation: connectors for PostgreSQL, MySQL, SQL Server and Oracle, data change events;
+        new record state extraction.
+    """
+
+    def discover(self, lines: DataFrame, layout: DebeziumLayout) -> list[LineShape]:
+        """The kinds of messages in each place, with their schema blocks or the names that occur."""
+        read = told(lines, layout, column(VALUE), None)
+        m, is_flat = column(MESSAGE), column(OF_KIND).startswith("flat")
+        bare = is_flat & F.col("__top")["schema"].isNull()
+        row = F.when(F.col("__top")["payload"].isNull(), column(VALUE)).otherwise(
+            F.get_json_object(column(VALUE), "$.payload")
+        )
+        names = {
+            "row_names": F.map_keys(m["after"]),
+            "old_names": F.map_keys(m["before"]),
+            "flat_names": F.when(bare, F.map_keys(parsed(row, TEXTS))),
+            "key_names": F.map_keys(parsed(key_text(), TEXTS)),
+        }
+        found = read.groupBy(FILE, OF_KIND).agg(
+            F.first(F.col("__top")["schema"]).alias("schema"),
+            *[F.collect_set(F.array_sort(v)).alias(n) for n, v in names.items()],
+        )
+        return [discovered(r.asDict(), r[FILE]) for r in found.collect()]
+
+    def unwrap(
+        self, lines: DataFrame, shapes: Sequence[LineShape], layout: DebeziumLayout, *, load: Load = "changes"
+    ) -> list[RecordGroup]:
+        """One group for each kind of message.
+
+        Raises:
+            ConfigurationError: The messages have no common order, and the table declares none.
+        """
+        del load
+        kinds: dict[MessageKind, list[LineShape]] = {}
+        for shape in shapes:
+            if isinstance(shape.kind, MessageKind) and shape.kind.form != "skipped":
+                kinds.setdefault(shape.kind, []).append(shape)
+        connector = _connector(kinds, layout)
+        return [_group(lines, kind, members, layout, connector) for kind, members in kinds.items()]
+
+    def decode(
+        self, group: RecordGroup, layout: DebeziumLayout, columns: Columns, keys: tuple[str, ...]
+    ) -> DataFrame:
+        """Decode messages into events, as ``ChangeDecoder`` says."""
+        facts: _Facts = group.facts
+        sources = {columns.name_of(s): s for s in group.columns if columns.name_of(s) in keys}
+        typed = _typed(group, facts, sources.values())
+        extra = {OP: column(OP), UNSET: _renamed(UNSET, columns), TIME: column(TIME)}
+        if not layout.ordered:
+            extra[ORDER] = order_of(_known(facts, columns, layout), _AT)
+        now = {k: columns.conversion(s, group.columns[s]) for k, s in sources.items()}
+        old = {
+            k: F.coalesce(_moved(c, _OLD).value(), c.value()).cast(columns.types[k]) for k, c in now.items()
+        }
+        kind = T.StructType([T.StructField(k, columns.types[k]) for k in keys])
+        image = F.struct(*[old[k].alias(k) for k in keys]) if len(old) == len(keys) else F.lit(None)
+        differs, mismatch = F.lit(False), F.lit(False)
+        for key, conversion in now.items():
+            differs |= ~old[key].eqNullSafe(conversion.value())
+            told_key = _moved(conversion, _KEYED).value()
+            mismatch |= told_key.isNotNull() & ~told_key.eqNullSafe(conversion.value())
+        upsert = column(OP).eqNullSafe(UPSERT)
+        extra[BEFORE] = F.when(upsert & differs, image).cast(kind)
+        extra[KEY_MISMATCHED] = mismatch & ~column(OP).eqNullSafe(TRUNCATE)
+        facts_of = typed.select("*", *[v.alias(f"__e{n}") for n, v in extra.items()])
+        kept = [*[f"__e{n}" for n in extra], "__unread", *[c for c in CARRIED if c != FILE]]
+        converted = convert(facts_of, columns.conversions(group.columns), keep=kept)
+        unread = F.array_union(column(FAILED), _renamed("__unread", columns))
+        named = [column(f"__e{n}").alias(n) for n in extra]
+        rest = [c for c in converted.columns if not c.startswith("__e") and c not in (FAILED, "__unread")]
+        return converted.select(*map(column, rest), *named, unread.alias(FAILED))
+
+
+def _connector(kinds: Mapping[MessageKind, Any], layout: DebeziumLayout) -> str | None:
+    """The one connector that orders the messages; None where there are none, or the table orders them."""
+    if layout.ordered:
+        return None
+    read = {k.connector for k in kinds if k.form != "malformed"}
+    unknown = sorted(str(c) for c in read if c not in POSITIONS)
+    orders = {POSITIONS[c] for c in read if c is not None and c in POSITIONS}
+    if unknown or len(orders) > 1:
+        what = f"messages of {' and '.join(sorted(map(str, read)))} have no common position in a log"
+        raise _no_order(layout, what.replace("None", "an unnamed connector"))
+    return next((c for c in sorted(map(str, read))), None)
+
+
+def _known(facts: _Facts, columns: Columns, layout: DebeziumLayout) -> str:
+    connector = facts.connector or connector_of(columns)
+    if connector is None:
+        raise _no_order(layout, "no message tells its position in a log")
+    return connector
+
+
+def _no_order(layout: DebeziumLayout, what: str) -> ConfigurationError:
+    return ConfigurationError(
+        file="tables.yml", key=f"{layout.table}.order_by", problem=f"{what}, so nothing orders the events.",
+        remedy="List the columns that order the events of a key.",
+    )  # fmt: skip
+
+
+def _group(
+    lines: DataFrame,
+    kind: MessageKind,
+    members: Sequence[LineShape],
+    layout: DebeziumLayout,
+    connector: str | None,
+) -> RecordGroup:
+    declared = fields_of(kind)
+    shaped = {n: t for s in members for n, t in s.columns}
+    kinds = declared or dict.fromkeys([n for n in shaped if n not in control_types(kind)], TEXT)
+    names = list(kinds)
+    # Without a schema numbers may have any digits; with one they are as wide as their types.
+    text = column(VALUE) if kind.schema is not None else exact(column(VALUE))
+    read = told(lines, layout, text, names or ["__none"]).where(column(OF_KIND) == kind.label())
+    m, whole = column(MESSAGE), kind.form == "envelope"
+    keyed = parsed(exact(key_text()), text_struct(names or ["__none"]))
+    op = m["op"] if whole else F.coalesce(m["__op"], _rewritten(m["__deleted"]))
+    if not whole:
+        op = F.when(m["__deleted"] == "true", F.lit("d")).otherwise(op)
+    meaning = F.lit(None).cast("string")
+    for letter, word in _OPS.items():
+        meaning = F.when(op == letter, F.lit(word)).otherwise(meaning)
+    gone, emptied = op == "d", op == "t"
+    values = {}
+    for n in names:
+        after = m["after"][n] if whole else m[n]
+        before = F.coalesce(m["before"][n] if whole else m[n], column(_KEYED)[n])
+        values[n] = plain(F.when(gone, before).when(~F.coalesce(emptied, F.lit(False)), after))
+    control = dict(zip(CONTROL, (m["op"], m["source"]["ts_ms"], m["ts_ms"]), strict=True)) if whole else {}
+
+    def texts(prefix: str, fields: Sequence[str]) -> Column:
+        at = m["source"] if whole else None
+        return F.struct(*[(at[f] if at is not None else flat(f)).alias(f) for f in fields]).alias(prefix)
+
+    old = [
+        (plain(m["before"][n]) if whole else F.lit(None).cast("string")).alias(n) for n in names or ["__none"]
+    ]
+    records = read.withColumn(_KEYED, keyed).select(
+        *[v.alias(n) for n, v in values.items()],
+        *[v.alias(n) for n, v in control.items()],
+        meaning.alias(OP),
+        F.struct(*old).alias(_OLD),
+        F.struct(*[plain(column(_KEYED)[n]).alias(n) for n in names or ["__none"]]).alias(_KEYED),
+        texts(_AT, POSITION_FIELDS),
+        texts(_SOURCE_TIME, TIME_FIELDS),
+        F.struct(*[m[f].alias(f) for f in TIME_FIELDS]).alias(_MESSAGE_TIME),
+        *[column(c) for c in CARRIED_BY_LINES],
+        *original(lines),
+        F.lit(kind.form == "malformed").alias(MALFORMED_RECORD),
+    )
+    own = {c: cast(t) for c, t in control_types(kind).items()}
+    every = kinds | own
+    return RecordGroup(
+        records=records, load="changes", columns={n: k.type for n, k in every.items()},
+        files=[s.place for s in members], facts=_Facts(every, connector),
+    )  # fmt: skip
+
+
+def _rewritten(deleted: Column) -> Column:
+    """The operation of a row that only tells whether it was deleted."""
+    return F.when(deleted == "true", F.lit("d")).when(deleted == "false", F.lit("u"))
+
+
+def _typed(group: RecordGroup, facts: _Facts, key_sources: Any) -> DataFrame:
+    """Read texts as the types that the schema declares; note what was not sent and what is not readable."""
+    records, kinds = group.records, facts.kinds
+    upsert = column(OP).eqNullSafe(UPSERT)
+    absent = {n: upsert & column(n).isin(*UNAVAILABLE) for n in kinds if n not in CONTROL}
+    marked = computed_once(
+        records,
+        {UNSET: _those(absent)}
+        | {n: F.when(~F.coalesce(a, F.lit(False)), column(n)) for n, a in absent.items()},
+    )
+    values = {n: F.expr(k.read(quote(n))) for n, k in kinds.items()} | {
+        f"{part}_{s}": F.expr(kinds[s].read(f"{quote(part)}.{quote(s)}"))
+        for s in key_sources
+        for part in (_OLD, _KEYED)
+    }
+    sent = {f"__sent_{n}": column(n).isNotNull() for n, k in kinds.items() if k is not TEXT}
+    read = computed_once(marked, values | sent | {TIME: time_of((_SOURCE_TIME, _MESSAGE_TIME))})
+    keys = set(key_sources)
+    unread = {
+        n: column(f"__sent_{n}") & column(n).isNull() & (upsert | F.lit(n in keys))
+        for n, k in kinds.items()
+        if k is not TEXT
+    }
+    return read.withColumn("__unread", _those(unread, empty=True)).drop(*sent)
+
+
+def _those(conditions: Mapping[str, Column], *, empty: bool = False) -> Column:
+    """The names of the columns for which a condition holds; null where there are none, unless ``empty``."""
+    nothing = F.array().cast("array<string>")
+    if not conditions:
+        return nothing if empty else F.lit(None).cast("array<string>")
+    found = F.filter(F.array(*[F.when(c, F.lit(n)) for n, c in conditions.items()]), lambda n: n.isNotNull())
+    return found if empty else F.when(F.size(found) > 0, found)
+
+
+def _renamed(names: str, columns: Columns) -> Column:
+    """Names of source columns as the table's, sorted; those that it does not have are left out."""
+
+    def table_name(name: Column) -> Column:
+        renamed = name
+        for old, new in columns.rename.items():
+            renamed = F.when(name == old, F.lit(new)).otherwise(renamed)
+        return renamed
+
+    known = F.array(*[F.lit(t) for t in columns.types]).cast("array<string>")
+    mapped = F.filter(F.transform(column(names), table_name), lambda n: F.array_contains(known, n))
+    ordered = F.array_sort(mapped)
+    return ordered if names != UNSET else F.when(F.size(ordered) > 0, ordered)
+
+
+def _moved(conversion: Any, part: str) -> Any:
+    """The conversion of a key column, of another image of the key."""
+    return dataclasses.replace(conversion, source=f"{part}_{conversion.source}")

@@ -1,0 +1,77 @@
+"""What can go wrong, as types: each leaf keeps its facts, and says what to do."""
+
+from kedro_lakehouse.errors.base import (
+    MAX_EXAMPLES,
+    MAX_MESSAGE,
+    LakehouseError,
+    TerminalError,
+    TransientError,
+    UnknownOutcomeError,
+    did_you_mean,
+    listed,
+)
+from kedro_lakehouse.errors.batches import (
+    BatchContentChangedError,
+    BatchNotFoundError,
+    RefusedExtractsError,
+    SequenceTieError,
+    SnapshotDeletesTooManyError,
+    SnapshotEmptyError,
+    SnapshotOutOfOrderError,
+    TooManyInvalidError,
+)
+from kedro_lakehouse.errors.commits import AuditFailedError, CommitConflictError, CommitUnknownError
+from kedro_lakehouse.errors.declarations import (
+    ConfigurationError,
+    InvalidNameError,
+    JavaNotFoundError,
+    UnknownPluginError,
+    UnsupportedError,
+)
+from kedro_lakehouse.errors.files import LandedFilesGoneError, SourceNotFoundError, UnreadableFileError
+from kedro_lakehouse.errors.schema import (
+    IncompatibleTypeError,
+    KeySchemaDriftError,
+    MissingColumnError,
+    ReservedColumnError,
+    SchemaFixedError,
+    SequenceTypeDriftError,
+    TrackHistoryDriftError,
+)
+
+__all__ = [
+    "MAX_EXAMPLES",
+    "MAX_MESSAGE",
+    "AuditFailedError",
+    "BatchContentChangedError",
+    "BatchNotFoundError",
+    "CommitConflictError",
+    "CommitUnknownError",
+    "ConfigurationError",
+    "IncompatibleTypeError",
+    "InvalidNameError",
+    "JavaNotFoundError",
+    "KeySchemaDriftError",
+    "LakehouseError",
+    "LandedFilesGoneError",
+    "MissingColumnError",
+    "RefusedExtractsError",
+    "ReservedColumnError",
+    "SchemaFixedError",
+    "SequenceTieError",
+    "SequenceTypeDriftError",
+    "SnapshotDeletesTooManyError",
+    "SnapshotEmptyError",
+    "SnapshotOutOfOrderError",
+    "SourceNotFoundError",
+    "TerminalError",
+    "TooManyInvalidError",
+    "TrackHistoryDriftError",
+    "TransientError",
+    "UnknownOutcomeError",
+    "UnknownPluginError",
+    "UnreadableFileError",
+    "UnsupportedError",
+    "did_you_mean",
+    "listed",
+]

@@ -1,0 +1,69 @@
+"""Declarations, names and the machine: nothing can start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence  # noqa: TC003 - facts are typed at run time
+
+from kedro_lakehouse.errors.base import MAX_FACT, TerminalError, cut, did_you_mean
+
+
+class ConfigurationError(TerminalError):
+    """A declaration cannot be used."""
+
+    code = "CONFIGURATION"
+    file: str
+    key: str
+    problem: str
+    remedy: str
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the problem at its key; it may be as long as the message lets it."""
+        return f"{cut(self.file, MAX_FACT)}: '{cut(self.key, MAX_FACT)}': {self.problem}", self.remedy
+
+
+class InvalidNameError(TerminalError):
+    """A name cannot be used as a table's, or as an identifier."""
+
+    code = "INVALID_NAME"
+    name: str
+    problem: str
+    remedy: str = "Use lower-case letters, digits and single underscores, a letter first."
+    summary = "The name '{name}' {problem}."
+    advice = "{remedy}"
+
+
+class UnknownPluginError(TerminalError):
+    """No installed distribution registers such a plug-in."""
+
+    code = "UNKNOWN_PLUGIN"
+    group: str
+    name: str
+    known: Sequence[str]
+    summary = "There is no plug-in '{name}' in the group {group}; known: {known}."
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the known plug-ins, the nearest last."""
+        what, _ = super().sentences()
+        return what + did_you_mean(self.name, self.known), "Correct the name, or install what registers it."
+
+
+class JavaNotFoundError(TerminalError):
+    """Spark has no Java to run on."""
+
+    code = "JAVA_NOT_FOUND"
+    expected: str = "17"
+    found: str = "none in JAVA_HOME or on the PATH"
+    summary = "Spark needs Java {expected}; found: {found}."
+    advice = "Install it, or point JAVA_HOME at it."
+
+
+class UnsupportedError(TerminalError):
+    """This version, format or environment does not do what was asked."""
+
+    code = "UNSUPPORTED"
+    what: str
+    remedy: str
+
+    def sentences(self) -> tuple[str, str]:
+        """Return both facts as they are."""
+        return self.what, self.remedy

@@ -1,0 +1,40 @@
+"""Landed files that cannot be found or read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence  # noqa: TC003 - facts are typed at run time
+
+from kedro_lakehouse.errors.base import TerminalError
+
+
+class UnreadableFileError(TerminalError):
+    """A file cannot be read as what it is declared to be."""
+
+    code = "UNREADABLE_FILE"
+    table: object
+    file: str
+    detail: str
+    summary = "Table {table}: the file {file} cannot be read ({detail})."
+    advice = "Nothing of its batch was written. Deliver it again, or correct file_format in sources.yml."
+
+
+class SourceNotFoundError(TerminalError):
+    """The place that a table is read from does not exist."""
+
+    code = "SOURCE_NOT_FOUND"
+    table: object
+    path: str
+    remedy: str
+    summary = "Table {table}: there is nothing at {path}."
+    advice = "{remedy}"
+
+
+class LandedFilesGoneError(TerminalError):
+    """Files that were ingested, and are needed again, are gone or replaced."""
+
+    code = "LANDED_FILES_GONE"
+    table: object
+    missing: Sequence[str]
+    purpose: str = "read them again"
+    summary = "Table {table}: to {purpose}, files are missing or were replaced since: {missing}."
+    advice = "Nothing was changed. Put them back as they were, with their times (`cp -p`), and try again."

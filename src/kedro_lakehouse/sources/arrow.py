@@ -1,0 +1,40 @@
+"""Arrow types as Spark's parquet reader gives them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+_READ_AS: Final[dict[pa.DataType, pa.DataType]] = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
+    pa.large_string(): pa.string(),
+    pa.large_binary(): pa.binary(),
+}
+
+
+def as_spark_reads(schema: pa.Schema) -> pa.Schema:
+    """Replace types that only Arrow tells apart, or that Spark widens, at any depth.
+
+    Source:
+        Parquet's logical types; Spark reads an unsigned integer as the next wider signed type.
+    """
+    return pa.schema([pa.field(f.name, _read_as(f.type)) for f in schema])
+
+
+def _read_as(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _read_as(kind.value_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _read_as(f.type)) for f in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_read_as(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(_read_as(kind.key_type), _read_as(kind.item_type))
+    return _READ_AS.get(kind, kind)

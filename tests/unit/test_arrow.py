@@ -1,0 +1,25 @@
+"""Arrow types of parquet files, as Spark reads them."""
+
+import pyarrow as pa
+import pytest
+
+from kedro_lakehouse.sources.arrow import as_spark_reads
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.mark.parametrize(
+    ("there", "read"),
+    [
+        (pa.uint8(), pa.int16()),
+        (pa.uint32(), pa.int64()),
+        (pa.uint64(), pa.decimal128(20, 0)),
+        (pa.string_view(), pa.string()),
+        (pa.dictionary(pa.int32(), pa.string()), pa.string()),
+        (pa.struct([("a", pa.uint16())]), pa.struct([("a", pa.int32())])),
+        (pa.list_(pa.large_string()), pa.list_(pa.string())),
+        (pa.int32(), pa.int32()),
+    ],
+)
+def test_types_are_told_as_spark_reads_them(there, read):
+    assert as_spark_reads(pa.schema([("c", there)])) == pa.schema([("c", read)])
