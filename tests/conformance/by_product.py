@@ -27,11 +27,8 @@ EXTRACTS_SOURCE = {
 }  # fmt: skip
 
 
-# Tables of ten rows: generated code costs more than it saves, and so does a second partition.
-SMALL = {
-    "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false",
-}  # fmt: skip
+# Tables of ten rows need no second partition.
+SMALL = {"spark.sql.shuffle.partitions": "1"}
 
 
 @dataclass
