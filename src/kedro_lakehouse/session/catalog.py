@@ -73,8 +73,14 @@ class MetadataCatalog:
             return None
 
     def ensure_namespace(self, namespace: str) -> None:
-        """Make sure that the namespace is there."""
-        self.catalog.create_namespace_if_not_exists(namespace)
+        """Make sure that the namespace is there, also where another thread or run makes it now."""
+        from sqlalchemy.exc import IntegrityError
+
+        try:
+            self.catalog.create_namespace_if_not_exists(namespace)
+        except IntegrityError:  # both looked, both wrote, one came first
+            if not self.catalog.namespace_exists(namespace):
+                raise
 
     def tables(self, namespace: str) -> list[Any]:
         """The identifiers of a namespace's tables."""
