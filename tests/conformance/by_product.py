@@ -27,6 +27,10 @@ EXTRACTS_SOURCE = {
 }  # fmt: skip
 
 
+# Tables of ten rows need no second partition.
+SMALL = {"spark.sql.shuffle.partitions": "1"}
+
+
 @dataclass
 class Extracted:
     """One table of extracts: one extract a round, or all of them at once."""
@@ -76,7 +80,9 @@ class Bench:
     @classmethod
     def make(cls, path: Path, lots: Sequence[Lot], extracts: Sequence[Extracted]) -> Bench:
         """Make the project; nothing has landed yet."""
-        return cls(TemporaryProject.make(path, _SOURCES, _tables(lots, extracts, 0)), lots, extracts)
+        project = TemporaryProject.make(path, _SOURCES, _tables(lots, extracts, 0))
+        project.write("spark", SMALL, env="local")
+        return cls(project, lots, extracts)
 
     def run(self) -> None:
         """Land and run every round."""
@@ -87,9 +93,9 @@ class Bench:
         """Declare what a round declares, and land its files."""
         self.project.declare(_SOURCES, _tables(self.lots, self.extracts, number))
         for lot in self.lots:
-            if number < lot.rounds and lot.steps(number):
+            for batch in lot.batches_of(number):
                 folder = self.project.landing / lot.table.replace(".", "/")
-                write_parquet(folder / f"r{number:02}.parquet", lot.rows(number), lot.schema(number))
+                write_parquet(folder / f"r{batch:02}.parquet", lot.rows(batch), lot.schema(batch))
         for table in self.extracts:
             if number < table.rounds:
                 table.land(self.project.landing, number)
@@ -107,8 +113,7 @@ class Bench:
             reasons=[r["_reasons"][0] for r in self.project.rows(f"{table}_quarantine")],
         )
         for outcome in self.outcomes:
-            if counts := _counts(outcome, table):
-                found.batches.append(counts)
+            found.batches += _counts(outcome, table)
             if table in outcome.failed:
                 found.errors += codes(outcome.failed[table])
         state = self.project.state(table)
@@ -131,7 +136,10 @@ class Bench:
     _lots: dict[str, Found] = field(default_factory=dict)
 
 
-_SOURCES = {"cases": CHANGES_SOURCE, "extracts": EXTRACTS_SOURCE}
+_SOURCES = {
+    "cases": CHANGES_SOURCE, "cases_one_by_one": CHANGES_SOURCE | {"max_files": 1},
+    "extracts": EXTRACTS_SOURCE,
+}  # fmt: skip
 
 
 def _tables(lots: Sequence[Lot], extracts: Sequence[Extracted], number: int) -> dict[str, Any]:
@@ -139,15 +147,16 @@ def _tables(lots: Sequence[Lot], extracts: Sequence[Extracted], number: int) -> 
     return tables | {x.table: x.declaration() for x in extracts}
 
 
-def _counts(outcome: Outcome, table: str) -> dict[str, Any]:
-    """The counts of one run's commits of a table, as one batch's."""
-    found: dict[str, Any] = {}
+def _counts(outcome: Outcome, table: str) -> list[dict[str, Any]]:
+    """The counts of a run's batches of a table; a target takes several batches as one, with the last."""
+    found: dict[int, dict[str, Any]] = {}
     for report in (r for r in outcome.reports if r.table == table):
-        found |= {n: c for n, c in report.counts.items() if c is not None}
+        counts = found.setdefault(report.batch, {})
+        counts |= {n: c for n, c in report.counts.items() if c is not None}
         for name in ("min_order", "max_order"):
             if text := getattr(report, name):
-                found[name] = tuple(json.loads(text).values())
-    return found
+                counts[name] = tuple(json.loads(text).values())
+    return [found[batch] for batch in sorted(found)]
 
 
 def plain_row(row: Row) -> Row:

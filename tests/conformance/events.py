@@ -91,8 +91,8 @@ def variants(batches: Batches, seed: str) -> dict[str, Batches]:
     chance.shuffle(repeated)
     return {
         "at_once": [events],
-        "reversed": _split(events[::-1], 3),
-        "shuffled": _split(repeated, 3),
+        "reversed": _split(events[::-1], 2),
+        "shuffled": _split(repeated, 2),
     }
 
 

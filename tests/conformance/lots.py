@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from model.events import FROM_THE_ORDER, TRUNCATE, UPSERT
+from model.events import FROM_THE_ORDER, TRUNCATE
 
 from conformance.events import sends_markers, variants
 from conformance.typed import arrow_type
@@ -24,6 +24,9 @@ CHANGES_SOURCE = {
     "type": "changes", "path": "${globals:landing}/cases", "file_format": "parquet", "op_column": OP,
     "op_mapping": {"upsert": "upsert", "delete": "delete", "truncate": "truncate"},
 }  # fmt: skip
+AS_WRITTEN = "as_written"
+_SIMPLEST = {"bigint": 0, "string": ""}
+_BY_INGESTION = {"events_in", "applied", "duplicates", "quarantined", "sequence_ties", "too_late"}
 _COUNTED = {"metrics", "metrics_last_batch", "quarantine", "error", "commits", "types"}
 
 
@@ -32,7 +35,7 @@ class Member:
     """One case in one of its variants."""
 
     case: TableCase
-    variant: str = "as_written"
+    variant: str = AS_WRITTEN
 
     @property
     def name(self) -> str:
@@ -42,65 +45,99 @@ class Member:
 
 @dataclass
 class Lot:
-    """One declared table and the members whose events it takes."""
+    """One declared table and the members whose events it takes.
+
+    Members that share a table have a key more, their name; a key column of others holds nothing but its
+    type's simplest value in their rows. ``at_a_time`` batches land before a run, each a batch still.
+    """
 
     table: str
     members: list[Member] = field(default_factory=list)
     alone: bool = False
+    at_a_time: int = 1
+
+    @property
+    def first(self) -> Step:
+        """The first step of the first member."""
+        return self.members[0].case.steps[0]
+
+    @property
+    def batches(self) -> int:
+        """How many batches land in all."""
+        return max(len(m.case.steps) for m in self.members)
 
     @property
     def rounds(self) -> int:
-        """How many batches land."""
-        return max(len(m.case.steps) for m in self.members)
+        """How many runs that takes."""
+        return -(-self.batches // self.at_a_time)
 
-    def steps(self, number: int) -> list[tuple[Member, Step]]:
-        """What lands in one round."""
-        return [(m, m.case.steps[number]) for m in self.members if number < len(m.case.steps)]
+    def batches_of(self, number: int) -> range:
+        """The batches that land before one run."""
+        return range(number * self.at_a_time, min((number + 1) * self.at_a_time, self.batches))
 
-    def types(self, number: int | None = None) -> dict[str, str]:
-        """The columns that land in a round, or ever."""
-        if self.alone and number is not None:
-            return dict(self.members[0].case.steps[number].kinds.columns)
+    def steps(self, batch: int) -> list[tuple[Member, Step]]:
+        """What a batch holds."""
+        return [(m, m.case.steps[batch]) for m in self.members if batch < len(m.case.steps)]
+
+    def types(self, batch: int | None = None) -> dict[str, str]:
+        """The columns that land in a batch, or ever."""
+        if self.alone and batch is not None:
+            return dict(self.members[0].case.steps[batch].kinds.columns)
         return {n: t for m in self.members for n, t in m.case.kinds.columns.items()}
 
+    @property
+    def keys(self) -> list[str]:
+        """The key columns of all members."""
+        own = dict.fromkeys(k for m in self.members for k in m.case.steps[0].options.keys)
+        return [*([] if self.alone else [MEMBER]), *own]
+
     def declaration(self, number: int) -> dict[str, Any]:
-        """The table's declaration in a round."""
-        step = self.members[0].case.steps[min(number, len(self.members[0].case.steps) - 1)]
-        own = [OP, *order_names(step), *([TIME] if step.kinds.time else [])]
+        """The table's declaration before a run."""
+        steps = self.members[0].case.steps
+        step = steps[min(number * self.at_a_time, len(steps) - 1)]
+        own = [*order_names(step), *([TIME] if step.kinds.time else [])]
         found = declared(step.options) | {
-            "source": "cases",
+            "source": "cases" if self.at_a_time == 1 else "cases_one_by_one",
             "order_by": order_names(step),
-            "columns": {"exclude": own[1:]},
+            "columns": {"exclude": own},
         }
         if step.kinds.time:
             found["effective_time"] = TIME
         if not self.alone:
-            found["keys"] = [MEMBER, *found["keys"]]
+            found["keys"] = self.keys
         events = [e for m in self.members for s in m.case.steps for e in s.events]
         marked = {
             n: t for n, t in self.types().items() if t != "string" and sends_markers(events, n, step.options)
         }
         return found | ({"types": marked | found.get("types", {})} if marked else {})
 
-    def schema(self, number: int) -> dict[str, pa.DataType]:
-        """The columns of a round's file."""
-        step = self.steps(number)[0][1]
-        marked = self.declaration(number).get("types", {})
-        columns = {n: arrow_type("string" if n in marked else t) for n, t in self.types(number).items()}
+    def schema(self, batch: int) -> dict[str, pa.DataType]:
+        """The columns of a batch's file."""
+        step = self.steps(batch)[0][1]
+        marked = self.declaration(batch // self.at_a_time).get("types", {})
+        columns = {n: arrow_type("string" if n in marked else t) for n, t in self.types(batch).items()}
         facts = {OP: pa.string()} | {
             n: arrow_type(t) for n, t in zip(order_names(step), step.kinds.order, strict=True)
         }
         facts |= {TIME: arrow_type(step.kinds.time)} if step.kinds.time else {}
         return facts | ({} if self.alone else {MEMBER: pa.string()}) | columns
 
-    def rows(self, number: int) -> list[Row]:
-        """The rows of a round's file."""
-        marked = self.declaration(number).get("types", {})
+    def rows(self, batch: int) -> list[Row]:
+        """The rows of a batch's file."""
+        marked = self.declaration(batch // self.at_a_time).get("types", {})
         return [
-            _record(e, step, marked) | ({} if self.alone else {MEMBER: member.name})
-            for member, step in self.steps(number)
+            (self._keys_of(member) | _record(e, step, marked))
+            for member, step in self.steps(batch)
             for e in step.events
         ]
+
+    def _keys_of(self, member: Member) -> Row:
+        """The member's name, and a value for each key column that it does not have."""
+        if self.alone:
+            return {}
+        types, own = self.types(), member.case.steps[0].options.keys
+        others = {k: _SIMPLEST[types[k]] for k in self.keys if k not in (MEMBER, *own)}
+        return {MEMBER: member.name} | others
 
 
 def order_names(step: Step) -> list[str]:
@@ -142,52 +179,94 @@ def members_of(case: TableCase) -> list[Member]:
     """A case, and where the order of arrival does not matter also its variants."""
     found = [Member(case)]
     if case.order_invariant:
+        truncated = any(e.op == TRUNCATE for s in case.steps for e in s.events)
         for name, batches in variants([s.events for s in case.steps], case.id).items():
+            if truncated and name == "reversed":
+                continue  # such a case needs a table for each variant: the shuffled one must do
             steps = [replace(case.steps[0], events=events) for events in batches]
             found.append(Member(replace(case, steps=steps), name))
     return found
 
 
+def is_counted(member: Member) -> bool:
+    """Whether a member expects more than rows, so that nothing else may be in its table."""
+    return bool(_COUNTED & set(member.case.expect)) and member.variant == AS_WRITTEN
+
+
+def ingestion_alone_counts(member: Member) -> bool:
+    """Whether what is counted beside the rows is known once a batch is recorded."""
+    expect = member.case.expect
+    counted = _COUNTED & set(expect)
+    return (
+        member.case.order_invariant
+        and counted <= {"metrics", "quarantine"}
+        and (set(expect.get("metrics", {})) <= _BY_INGESTION)
+    )
+
+
 def stands_alone(member: Member) -> bool:
-    """Whether a member needs a table of its own: a neighbour would disturb it, or be counted with it."""
+    """Whether a neighbour in the same table would disturb a member."""
     case = member.case
     first = case.steps[0]
-    events = [e for s in case.steps for e in s.events]
     return (
-        bool(_COUNTED & set(case.expect) and member.variant == "as_written")
-        or any(e.op == TRUNCATE for e in events)
-        or not all(e.op == UPSERT or set(e.row) <= set(first.kinds.columns) for e in events)
+        any(e.op == TRUNCATE for s in case.steps for e in s.events)
         or first.options.on_tie == "fail"
         or first.options.max_invalid_fraction is not None
         or any(
             (s.options, s.kinds, s.columns) != (first.options, first.kinds, first.columns) for s in case.steps
         )
         or bool(case.name)
+        or not set(first.options.keys) <= set(first.kinds.columns)
+        or any(first.kinds.columns[k] not in _SIMPLEST for k in first.options.keys)
     )
 
 
 def pack(cases: Sequence[TableCase]) -> list[Lot]:
-    """Put the members of all cases into as few tables as their declarations allow."""
+    """Put the members of all cases into as few tables as their declarations allow.
+
+    A case that counts what ingestion counts has a table of its own that takes all batches in one run,
+    and is a member of a shared table too.
+    """
     lots: list[Lot] = []
+
+    def open_lot(member: Member, *, alone: bool, at_a_time: int = 1) -> None:
+        lots.append(Lot(f"cases.t{len(lots):03}", [member], alone=alone, at_a_time=at_a_time))
+
     for member in (m for case in cases if case.crash is None for m in members_of(case)):
-        lot = None if stands_alone(member) else next((x for x in lots if _fits(x, member)), None)
-        if lot is None:
-            lot = Lot(f"cases.t{len(lots):03}", alone=stands_alone(member))
-            lots.append(lot)
-        lot.members.append(member)
+        alone = stands_alone(member)
+        if is_counted(member):
+            at_once = ingestion_alone_counts(member) and not alone
+            open_lot(member, alone=True, at_a_time=max(2, len(member.case.steps)) if at_once else 1)
+            if not at_once:
+                continue
+            member = replace(member, variant="rows")  # noqa: PLW2901 - and again for its rows
+        if alone:
+            open_lot(member, alone=True)
+        elif member.case.expect == {}:
+            open_lot(member, alone=True, at_a_time=2)  # a generated history of many batches
+        elif lot := next((x for x in lots if _fits(x, member)), None):
+            lot.members.append(member)
+        else:
+            open_lot(member, alone=False)
     return lots
+
+
+_ALIKE = {
+    "keys": (), "columns": None, "metrics": (), "expect_error": None, "on_tie": None,
+}  # fmt: skip
 
 
 def _fits(lot: Lot, member: Member) -> bool:
     if lot.alone:
         return False
-    one, two = lot.members[0].case.steps[0], member.case.steps[0]
-    plain = {"columns": None, "metrics": (), "expect_error": None}
-    if replace(one.options, **plain) != replace(two.options, **plain):
+    one, two = lot.first, member.case.steps[0]
+    ties = {(s.options.on_tie or "delete_wins") for s in (one, two)}
+    if replace(one.options, **_ALIKE) != replace(two.options, **_ALIKE) or len(ties) > 1:
         return False
-    held = lot.types()
+    held, keys = lot.types(), set(lot.keys)
+    own = set(two.options.keys)
     return (
-        one.kinds.order == two.kinds.order
-        and one.kinds.time == two.kinds.time
+        (one.kinds.order, one.kinds.time) == (two.kinds.order, two.kinds.time)
         and all(held.get(n, t) == t for n, t in two.kinds.columns.items())
+        and all((n in keys) == (n in own) for n in two.kinds.columns if n in held)
     )

@@ -67,11 +67,11 @@ class Trial:
 
 def _versions(expected: list[Row], found: list[Row], tombstones: bool) -> tuple[list[Row], list[Row]]:
     """Versions as they are compared: all that the contract says, and of a tombstone not its last event."""
-    for row in expected:
-        row["is_current"] = row["_order_to"] is None and not row["_tombstone"]
-    for row in [*expected, *found]:
+
+    def seen(row: Row) -> Row:
         if not tombstones:
-            row.pop("_tombstone", None)
-        elif row["_tombstone"]:
-            row["_order_last"] = None
-    return expected, found
+            return {n: v for n, v in row.items() if n != "_tombstone"}
+        return row | ({"_order_last": None} if row["_tombstone"] else {})
+
+    current = [r | {"is_current": r["_order_to"] is None and not r["_tombstone"]} for r in expected]
+    return [seen(r) for r in current], [seen(r) for r in found]

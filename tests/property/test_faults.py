@@ -40,14 +40,22 @@ def test_each_planted_fault_is_found_and_only_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark_late, changed_rows = merge.mark_late, merge.changed_rows
+    rows_by_order, blind = merge.rows_by_order, merge.blind
+
+    def seen_by(target: Target, contract: TableContract) -> Target:
+        return replace(target, deletes=False) if contract.table == "cases.forgets_deletes" else target
 
     def faulty_mark_late(events: DataFrame, target: Target, contract: TableContract) -> DataFrame:
-        if contract.table == "cases.forgets_deletes":
-            return mark_late(events, replace(target, deletes=False), contract)
-        marked = mark_late(events, target, contract)
+        marked = mark_late(events, seen_by(target, contract), contract)
         if contract.table == "cases.ties_by_arrival":
             return marked.withColumn(LATE, F.col(LATE) & ~F.col(TIED)).withColumn(TIED, F.lit(False))
         return marked
+
+    def faulty_rows_by_order(events: DataFrame, target: Target, contract: TableContract) -> DataFrame:
+        return rows_by_order(events, seen_by(target, contract), contract)
+
+    def no_way_around_the_fault(target: Target, contract: TableContract) -> bool:
+        return contract.table != "cases.ties_by_arrival" and blind(target, contract)
 
     def faulty_changed_rows(
         marked: DataFrame, target: Target, contract: TableContract, **told: Any
@@ -57,6 +65,8 @@ def test_each_planted_fault_is_found_and_only_where_it_is(
         return changed_rows(marked, target, contract, **told)
 
     monkeypatch.setattr(merge, "mark_late", faulty_mark_late)
+    monkeypatch.setattr(merge, "rows_by_order", faulty_rows_by_order)
+    monkeypatch.setattr(merge, "blind", no_way_around_the_fault)
     monkeypatch.setattr(merge, "changed_rows", faulty_changed_rows)
     names = ("ties_by_arrival", "splits_no_run", "forgets_deletes", "sound")
     trial = Trial(tmp_path / "project", [table(replace(DESIGNS[0], name=n), BATCHES) for n in names])
