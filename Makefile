@@ -44,7 +44,7 @@ test: setup jars ## Run all tests
 
 .PHONY: conformance
 conformance: setup jars ## Run the contract's cases (CASES=file names others)
-	@KEDRO_LAKEHOUSE_CASES="$(CASES)" $(BIN)/pytest tests/model tests/conformance
+	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_CASES="$(CASES)" $(BIN)/pytest tests/model tests/conformance
 
 .PHONY: soak
 soak: setup jars ## Run the property tests with 20,000 histories and 20 shuffles

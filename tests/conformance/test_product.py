@@ -109,10 +109,10 @@ def test_killed_runs(tmp_path: Path, case: str) -> None:
     bench = Bench.make(tmp_path / "project", [lot], [])
     assert table.crash is not None
     for number in range(lot.rounds):
+        bench.land(number)
         if number == known(table.crash, {"batch", "after", "before"}, case)["batch"]:
-            bench.land(number)
             kill(bench.project, crash_point(table.crash))
-        bench.round(number)
+        bench.run_once()
     assert judge(table, bench.found(lot.table)) == []
 
 

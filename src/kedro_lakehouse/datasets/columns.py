@@ -69,6 +69,8 @@ def resolve_columns(
                 types[column] = _joined(name, column, types.get(column), kind, shape)
         if table.schema_policy == "fixed" and held:
             _refuse_changes(name, held, {c: t for c, t in types.items() if c not in declared}, shape)
+    for key in table.keys:
+        types.setdefault(key, declared.get(key, T.StringType()))
     _refuse_names(name, types)
     if missing := sorted(named - types.keys()):
         raise MissingColumnError(
@@ -159,7 +161,8 @@ def _kept(source_name: str, table: TableConfig) -> bool:
 def _require_keys(name: TableName, table: TableConfig, kept: Iterable[str], shape: FileShape) -> None:
     names = {table.rename.get(n, n) for n in kept}
     missing = [k for k in table.keys if k not in names]
-    if missing and shape.has_rows is not False:
+    # Messages of truncates alone tell no columns at all, and lack none.
+    if missing and shape.has_rows is not False and shape.columns:
         raise MissingColumnError(table=name, missing=missing, found=sorted(names), place=shape.file.name)
 
 
