@@ -109,7 +109,7 @@ EVERY_MYSQL: dict[str, Any] = {
     "_bin": b"bytes" + bytes(5), "_varbin": b"more bytes", "_tinyblob": b"TINYBLOB type test data",
     "_blob": b"BLOB type test data", "_mediumblob": b"MEDIUMBLOB type test data",
     "_longblob": b"LONGBLOB  bytes test data",
-    "_json": '{"a": "b"}', "_enum": "value1", "_year": 2023, "_time": "10:13:23", "_set": "a,b",
+    "_json": '{"a": "b"}', "_enum": "value1", "_year": 2023, "clock": "10:13:23", "_set": "a,b",
     "_point": AT_ONE, **{f"_{n}": {"wkb": w, "srid": None} for n, w in SHAPES.items()},
 }  # fmt: skip
 

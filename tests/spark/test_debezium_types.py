@@ -20,7 +20,7 @@ from harness.debezium import (
     utc,
     with_schema,
 )
-from harness.fixtures import land
+from harness.fixtures import land, records
 from harness.project import TemporaryProject, write_text
 
 if TYPE_CHECKING:
@@ -36,11 +36,16 @@ BARE = {"timestamp_c": "timestamp", "date_c": "date", "file_uuid": "binary", "bl
 NUMBERS = {"timestamp_c": "timestamp", "big_un_c": "decimal(20,0)", "decimal_c": "decimal(8,4)",
     "numeric_c": "decimal(6,0)", "big_decimal_c": "decimal(38,1)"}  # fmt: skip
 TABLES: dict[str, Any] = {
-    "db.every_mysql": {"keys": ["_id"], "order_by": ["at"], "rename": {"__source_ts_ms": "at"}},
+    "db.every_mysql": {
+        "keys": ["_id"],
+        "order_by": ["at"],
+        "rename": {"__source_ts_ms": "at", "_time": "clock"},
+    },
     "db.mysql_bytes": {},
     "db.mysql_bare": BY_TIMESTAMP | {"types": BARE},
     "db.mysql_numbers": BY_TIMESTAMP | {"types": NUMBERS},
     "db.contradicting": {},
+    "db.no_envelope": {},
     "db.every_postgres": {},
     "db.toasted": {"history": True},
     "db.binlog": {},
@@ -129,7 +134,8 @@ def land_everything(folder: Path) -> None:
     land("paimon/debezium/table/schema/alltype/debezium-data-1.txt", folder / "every_mysql/1.json")
     land(f"{FLINK}exclude.json", folder / "mysql_bare/1.json")
     land(f"{FLINK}exclude-with-numeric-decimal.json", folder / "mysql_numbers/1.json")
-    land(f"{FLINK}include.json", folder / "contradicting/1.json")
+    for table, record in zip(("contradicting", "no_envelope"), records(f"{FLINK}include.json"), strict=True):
+        write_text(folder / table / "1.json", record)
     at = {"connector": "mysql", "file": "bin.000003", "pos": 4, "row": 0, "ts_ms": 1000}
     write_text(folder / "mysql_bytes/1.json", described(mysql_bytes(), at))
     write_text(folder / "every_postgres/1.json", described(every_postgres(), PG | {"lsn": 1}, AS_NUMBERS))
@@ -156,8 +162,11 @@ def without_pairs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{n: dict(v) if n in ("hstore", "pairs") and v else v for n, v in r.items()} for r in rows]
 
 
-def test_no_message_stops_its_table(project):
-    assert project.failed == {}
+def test_a_schema_that_describes_no_envelope_has_no_key(project):
+    """The fixture's second message: its schema lists the columns where the images should be."""
+    assert {t: getattr(e, "code", None) for t, e in project.failed.items()} == {
+        "db.no_envelope": "MISSING_COLUMN"
+    }
 
 
 def test_every_mysql_type_with_its_schema_and_decimals_as_numbers(project):
@@ -200,8 +209,8 @@ def test_decimals_as_numbers_are_exact_without_a_schema(project):
 
 
 def test_values_that_contradict_their_schema_are_set_aside(project):
-    """The fixture calls its key, which is base64, an int32; its second schema describes no envelope."""
-    assert reasons(project, "db.contradicting") == {1: "null_key", 2: "null_key"}
+    """The fixture's first message calls its key an int32, and sends it as base64."""
+    assert reasons(project, "db.contradicting") == {1: "null_key"}
     assert project.rows("db.contradicting") == []
 
 
