@@ -152,7 +152,7 @@ class DebeziumDecoder:
         extra = {OP: column(OP), UNSET: _renamed(UNSET, columns), TIME: column(TIME)}
         if not layout.ordered:
             extra[ORDER] = order_of(_known(facts, columns, layout), _AT)
-        now = {k: columns.conversion(s, available[s]) for k, s in sources.items()}
+        now = {k: _of_held(columns.conversion(s, available[s])) for k, s in sources.items()}
         old = {
             k: F.coalesce(_moved(c, _OLD).value(), c.value()).cast(columns.types[k]) for k, c in now.items()
         }
@@ -168,7 +168,7 @@ class DebeziumDecoder:
         extra[KEY_MISMATCHED] = mismatch & ~column(OP).eqNullSafe(TRUNCATE)
         facts_of = typed.select("*", *[v.alias(f"__e{n}") for n, v in extra.items()])
         kept = [*[f"__e{n}" for n in extra], "__unread", *[c for c in CARRIED if c != FILE]]
-        converted = convert(facts_of, columns.conversions(available), keep=kept)
+        converted = convert(facts_of, [_of_held(c) for c in columns.conversions(available)], keep=kept)
         unread = F.array_union(column(FAILED), _renamed("__unread", columns))
         named = [column(f"__e{n}").alias(n) for n in extra]
         rest = [c for c in converted.columns if not c.startswith("__e") and c not in (FAILED, "__unread")]
@@ -256,7 +256,7 @@ def _group(
     old = [(seen(n, "before") if whole else nothing).alias(n) for n in names] or [nothing.alias("__none")]
     told_key = [of_key[n].alias(n) for n in names] or [nothing.alias("__none")]
     records = read.withColumn(_KEYED, parsed(key, text_struct(names or ["__none"]))).select(
-        *[v.alias(n) for n, v in values.items()],
+        *[v.alias(_held(n)) for n, v in values.items()],
         *[v.alias(n) for n, v in control.items()],
         meaning.alias(OP),
         F.struct(*old).alias(_OLD),
@@ -285,22 +285,22 @@ def _typed(group: RecordGroup, facts: _Facts, key_sources: Any) -> DataFrame:
     """Read texts as the types that the schema declares; note what was not sent and what is not readable."""
     records, kinds = group.records, facts.kinds
     upsert = column(OP).eqNullSafe(UPSERT)
-    absent = {n: upsert & column(n).isin(*UNAVAILABLE) for n in kinds if n not in CONTROL}
+    absent = {n: upsert & column(_held(n)).isin(*UNAVAILABLE) for n in kinds if n not in CONTROL}
     marked = computed_once(
         records,
         {UNSET: _those(absent)}
-        | {n: F.when(~F.coalesce(a, F.lit(False)), column(n)) for n, a in absent.items()},
+        | {_held(n): F.when(~F.coalesce(a, F.lit(False)), column(_held(n))) for n, a in absent.items()},
     )
-    values = {n: F.expr(k.read(quote(n))) for n, k in kinds.items()} | {
-        f"{part}_{s}": F.expr(kinds[s].read(f"{quote(part)}.{quote(s)}"))
+    values = {_held(n): F.expr(k.read(quote(_held(n)))) for n, k in kinds.items()} | {
+        f"{part}_{_held(s)}": F.expr(kinds[s].read(f"{quote(part)}.{quote(s)}"))
         for s in key_sources
         for part in (_OLD, _KEYED)
     }
-    sent = {f"__sent_{n}": column(n).isNotNull() for n, k in kinds.items() if k is not TEXT}
+    sent = {f"__sent_{n}": column(_held(n)).isNotNull() for n, k in kinds.items() if k is not TEXT}
     read = computed_once(marked, values | sent | {TIME: time_of((_SOURCE_TIME, _MESSAGE_TIME))})
     keys = set(key_sources)
     unread = {
-        n: column(f"__sent_{n}") & column(n).isNull() & (upsert | F.lit(n in keys))
+        n: column(f"__sent_{n}") & column(_held(n)).isNull() & (upsert | F.lit(n in keys))
         for n, k in kinds.items()
         if k is not TEXT
     }
@@ -329,6 +329,15 @@ def _renamed(names: str, columns: Columns) -> Column:
     mapped = F.filter(F.transform(column(names), table_name), lambda n: F.array_contains(known, n))
     ordered = F.array_sort(mapped)
     return ordered if names != UNSET else F.when(F.size(ordered) > 0, ordered)
+
+
+def _held(name: str) -> str:
+    """A source column's name in the frames of this module, where events have columns of their own."""
+    return f"__of_{name}" if name in (OP, ORDER, TIME, UNSET, *CARRIED) else name
+
+
+def _of_held(conversion: Any) -> Any:
+    return dataclasses.replace(conversion, source=_held(conversion.source))
 
 
 def _moved(conversion: Any, part: str) -> Any:
