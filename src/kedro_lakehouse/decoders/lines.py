@@ -22,12 +22,13 @@ CARRIED_BY_LINES: Final = (POSITION, FILE)
 
 # Spark's expressions read numbers with a fraction as doubles, which loses digits. So such numbers become
 # strings behind this mark (a private-use character, on which no other text starts) before parsing.
-_MARK: Final = "\ue000#"
+MARK: Final = "\ue000#"
 # Java's syntax. All groups are possessive: the expression never steps back, and needs no stack.
 _FRACTIONS: Final = (
     r"\G((?:[^\"0-9-]++|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|-?\d++(?![\d.eE]))*+)"
     r"(-?\d++(?:\.\d++)?+(?:[eE][+-]?\d++)?+)"
 )
+_NUMBERS: Final = _FRACTIONS.replace(r"|-?\d++(?![\d.eE])", "")
 _LINE: Final = "__line"
 _MESSAGE_FIELDS: Final = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
 _STRICT: Final = {"allowNonNumericNumbers": "false"}
@@ -69,14 +70,19 @@ class LineReader(Protocol):
 
 def exact(text: Column) -> Column:
     """JSON text in which numbers with a fraction or an exponent are marked strings: no digit gets lost."""
-    return F.regexp_replace(text, _FRACTIONS, f'$1"{_MARK}$2"')
+    return F.regexp_replace(text, _FRACTIONS, f'$1"{MARK}$2"')
+
+
+def all_numbers(text: Column) -> Column:
+    """JSON text in which every number is a marked string: numbers and strings are told apart."""
+    return F.regexp_replace(text, _NUMBERS, f'$1"{MARK}$2"')
 
 
 def plain(value: Column) -> Column:
     """A value out of ``exact`` text as it was sent; in nested values the numbers are numbers again."""
     return (
-        F.when(value.startswith(_MARK), value.substr(len(_MARK) + 1, 1_000_000))
-        .when(value.contains(_MARK), F.regexp_replace(value, f'"{_MARK}([^"]*)"', "$1"))
+        F.when(value.startswith(MARK), value.substr(len(MARK) + 1, 1_000_000))
+        .when(value.contains(MARK), F.regexp_replace(value, f'"{MARK}([^"]*)"', "$1"))
         .otherwise(value)
     )
 

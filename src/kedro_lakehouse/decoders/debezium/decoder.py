@@ -31,8 +31,10 @@ from kedro_lakehouse.decoders.debezium.envelope import (
     discovered,
     fields_of,
     flat,
+    image_of,
     key_text,
     told,
+    with_numbers,
 )
 from kedro_lakehouse.decoders.debezium.order import (
     POSITION_FIELDS,
@@ -42,12 +44,14 @@ from kedro_lakehouse.decoders.debezium.order import (
     order_of,
     time_of,
 )
-from kedro_lakehouse.decoders.debezium.types import TEXT, Kind, cast
+from kedro_lakehouse.decoders.debezium.types import TEXT, UNDESCRIBED, Kind, cast
 from kedro_lakehouse.decoders.lines import (
     CARRIED_BY_LINES,
+    KEY,
     TEXTS,
     VALUE,
     LineShape,
+    all_numbers,
     exact,
     original,
     parsed,
@@ -90,6 +94,7 @@ class _Facts:
 
     kinds: Mapping[str, Kind]
     connector: str | None
+    described: bool
 
 
 class DebeziumDecoder:
@@ -140,13 +145,14 @@ class DebeziumDecoder:
         self, group: RecordGroup, layout: DebeziumLayout, columns: Columns, keys: tuple[str, ...]
     ) -> DataFrame:
         """Decode messages into events, as ``ChangeDecoder`` says."""
-        facts: _Facts = group.facts
+        facts = _as_wanted(group.facts, columns)
+        available = {n: k.type for n, k in facts.kinds.items()}
         sources = {columns.name_of(s): s for s in group.columns if columns.name_of(s) in keys}
         typed = _typed(group, facts, sources.values())
         extra = {OP: column(OP), UNSET: _renamed(UNSET, columns), TIME: column(TIME)}
         if not layout.ordered:
             extra[ORDER] = order_of(_known(facts, columns, layout), _AT)
-        now = {k: columns.conversion(s, group.columns[s]) for k, s in sources.items()}
+        now = {k: _of_held(columns.conversion(s, available[s])) for k, s in sources.items()}
         old = {
             k: F.coalesce(_moved(c, _OLD).value(), c.value()).cast(columns.types[k]) for k, c in now.items()
         }
@@ -162,11 +168,20 @@ class DebeziumDecoder:
         extra[KEY_MISMATCHED] = mismatch & ~column(OP).eqNullSafe(TRUNCATE)
         facts_of = typed.select("*", *[v.alias(f"__e{n}") for n, v in extra.items()])
         kept = [*[f"__e{n}" for n in extra], "__unread", *[c for c in CARRIED if c != FILE]]
-        converted = convert(facts_of, columns.conversions(group.columns), keep=kept)
+        converted = convert(facts_of, [_of_held(c) for c in columns.conversions(available)], keep=kept)
         unread = F.array_union(column(FAILED), _renamed("__unread", columns))
         named = [column(f"__e{n}").alias(n) for n in extra]
         rest = [c for c in converted.columns if not c.startswith("__e") and c not in (FAILED, "__unread")]
         return converted.select(*map(column, rest), *named, unread.alias(FAILED))
+
+
+def _as_wanted(facts: _Facts, columns: Columns) -> _Facts:
+    """Without a schema, text is read as Debezium writes the table's type where a cast would misread it."""
+    if facts.described:
+        return facts
+    wanted = {n: columns.types.get(columns.name_of(n), T.NullType()) for n in facts.kinds}
+    kinds = {n: UNDESCRIBED.get(type(wanted[n]), k) for n, k in facts.kinds.items()}
+    return dataclasses.replace(facts, kinds=kinds)
 
 
 def _connector(kinds: Mapping[MessageKind, Any], layout: DebeziumLayout) -> str | None:
@@ -211,7 +226,10 @@ def _group(
     text = column(VALUE) if kind.schema is not None else exact(column(VALUE))
     read = told(lines, layout, text, names or ["__none"]).where(column(OF_KIND) == kind.label())
     m, whole = column(MESSAGE), kind.form == "envelope"
-    keyed = parsed(exact(key_text()), text_struct(names or ["__none"]))
+    marked = [n for n, k in kinds.items() if k.marked]
+    if marked:
+        read = with_numbers(read, marked, whole=whole)
+    key = key_text((all_numbers if marked else exact)(column(KEY)))
     op = m["op"] if whole else F.coalesce(m["__op"], _rewritten(m["__deleted"]))
     if not whole:
         op = F.when(m["__deleted"] == "true", F.lit("d")).otherwise(op)
@@ -219,26 +237,30 @@ def _group(
     for letter, word in _OPS.items():
         meaning = F.when(op == letter, F.lit(word)).otherwise(meaning)
     gone, emptied = op == "d", op == "t"
-    values = {}
-    for n in names:
-        after = m["after"][n] if whole else m[n]
-        before = F.coalesce(m["before"][n] if whole else m[n], column(_KEYED)[n])
-        values[n] = plain(F.when(gone, before).when(~F.coalesce(emptied, F.lit(False)), after))
+    of_key = {n: column(_KEYED)[n] if n in marked else plain(column(_KEYED)[n]) for n in names}
+
+    def seen(name: str, image: str) -> Column:
+        return image_of(name, image, whole=whole, marked=name in marked)
+
+    kept = ~F.coalesce(emptied, F.lit(False))
+    values = {
+        n: F.when(gone, F.coalesce(seen(n, "before"), of_key[n])).when(kept, seen(n, "after")) for n in names
+    }
     control = dict(zip(CONTROL, (m["op"], m["source"]["ts_ms"], m["ts_ms"]), strict=True)) if whole else {}
 
     def texts(prefix: str, fields: Sequence[str]) -> Column:
         at = m["source"] if whole else None
         return F.struct(*[(at[f] if at is not None else flat(f)).alias(f) for f in fields]).alias(prefix)
 
-    old = [
-        (plain(m["before"][n]) if whole else F.lit(None).cast("string")).alias(n) for n in names or ["__none"]
-    ]
-    records = read.withColumn(_KEYED, keyed).select(
-        *[v.alias(n) for n, v in values.items()],
+    nothing = F.lit(None).cast("string")
+    old = [(seen(n, "before") if whole else nothing).alias(n) for n in names] or [nothing.alias("__none")]
+    told_key = [of_key[n].alias(n) for n in names] or [nothing.alias("__none")]
+    records = read.withColumn(_KEYED, parsed(key, text_struct(names or ["__none"]))).select(
+        *[v.alias(_held(n)) for n, v in values.items()],
         *[v.alias(n) for n, v in control.items()],
         meaning.alias(OP),
         F.struct(*old).alias(_OLD),
-        F.struct(*[plain(column(_KEYED)[n]).alias(n) for n in names or ["__none"]]).alias(_KEYED),
+        F.struct(*told_key).alias(_KEYED),
         texts(_AT, POSITION_FIELDS),
         texts(_SOURCE_TIME, TIME_FIELDS),
         F.struct(*[m[f].alias(f) for f in TIME_FIELDS]).alias(_MESSAGE_TIME),
@@ -250,7 +272,7 @@ def _group(
     every = kinds | own
     return RecordGroup(
         records=records, load="changes", columns={n: k.type for n, k in every.items()},
-        files=[s.place for s in members], facts=_Facts(every, connector),
+        files=[s.place for s in members], facts=_Facts(every, connector, described=kind.schema is not None),
     )  # fmt: skip
 
 
@@ -263,22 +285,22 @@ def _typed(group: RecordGroup, facts: _Facts, key_sources: Any) -> DataFrame:
     """Read texts as the types that the schema declares; note what was not sent and what is not readable."""
     records, kinds = group.records, facts.kinds
     upsert = column(OP).eqNullSafe(UPSERT)
-    absent = {n: upsert & column(n).isin(*UNAVAILABLE) for n in kinds if n not in CONTROL}
+    absent = {n: upsert & column(_held(n)).isin(*UNAVAILABLE) for n in kinds if n not in CONTROL}
     marked = computed_once(
         records,
         {UNSET: _those(absent)}
-        | {n: F.when(~F.coalesce(a, F.lit(False)), column(n)) for n, a in absent.items()},
+        | {_held(n): F.when(~F.coalesce(a, F.lit(False)), column(_held(n))) for n, a in absent.items()},
     )
-    values = {n: F.expr(k.read(quote(n))) for n, k in kinds.items()} | {
-        f"{part}_{s}": F.expr(kinds[s].read(f"{quote(part)}.{quote(s)}"))
+    values = {_held(n): F.expr(k.read(quote(_held(n)))) for n, k in kinds.items()} | {
+        f"{part}_{_held(s)}": F.expr(kinds[s].read(f"{quote(part)}.{quote(s)}"))
         for s in key_sources
         for part in (_OLD, _KEYED)
     }
-    sent = {f"__sent_{n}": column(n).isNotNull() for n, k in kinds.items() if k is not TEXT}
+    sent = {f"__sent_{n}": column(_held(n)).isNotNull() for n, k in kinds.items() if k is not TEXT}
     read = computed_once(marked, values | sent | {TIME: time_of((_SOURCE_TIME, _MESSAGE_TIME))})
     keys = set(key_sources)
     unread = {
-        n: column(f"__sent_{n}") & column(n).isNull() & (upsert | F.lit(n in keys))
+        n: column(f"__sent_{n}") & column(_held(n)).isNull() & (upsert | F.lit(n in keys))
         for n, k in kinds.items()
         if k is not TEXT
     }
@@ -307,6 +329,15 @@ def _renamed(names: str, columns: Columns) -> Column:
     mapped = F.filter(F.transform(column(names), table_name), lambda n: F.array_contains(known, n))
     ordered = F.array_sort(mapped)
     return ordered if names != UNSET else F.when(F.size(ordered) > 0, ordered)
+
+
+def _held(name: str) -> str:
+    """A source column's name in the frames of this module, where events have columns of their own."""
+    return f"__of_{name}" if name in (OP, ORDER, TIME, UNSET, *CARRIED) else name
+
+
+def _of_held(conversion: Any) -> Any:
+    return dataclasses.replace(conversion, source=_held(conversion.source))
 
 
 def _moved(conversion: Any, part: str) -> Any:

@@ -12,17 +12,28 @@ from pyspark.sql import types as T
 from kedro_lakehouse.changes.events import column
 from kedro_lakehouse.decoders.debezium.order import POSITION_FIELDS, TIME_FIELDS
 from kedro_lakehouse.decoders.debezium.types import TEXT, Kind, kind_of
-from kedro_lakehouse.decoders.lines import KEY, TEXTS, VALUE, LineShape, names_of, parsed, text_struct
+from kedro_lakehouse.decoders.lines import (
+    KEY,
+    TEXTS,
+    VALUE,
+    LineShape,
+    all_numbers,
+    names_of,
+    parsed,
+    plain,
+    text_struct,
+)
 from kedro_lakehouse.decoders.records import computed_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
 Form = Literal["envelope", "flat", "malformed", "skipped"]
 MESSAGE: Final = "__message"
 OF_KIND: Final = "__kind"
+_NUMBERS: Final = "__numbers"
 _SOURCE_FIELDS: Final = tuple(
     dict.fromkeys(("connector", "db", "schema", "table", *POSITION_FIELDS, *TIME_FIELDS))
 )
@@ -189,7 +200,22 @@ def control_types(kind: MessageKind) -> dict[str, T.DataType]:
     return {"__op": T.StringType(), "__source_ts_ms": number, "__ts_ms": number}
 
 
-def key_text() -> Column:
-    """The object in a message's key, which may stand below a schema of its own."""
-    payload = F.get_json_object(column(KEY), "$.payload")
-    return F.coalesce(payload, column(KEY))
+def key_text(text: Column | None = None) -> Column:
+    """The object in a message's key (or in this text of it), which may stand below a schema of its own."""
+    key = column(KEY) if text is None else text
+    return F.coalesce(F.get_json_object(key, "$.payload"), key)
+
+
+def with_numbers(read: DataFrame, names: Sequence[str], *, whole: bool) -> DataFrame:
+    """Add the images of some columns in which numbers are marked; messages with a schema have a payload."""
+    row = text_struct(names)
+    images = [T.StructField("before", row), T.StructField("after", row)]
+    top = T.StructType([T.StructField("payload", T.StructType(images) if whole else row)])
+    return computed_once(read, {_NUMBERS: parsed(all_numbers(column(VALUE)), top)["payload"]})
+
+
+def image_of(name: str, image: str, *, whole: bool, marked: bool) -> Column:
+    """A column's text before or after the change; a flattened row has one image."""
+    row = column(_NUMBERS) if marked else column(MESSAGE)
+    value = row[image][name] if whole else row[name]
+    return value if marked else plain(value)

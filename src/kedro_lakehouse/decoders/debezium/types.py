@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pyspark.sql import types as T
 
+from kedro_lakehouse.decoders.lines import MARK
 from kedro_lakehouse.names import quote
 
 Reader = Callable[[str], str]
@@ -28,10 +29,14 @@ _LIMB: Final = "cast(1000000000000000000 as decimal(38,0))"
 
 @dataclass(frozen=True)
 class Kind:
-    """A column's Spark type, and the SQL that reads it from the text of a JSON value."""
+    """A column's Spark type, and the SQL that reads it from the text of a JSON value.
+
+    ``marked``: the text is to tell numbers from strings (``lines.all_numbers``).
+    """
 
     type: T.DataType
     read: Reader
+    marked: bool = False
 
 
 TEXT: Final = Kind(T.StringType(), lambda x: x)
@@ -76,6 +81,10 @@ _NTZ_TEXT: Final = Kind(
     T.TimestampNTZType(), lambda x: f"try_cast(regexp_replace({x}, 'Z$', '') as timestamp_ntz)"
 )
 
+_DAYS: Final = Kind(
+    T.DateType(), lambda x: f"if({x} rlike '^-?[0-9]+$', {_DATE.read(x)}, try_cast({x} as date))"
+)
+
 PLAIN: Final[Mapping[str, Kind]] = {
     "int8": cast(T.IntegerType()), "int16": cast(T.IntegerType()), "int32": cast(T.IntegerType()),
     "int64": cast(T.LongType()),
@@ -116,6 +125,9 @@ SEMANTIC: Final[Mapping[str, Kind]] = {
 }  # fmt: skip
 """Logical types by the name of their schema, where neither parameters nor parts matter."""
 
+UNDESCRIBED: Final[Mapping[type[T.DataType], Kind]] = {T.BinaryType: _BINARY, T.DateType: _DAYS}
+"""Without a schema, by a column's type: days since 1970 and base64 are texts that a cast would misread."""
+
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE: Final = "io.debezium.data.VariableScaleDecimal"
 
@@ -143,18 +155,31 @@ def _struct(fields: list[Mapping[str, Any]]) -> Kind:
     kinds = {str(f.get("field")): kind_of(f) for f in fields}
     if not kinds:
         return TEXT
+    marked = any(k.marked for k in kinds.values())
     wire = "struct<" + ", ".join(f"{quote(n)}: string" for n in kinds) + ">"
 
     def read(x: str) -> str:
-        parts = ", ".join(f"'{_escaped(n)}', {k.read(f's.{quote(n)}')}" for n, k in kinds.items())
+        parts = ", ".join(
+            f"'{_escaped(n)}', {_part(k, f's.{quote(n)}', marked=marked)}" for n, k in kinds.items()
+        )
         return _let("s", f"from_json({x}, '{_escaped(wire)}')", f"if(s is null, null, named_struct({parts}))")
 
-    return Kind(T.StructType([T.StructField(n, k.type) for n, k in kinds.items()]), read)
+    return Kind(T.StructType([T.StructField(n, k.type) for n, k in kinds.items()]), read, marked)
+
+
+def _part(kind: Kind, x: str, *, marked: bool) -> str:
+    """Read a part of a struct; what wants no marks, next to what does, gets its text without them."""
+    if marked and not kind.marked:
+        whole = f"""regexp_replace({x}, '"{MARK}([^"]*)"', '$1')"""
+        return kind.read(f"regexp_replace({whole}, '^{MARK}', '')")
+    return kind.read(x)
 
 
 def _array(item: Kind) -> Kind:
     return Kind(
-        T.ArrayType(item.type), lambda x: f"transform(from_json({x}, 'array<string>'), i -> {item.read('i')})"
+        T.ArrayType(item.type),
+        lambda x: f"transform(from_json({x}, 'array<string>'), i -> {item.read('i')})",
+        item.marked,
     )
 
 
@@ -162,6 +187,7 @@ def _map(value: Kind) -> Kind:
     return Kind(
         T.MapType(T.StringType(), value.type),
         lambda x: f"transform_values(from_json({x}, 'map<string,string>'), (k, v) -> {value.read('v')})",
+        value.marked,
     )
 
 
@@ -175,19 +201,30 @@ def _let(name: str, value: str, body: str) -> str:
 
 
 def _decimal(parameters: Mapping[str, Any]) -> Kind:
-    """decimal(precision, scale) where Spark has it, else the exact number as text."""
+    """decimal(precision, scale) where Spark has it, else the exact number as text.
+
+    Kafka Connect's converter writes base64 of the digits, or with ``decimal.format=NUMERIC`` a JSON number.
+    """
     scale = int(parameters.get("scale", 0))
     precision = int(parameters.get("connect.decimal.precision", _LARGEST))
     if not 0 <= scale <= precision <= _LARGEST:
-        return Kind(T.StringType(), lambda x: _let("b", _hex(x), _text("b", str(scale))))
+        return Kind(
+            T.StringType(), lambda x: _number_or(x, _let("b", _hex(x), _text("b", str(scale)))), marked=True
+        )
     kind = T.DecimalType(precision, scale)
 
     def read(x: str) -> str:
         # Units and exponent as text: no arithmetic that could round.
         units = f"concat(cast({_small('b')} as string), 'E-{scale}')"
-        return _let("b", _hex(x), f"try_cast({units} as {kind.simpleString()})")
+        packed = _let("b", _hex(x), f"try_cast({units} as {kind.simpleString()})")
+        return _number_or(x, packed, kind.simpleString())
 
-    return Kind(kind, read)
+    return Kind(kind, read, marked=True)
+
+
+def _number_or(x: str, packed: str, kind: str = "string") -> str:
+    """SQL for a value that is a JSON number, or else what ``packed`` reads."""
+    return f"if(startswith({x}, '{MARK}'), try_cast(substring({x}, {len(MARK) + 1}) as {kind}), {packed})"
 
 
 def _hex(x: str) -> str:
