@@ -13,6 +13,7 @@ from kedro_lakehouse.changes.events import (
     BATCH,
     DELETE,
     OP,
+    OPENED_COLUMNS,
     ORDER,
     TIME,
     TRUNCATE,
@@ -23,6 +24,7 @@ from kedro_lakehouse.changes.events import (
 )
 from kedro_lakehouse.changes.fold import inherits
 from kedro_lakehouse.changes.history import (
+    EFFECTIVE_TO,
     ORDER_FROM,
     ORDER_LAST,
     ORDER_TO,
@@ -30,8 +32,10 @@ from kedro_lakehouse.changes.history import (
     history_rows,
     is_open,
 )
+from kedro_lakehouse.changes.validate import before
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Mapping
 
     from pyspark.sql import Column, DataFrame
@@ -59,7 +63,8 @@ class Target:
 
     ``past`` holds the events of every batch that is applied or about to be. The flags (what the record and
     the pending events hold; whether these are ``few``), and ``ranges`` (least and greatest value of key
-    columns among the pending events), are known from metadata; they only spare work.
+    columns among the pending events), are known from metadata; they only spare work. Of what ended before
+    the ``horizon`` the record holds single events no more: such rows stay as they are.
     """
 
     kind: Kind
@@ -70,6 +75,7 @@ class Target:
     truncates: bool = True
     new_truncates: bool = True
     few: bool = False
+    horizon: dt.datetime | None = None
     ranges: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     @property
@@ -171,8 +177,8 @@ def mark_late(events: DataFrame, target: Target, contract: TableContract) -> Dat
 
 def event_columns(target: Target) -> list[str]:
     """The columns of events that a fold needs."""
-    more = [UNSET] if UNSET in target.past.columns else []
-    return [*value_columns(target.past), OP, ORDER, TIME, *more]
+    more = [UNSET, *(OPENED_COLUMNS if target.kind == "history" else ())]
+    return [*value_columns(target.past), OP, ORDER, TIME, *[c for c in more if c in target.past.columns]]
 
 
 def past_of(keys: DataFrame, target: Target, contract: TableContract) -> DataFrame:
@@ -187,6 +193,13 @@ def with_truncates(events: DataFrame, target: Target) -> DataFrame:
         return events
     truncates = target.past.where(column(OP) == TRUNCATE).select(*columns(event_columns(target)))
     return events.unionByName(truncates, allowMissingColumns=True)
+
+
+def within_record(rows: DataFrame, target: Target) -> DataFrame:
+    """The rows that the record can tell anew: all but versions that ended before its horizon."""
+    if target.kind == "current" or target.horizon is None:
+        return rows
+    return rows.where(~before(target.horizon, EFFECTIVE_TO))
 
 
 def difference(old: DataFrame, new: DataFrame, kind: Kind, contract: TableContract) -> DataFrame:

@@ -40,6 +40,7 @@ from kedro_lakehouse.changes.plan import (
     touched_row,
     with_held,
     with_truncates,
+    within_record,
 )
 from kedro_lakehouse.changes.truncates import mark_truncated, truncate_points
 
@@ -161,9 +162,10 @@ def _by_comparison(marked: DataFrame, target: Target, contract: TableContract, *
     events = _union([_rows_as_events(old, target), events])
     if folded_again is not None:
         events = _union([events, past_of(folded_again, target, contract)])
-        old = _union([old, target.near(target.rows).join(folded_again, keys, "left_semi")])
+        again_rows = target.near(target.rows).join(folded_again, keys, "left_semi")
+        old = _union([old, within_record(again_rows, target)])
     new = first_rows(target.kind, with_truncates(events, target), contract, truncates=target.truncates)
-    return difference(old, new, target.kind, contract)
+    return difference(old, within_record(new, target), target.kind, contract)
 
 
 def _truncated(target: Target) -> DataFrame:

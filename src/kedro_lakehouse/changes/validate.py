@@ -91,7 +91,7 @@ def check_events(
     return events.withColumn(REASONS, reasons).drop("__failed", "__malformed", KEY_MISMATCHED)
 
 
-def before(horizon: dt.datetime) -> Column:
-    """Whether an event took effect before a time; the session's zone is UTC."""
+def before(horizon: dt.datetime, name: str = TIME) -> Column:
+    """Whether an event took effect, or a version ended, before a time; the session's zone is UTC."""
     moment = horizon.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
-    return F.coalesce(column(TIME).cast("timestamp_ntz") < F.lit(moment).cast("timestamp_ntz"), F.lit(False))
+    return F.coalesce(column(name).cast("timestamp_ntz") < F.lit(moment).cast("timestamp_ntz"), F.lit(False))

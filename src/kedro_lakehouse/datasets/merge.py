@@ -33,6 +33,7 @@ from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.observed import observed
 from kedro_lakehouse.datasets.publish import acknowledge
+from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.errors import AuditFailedError, CommitConflictError
 from kedro_lakehouse.formats.base import Layout, enter_phase
 from kedro_lakehouse.ops.lease import lease
@@ -156,6 +157,7 @@ class MergeCommit:
             kind=self._kind, rows=lake.read(self._target), past=past, bookmark=held,
             deletes=lake.may_hold(self._record, OP, DELETE, DELETE), truncates=truncates,
             new_truncates=new_truncates, few=known.rows <= _FEW, ranges=ranges,
+            horizon=horizon_of(lake.state(self._record)),
         )  # fmt: skip
 
     def _stage_first(self, stage: Stage, rows: DataFrame) -> dict[str, int]:
