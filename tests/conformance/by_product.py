@@ -29,13 +29,6 @@ EXTRACTS_SOURCE = {
 
 
 # Tables of ten rows need no second partition.
-SMALL = {
-    # Hundreds of small plans, each used once: to compile them takes longer than to interpret them.
-    "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-}  # fmt: skip
-
-
 @dataclass
 class Extracted:
     """One table of extracts: one extract a round, or all of them at once."""
@@ -86,7 +79,6 @@ class Bench:
     def make(cls, path: Path, lots: Sequence[Lot], extracts: Sequence[Extracted]) -> Bench:
         """Make the project; nothing has landed yet."""
         project = TemporaryProject.make(path, _SOURCES, _tables(lots, extracts, 0))
-        project.write("spark", SMALL, env="local")
         return cls(project, lots, extracts)
 
     def run(self) -> None:

@@ -31,7 +31,9 @@ def declared() -> tuple[dict[str, Any], dict[str, Any]]:
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     """The bundled data, run once from an empty lakehouse."""
-    project = TemporaryProject.make(tmp_path_factory.mktemp("bundled") / "project", *declared())
+    project = TemporaryProject.make(
+        tmp_path_factory.mktemp("bundled") / "project", *declared(), as_shipped=True
+    )
     shutil.copytree(DATA / "01_raw", project.landing, dirs_exist_ok=True)
     project.run()
     return project

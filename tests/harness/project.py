@@ -20,6 +20,11 @@ from kedro_lakehouse.runners import IsolatingThreadRunner
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data"
+SMALL = {
+    # Hundreds of small plans, each used once: to compile them takes longer than to interpret them.
+    "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -44,8 +49,13 @@ class TemporaryProject:
     _last: Project | None = field(default=None, repr=False)
 
     @classmethod
-    def make(cls, path: Path, sources: dict[str, Any], tables: dict[str, Any]) -> TemporaryProject:
-        """Write the project; the landing folder is there and empty."""
+    def make(
+        cls, path: Path, sources: dict[str, Any], tables: dict[str, Any], *, as_shipped: bool = False
+    ) -> TemporaryProject:
+        """Write the project; the landing folder is there and empty.
+
+        Spark plans as for small data, unless the project is to run ``as_shipped``.
+        """
         for part in ("src", "landing", "conf/base", "conf/local"):
             (path / part).mkdir(parents=True)
         shutil.copy(ROOT / "pyproject.toml", path / "pyproject.toml")
@@ -59,6 +69,8 @@ class TemporaryProject:
         }  # fmt: skip
         project = cls(path)
         project.write("globals", places)
+        if not as_shipped:
+            project.write("spark", SMALL, env="local")
         project.declare(sources, tables)
         return project
 
