@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark import StorageLevel
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -35,6 +34,7 @@ from kedro_lakehouse.changes.extract import (
 from kedro_lakehouse.changes.judge import count_changes, count_in_scope, count_rows
 from kedro_lakehouse.changes.lives import rows_before, told_by_extracts
 from kedro_lakehouse.datasets.guards import counts_by_extract, first_refused
+from kedro_lakehouse.datasets.kept import keep
 from kedro_lakehouse.decoders.extract import decode_extracts
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import (
@@ -165,7 +165,7 @@ class ExtractBatches:
             state = self._state()
             before = None if state is None else rows_before(state, rows, contract)
             told = told_by_extracts(rows, before, contract, extracts=extracts, count=len(files))
-            told = _keep(told, kept)
+            told = keep(told, kept)
             counted.append(count_changes(told))
             if contract.hard_deletes != "ignore":
                 counted.append(count_in_scope(rows, told, before, contract, extracts))
@@ -212,7 +212,7 @@ class ExtractBatches:
         told = starts_by_column(self._contract)
         if told and not any(settled.name_of(c) == told for g in groups for c in g.columns):
             logger.warning("%s: no extract of the batch has the column %s", planner.name, told)
-        return _keep(decode_extracts(groups, self._numbered(files), settled, self._contract), kept)
+        return keep(decode_extracts(groups, self._numbered(files), settled, self._contract), kept)
 
     def _require(self, settled: Columns) -> None:
         """Refuse declared columns that neither the table nor the extracts have."""
@@ -268,10 +268,3 @@ class ExtractBatches:
         stood = held.withColumns({OP: F.lit(UPSERT), TIME: F.lit(None).cast(kinds[TIME])})
         pending = events.select(*columns(value_columns(events)), OP, ORDER, TIME)
         return current_rows(stood.unionByName(pending, allowMissingColumns=True), self._contract)
-
-
-def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
-    """Keep a frame's rows until the batch is done."""
-    stored = frame.persist(StorageLevel.MEMORY_AND_DISK)
-    kept.callback(stored.unpersist)
-    return stored

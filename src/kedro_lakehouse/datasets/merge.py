@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import random
 import time
+from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from pyspark import StorageLevel
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
@@ -31,6 +31,7 @@ from kedro_lakehouse.changes.plan import (
 )
 from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
+from kedro_lakehouse.datasets.kept import keep
 from kedro_lakehouse.datasets.observed import observed
 from kedro_lakehouse.datasets.publish import acknowledge
 from kedro_lakehouse.datasets.trim import horizon_of
@@ -176,39 +177,30 @@ class MergeCommit:
             counts = self._stage_by_order(stage, of_keys, target, state)
             if counts is not None:
                 return counts
-        marked = mark_late(of_keys, target, self._contract).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
+        with ExitStack() as kept:
+            marked = keep(mark_late(of_keys, target, self._contract), kept)
             counted = [F.count(F.when(column(c), 1)) for c in (LATE, TIED)]
             late, tied = marked.agg(*counted).first() or (0, 0)
-            changed = changed_rows(marked, target, self._contract, late=late > 0, tied=tied > 0)
-            changed = changed.persist(StorageLevel.MEMORY_AND_DISK)
-            try:
-                found = {r[ACTION]: r["count"] for r in changed.groupBy(ACTION).count().collect()}
-                self._apply(stage, changed, found, target, state)
-                stale = self._stale(marked, changed, target, late, tied)
-            finally:
-                changed.unpersist()
-        finally:
-            marked.unpersist()
+            changed = keep(changed_rows(marked, target, self._contract, late=late > 0, tied=tied > 0), kept)
+            found = {r[ACTION]: r["count"] for r in changed.groupBy(ACTION).count().collect()}
+            self._apply(stage, changed, found, target, state)
+            stale = self._stale(marked, changed, target, late, tied)
         return self._counts(found, late, stale)
 
     def _stage_by_order(
         self, stage: Stage, events: DataFrame, target: Target, state: TableState
     ) -> dict[str, int] | None:
         """Apply events in one pass over them and the target's keys; None where a tie needs more than that."""
-        planned = rows_by_order(events, target, self._contract).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
+        with ExitStack() as kept:
+            planned = keep(rows_by_order(events, target, self._contract), kept)
             sums = (F.count(F.lit(1)).alias("n"), F.sum(LATE).alias(LATE), F.sum(TIED).alias(TIED))
             told = planned.groupBy(ACTION).agg(*sums).collect()
             if any(r[TIED] for r in told):
                 return None
             found = {r[ACTION]: r["n"] for r in told if r[ACTION]}
             late = sum(r[LATE] for r in told)
-            self._apply(
-                stage, planned.where(column(ACTION).isNotNull()).drop(LATE, TIED), found, target, state
-            )
-        finally:
-            planned.unpersist()
+            changed = planned.where(column(ACTION).isNotNull()).drop(LATE, TIED)
+            self._apply(stage, changed, found, target, state)
         return self._counts(found, late, late)
 
     def _counts(self, found: dict[str, int], late: int, stale: int) -> dict[str, int]:

@@ -7,7 +7,6 @@ from datetime import UTC
 from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
-from pyspark import StorageLevel
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
@@ -31,6 +30,7 @@ from kedro_lakehouse.changes.lives import rows_before, told_by_extracts
 from kedro_lakehouse.datasets.drift import refuse_drift
 from kedro_lakehouse.datasets.extracts import ExtractBatches, LandedExtracts
 from kedro_lakehouse.datasets.ingestion import IngestionCommit
+from kedro_lakehouse.datasets.kept import keep
 from kedro_lakehouse.datasets.observed import observed
 from kedro_lakehouse.datasets.publish import acknowledge, reading_errors
 from kedro_lakehouse.datasets.quarantined import match_records, released
@@ -80,8 +80,8 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
     with ExitStack() as kept:
         rows = batches._rows(needed, kept)  # noqa: SLF001 - one reading of extracts for both
         groups = planner.read(planner.look(list(files)))
-        found = _keep(match_records(groups, replay.held(files)), kept)
-        sound = _keep(_sound_rows(replay, rows, found), kept)
+        found = keep(match_records(groups, replay.held(files)), kept)
+        sound = keep(_sound_rows(replay, rows, found), kept)
         keys = sound.select(*columns(replay.contract.keys)).distinct()
         order = None if first == accepted[0] else _order(source, first)
         events = replay.decoding.extracts(
@@ -129,12 +129,6 @@ def _landed(  # noqa: PLR0913 - what is known of the affected keys
         extracts=batches._timed(numbered.drop(FILE), first),  # noqa: SLF001
         past_ends=ends,
     )
-
-
-def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
-    stored = frame.persist(StorageLevel.MEMORY_AND_DISK)
-    kept.callback(stored.unpersist)
-    return stored
 
 
 def _reachable(replay: Replay, files: Mapping[LandedFile, int]) -> dict[LandedFile, int]:
