@@ -39,9 +39,10 @@ def count_changes(told: DataFrame) -> DataFrame:
     """Count what each extract would delete, and its rows with other values and no newer ``updated_at``.
 
     Schema:
-        returns: ``_extract``, ``deletes``, ``stale``.
+        returns: ``_extract``, ``upserts``, ``deletes``, ``stale``.
     """
     return told.groupBy(EXTRACT).agg(
+        F.count(F.when(column(OP) == UPSERT, 1)).alias("upserts"),
         F.count(F.when(column(OP) == DELETE, 1)).alias("deletes"),
         F.count(F.when(column(OP) == STALE, 1)).alias("stale"),
     )

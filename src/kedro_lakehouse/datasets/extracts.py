@@ -175,9 +175,10 @@ class ExtractBatches:
     def _given(self, planned: PlannedFiles, seen: _Seen) -> LandedExtracts:
         valid = sum(c.rows for c in seen.counts.values())
         stale = sum(c.stale for c in seen.counts.values())
+        events = sum(c.upserts + c.deletes if self._contract.keys else c.rows for c in seen.counts.values())
         counted = {"changed_without_newer_timestamp": stale} if self._contract.updated_at else None
         return LandedExtracts(
-            token=self._planner.token(planned, valid if self._contract.keys else None, counted),
+            token=self._planner.token(planned, valid if self._contract.keys else None, counted, events),
             rows=seen.rows,
             told=seen.told,
             extracts=self._timed(self._numbered(seen.files).drop(FILE), planned),

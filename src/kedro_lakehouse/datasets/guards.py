@@ -31,6 +31,7 @@ class ExtractCounts:
     landed: int = 0
     keyed: int = 0
     rows: int = 0
+    upserts: int = 0
     deletes: int = 0
     stale: int = 0
     in_scope: int = 0

@@ -249,11 +249,15 @@ class Planner:
         return split_keyed(lines) if getattr(self.source, "keyed", False) else lines
 
     def token(
-        self, planned: PlannedFiles, unchanged: int | None = None, counted: dict[str, int] | None = None
+        self,
+        planned: PlannedFiles,
+        unchanged: int | None = None,
+        counted: dict[str, int] | None = None,
+        at_least: int = 0,
     ) -> BatchToken:
-        """The token of a planned batch, with what planning counted for the report of its commit."""
+        """The token of a planned batch, with what planning counted: for the report, and for the audit."""
         return BatchToken(
             table=str(self.name), batch=planned.batch, after=planned.batch - 1,
             content_hash=planned.content_hash or content_hash(planned.files), unchanged=unchanged,
-            counted=counted,
+            counted=counted, at_least=at_least,
         )  # fmt: skip

@@ -25,7 +25,7 @@ class NothingLanded(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchToken:
-    """The batches that a frame holds: those after ``after`` up to ``batch``."""
+    """The batches that a frame holds: those after ``after`` up to ``batch``, and ``at_least`` so many events."""
 
     table: str
     batch: int
@@ -33,6 +33,7 @@ class BatchToken:
     content_hash: str
     unchanged: int | None = None
     counted: dict[str, int] | None = None
+    at_least: int = 0
     lag_from: str | None = None
 
     def stamp(self, events: DataFrame) -> DataFrame:
