@@ -194,7 +194,9 @@ def random_events(chance: random.Random, orders: range, batch: int, *, shuffled:
 
 def trim(events: DataFrame, applied: int) -> DataFrame:
     folded = fold_old_events(events, CONTRACT, horizon=HORIZON, applied=applied, opened=True)
-    return folded.unionByName(events.where(~is_old(HORIZON, applied)), allowMissingColumns=True)
+    trimmed = folded.unionByName(events.where(~is_old(HORIZON, applied)), allowMissingColumns=True)
+    # As a record is read back: a plan of plans would be analysed again with every question.
+    return events.sparkSession.createDataFrame(trimmed.collect(), trimmed.schema)
 
 
 def rows_of(events: DataFrame) -> tuple[set[Any], set[Any]]:

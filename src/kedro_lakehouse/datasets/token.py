@@ -25,7 +25,7 @@ class NothingLanded(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchToken:
-    """The batches that a frame holds: those after ``after`` up to ``batch``, and ``at_least`` so many events."""
+    """The batches that a frame holds: those after ``after`` up to ``batch``; at least so many events."""
 
     table: str
     batch: int
