@@ -17,6 +17,9 @@ FORCE  ?= 0
 # A file of cases for `make conformance`; by default the bundled ones.
 CASES  ?=
 
+# What .venv holds of the optional dependencies in pyproject.toml.
+EXTRAS := spark41 viz quality lineage aws lance opensearch console docs dev
+
 BIN := .venv/bin
 UV  := UV_PYTHON_DOWNLOADS=never $(BIN)/uv
 COMPILE := $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes
@@ -86,7 +89,7 @@ format: setup ## Format the code and apply ruff's safe fixes
 
 .PHONY: lock
 lock: setup ## Resolve the dependencies again into requirements/ and bin/
-	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --extra spark41 --extra viz --extra dev pyproject.toml -o requirements/spark41.txt
+	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) $(addprefix --extra ,$(EXTRAS)) pyproject.toml -o requirements/spark41.txt
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate --extra bench -c requirements/spark41.txt pyproject.toml -o requirements/bench.txt
 	printf 'uv\n' | $(COMPILE) --no-header --no-annotate - -o bin/uv.txt
 	printf 'hatchling>=1.27\neditables\n' | $(COMPILE) --no-header --no-annotate - -o bin/build.txt
