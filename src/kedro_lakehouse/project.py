@@ -69,6 +69,7 @@ class Project:
     declarations: Declarations
     spark_conf: dict[str, str]
     lakehouse: str
+    cache: str = ""
     run_id: str = field(default_factory=new_run_id)
     reports: list[CommitReport] = field(default_factory=list)
     quarantined: dict[TableName, Any] = field(default_factory=dict)
@@ -91,7 +92,14 @@ class Project:
         settings = _section(loader, "globals")
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
-        return cls(env=env or default, declarations=declarations, spark_conf=spark, lakehouse=lakehouse)
+        cache = str(settings.get("cache") or project_path(".cache"))
+        return cls(
+            env=env or default,
+            declarations=declarations,
+            spark_conf=spark,
+            lakehouse=lakehouse,
+            cache=cache,
+        )
 
     @classmethod
     def of_context(cls, context: KedroContext) -> Project:

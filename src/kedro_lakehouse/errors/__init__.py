@@ -29,6 +29,7 @@ from kedro_lakehouse.errors.declarations import (
     UnsupportedError,
 )
 from kedro_lakehouse.errors.files import LandedFilesGoneError, SourceNotFoundError, UnreadableFileError
+from kedro_lakehouse.errors.models import ModelNotFoundError
 from kedro_lakehouse.errors.schema import (
     IncompatibleTypeError,
     KeySchemaDriftError,
@@ -55,6 +56,7 @@ __all__ = [
     "LakehouseError",
     "LandedFilesGoneError",
     "MissingColumnError",
+    "ModelNotFoundError",
     "RefusedExtractsError",
     "ReservedColumnError",
     "SchemaFixedError",
