@@ -37,12 +37,12 @@ help: ## List the targets
 	  /^[a-z][a-z-]*:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: run
-run: setup jars ## Set up, then run every pipeline on the data in data/01_raw
+run: setup jars model ## Set up, then run every pipeline on the data in data/01_raw
 	@$(BIN)/kedro run $(ARGS)
 	@cat bin/next-steps.txt
 
 .PHONY: test
-test: setup jars ## Run all tests
+test: setup jars model ## Run all tests
 	@$(BIN)/pytest
 
 .PHONY: conformance
@@ -108,6 +108,11 @@ setup: ## Bring .venv in line with its hashed lock file
 
 .PHONY: jars
 jars: .cache/jars.ok ## Fetch Spark's jars into .cache/ivy
+
+# Without the model only the column index says that it is missing; everything else runs.
+.PHONY: model
+model: setup ## Fetch the embedding model of the column search into .cache/models
+	@$(BIN)/python -m kedro_lakehouse.cli.model || true
 
 # Order-only: set-up always looks, but looking does not make the jars stale.
 .cache/jars.ok: conf/base/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup

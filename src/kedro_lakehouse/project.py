@@ -14,7 +14,8 @@ from kedro.config import MissingConfigException, OmegaConfigLoader
 from kedro.framework.startup import bootstrap_project
 from kedro.utils import find_kedro_project
 
-from kedro_lakehouse.config.loading import Declarations, load_declarations
+from kedro_lakehouse.config.columns import ColumnIndexConfig
+from kedro_lakehouse.config.loading import Declarations, load_column_index, load_declarations
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
 from kedro_lakehouse.ops.store import OpsStore
 from kedro_lakehouse.plugins import SOURCES, list_plugins, load_plugin
@@ -70,6 +71,7 @@ class Project:
     spark_conf: dict[str, str]
     lakehouse: str
     cache: str = ""
+    column_index: ColumnIndexConfig = field(default_factory=ColumnIndexConfig)
     run_id: str = field(default_factory=new_run_id)
     reports: list[CommitReport] = field(default_factory=list)
     quarantined: dict[TableName, Any] = field(default_factory=dict)
@@ -99,6 +101,7 @@ class Project:
             spark_conf=spark,
             lakehouse=lakehouse,
             cache=cache,
+            column_index=load_column_index(_section(loader, "parameters")),
         )
 
     @classmethod

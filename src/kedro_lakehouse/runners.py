@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TELL_AFTER_SECONDS: Final = 20
+SETTLED: Final = "settled"
+"""Tag of nodes that wait for their ancestors to end, not to succeed: they read what is there by then."""
 
 
 class IsolatingThreadRunner(ThreadRunner):
@@ -48,7 +50,10 @@ class IsolatingThreadRunner(ThreadRunner):
         running: dict[Future[Any], Node] = {}
         with self._get_executor(self._get_required_workers_count(pipeline)) as executor:
             while waiting or running:
-                for node in [n for n in pipeline.nodes if n in waiting and waiting[n] <= done]:
+                ready = [n for n in pipeline.nodes if n in waiting and waiting[n] <= done]
+                if not ready and not running:
+                    ready = [n for n in pipeline.nodes if n in waiting and SETTLED in n.tags]
+                for node in ready:
                     del waiting[node]
                     task = Task(
                         node=node, catalog=catalog, hook_manager=hook_manager, is_async=False, run_id=run_id

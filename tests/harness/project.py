@@ -71,6 +71,7 @@ class TemporaryProject:
         project.write("globals", places)
         if not as_shipped:
             project.write("spark", SMALL, env="local")
+            project.write("parameters", {"column_index": {"models": []}}, env="local")
         project.declare(sources, tables)
         return project
 

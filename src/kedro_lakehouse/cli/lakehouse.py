@@ -13,6 +13,7 @@ from kedro_lakehouse.cli.plugins import plugins
 from kedro_lakehouse.cli.quarantine import quarantine
 from kedro_lakehouse.cli.rebuild import rebuild
 from kedro_lakehouse.cli.runs import runs
+from kedro_lakehouse.cli.search import search
 from kedro_lakehouse.cli.sql import sql
 from kedro_lakehouse.cli.tables import tables
 from kedro_lakehouse.errors import LakehouseError
@@ -48,6 +49,6 @@ def commands() -> None:
     """Commands that the package adds to Kedro."""
 
 
-for command in (tables, sql, changes, quarantine, rebuild, runs, plugins):
+for command in (tables, sql, changes, quarantine, rebuild, runs, plugins, search):
     lakehouse.add_command(command)
 commands.add_command(lakehouse)

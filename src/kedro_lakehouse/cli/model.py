@@ -19,7 +19,9 @@ def main() -> int:
         try:
             verified_weights(MINILM, cache)
         except ModelNotFoundError:
-            sys.stderr.write(f"Fetching the model {MINILM.model_id} (84 MB, once) into the project's folder ...\n")
+            sys.stderr.write(
+                f"Fetching the model {MINILM.model_id} (84 MB, once) into the project's folder ...\n"
+            )
             begun = perf_counter()
             fetch_weights(MINILM, cache)
             sys.stderr.write(f"The model is there ({perf_counter() - begun:.0f} s).\n")

@@ -36,3 +36,29 @@ def one_to_one(scores: NDArray[np.float64], temperature: float = TEMPERATURE) ->
 def _softmax(scores: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
     raised = np.exp(scores - scores.max(axis=axis, keepdims=True))
     return np.asarray(raised / raised.sum(axis=axis, keepdims=True))
+
+
+def best_pairs(scores: NDArray[np.float64]) -> list[tuple[int, int]]:
+    """One-to-one pairs of rows and columns, the best pair first, until one side is used up."""
+    found: list[tuple[int, int]] = []
+    rows, columns = set(range(scores.shape[0])), set(range(scores.shape[1]))
+    for place in np.argsort(-scores, axis=None, kind="stable"):
+        row, column = divmod(int(place), scores.shape[1])
+        if row in rows and column in columns:
+            found.append((row, column))
+            rows.discard(row)
+            columns.discard(column)
+        if not rows or not columns:
+            break
+    return found
+
+
+def unionability(scores: NDArray[np.float64]) -> tuple[float, list[tuple[int, int]]]:
+    """How far two tables can stand under each other, from 0 to 1, and by which pairs of columns.
+
+    Squares let a few sure pairs count for more than many vague ones; the root of both widths keeps a wide
+    table from winning by its width.
+    """
+    pairs = best_pairs(scores)
+    total = sum(max(float(scores[pair]), 0.0) ** 2 for pair in pairs)
+    return total / float(np.sqrt(scores.shape[0] * scores.shape[1])), pairs

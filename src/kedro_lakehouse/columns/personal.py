@@ -23,16 +23,16 @@ _CARD: Final = re.compile(r"(?:\d[ -]?){12,18}\d")
 _NAMES: Final = tuple(
     frozenset(words.split())
     for words in (
-        "email", "e mail", "phone", "telephone", "mobile number", "ssn", "social security", "passport", "iban",
-        "first name", "last name", "full name", "middle name", "maiden name", "family name", "given name",
-        "surname", "date of birth", "birth date", "birthday", "street address", "home address", "ip address",
-        "credit card", "card number", "password", "tax id", "username",
+        "email", "e mail", "phone", "telephone", "mobile number", "ssn", "social security", "passport",
+        "iban", "first name", "last name", "full name", "middle name", "maiden name", "family name",
+        "given name", "surname", "date of birth", "birth date", "birthday", "street address",
+        "home address", "ip address", "credit card", "card number", "password", "tax id", "username",
     )
 )  # fmt: skip
 _PEOPLE: Final = frozenset(
-    "person people customer client user patient employee contact member subscriber player passenger guest "
-    "student teacher driver owner".split()
-)
+    {"person", "people", "customer", "client", "user", "patient", "employee", "contact", "member",
+     "subscriber", "player", "passenger", "guest", "student", "teacher", "driver", "owner"}
+)  # fmt: skip
 _OF_PEOPLE: Final = frozenset({"name", "address", "street", "display"})
 
 

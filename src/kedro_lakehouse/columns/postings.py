@@ -48,12 +48,14 @@ class Postings:
             return np.zeros(self.rows)
         lengths = self.frequency[place[known]]
         owners = np.concatenate([self._owners[self._starts[p] : self._ends[p]] for p in place[known]])
-        return np.bincount(owners, np.repeat(weights[known], lengths), minlength=self.rows)
+        return np.bincount(owners, np.repeat(weights[known], lengths), minlength=self.rows).astype(np.float64)
 
     def squared_lengths(self) -> NDArray[np.float64]:
         """For each row the sum of its terms' squared rarities."""
         weights = np.square(np.log1p(self.rows / self.frequency)) if self.rows else np.empty(0)
-        return np.bincount(self._owners, np.repeat(weights, self.frequency), minlength=self.rows)
+        return np.bincount(self._owners, np.repeat(weights, self.frequency), minlength=self.rows).astype(
+            np.float64
+        )
 
     def _find(self, terms: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         place = np.searchsorted(self._terms, terms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -88,9 +88,11 @@ def profile_column(name: str, sketch: ColumnSketch, *, table: str, personal: boo
     """
     texts = [text for text, _ in sketch.sample.values()]
     weights = [count for _, count in sketch.sample.values()]
-    kind = kind_of_text(texts) if sketch.kind in ("text", "empty") and sketch.kind != "binary" else sketch.kind
+    kind = (
+        kind_of_text(texts) if sketch.kind in ("text", "empty") and sketch.kind != "binary" else sketch.kind
+    )
     private = looks_personal(name, table, texts) if personal is None else personal
-    known = {
+    known: dict[str, Any] = {
         "name": name, "kind": kind, "rows": sketch.rows, "nulls": sketch.nulls, "distinct": sketch.distinct,
         "formats": _formats(texts, weights), "personal": private,
     }  # fmt: skip
@@ -116,7 +118,7 @@ def profile_column(name: str, sketch: ColumnSketch, *, table: str, personal: boo
 def profile_table(
     sketches: Mapping[str, ColumnSketch], *, table: str, personal: frozenset[str] | None = None
 ) -> list[ColumnProfile]:
-    """Profile every column of a table; ``personal`` are the declared columns, None where none are declared."""
+    """Profile every column of a table; ``personal`` are the columns that were declared to be so."""
     declared = {name.lower() for name in personal or ()}
     return [
         profile_column(name, sketch, table=table, personal=True if name.lower() in declared else None)

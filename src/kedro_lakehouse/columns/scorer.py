@@ -12,6 +12,8 @@ from kedro_lakehouse.columns.corpus import UNKNOWN, kind_class, name_terms, sket
 from kedro_lakehouse.columns.postings import word_terms
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from kedro_lakehouse.columns.corpus import ColumnCorpus
@@ -61,7 +63,7 @@ def score_column(
     query: ColumnSignature, corpus: ColumnCorpus, rows: Rows, weights: Mapping[Feature, float] = WEIGHTS
 ) -> Scores:
     """Score rows of a corpus by how alike they are to a column; each feature lies between 0 and 1."""
-    shares = {
+    shares: dict[str, Numbers] = {
         feature: weight * _FEATURES[feature](query, corpus, rows)
         for feature, weight in weights.items()
         if weight
@@ -78,7 +80,8 @@ def score_text(
         if aspect == "trigrams":
             shares[aspect] = weight * name_similarity(text, corpus, rows)
         else:
-            shares[aspect] = weight * (corpus.vectors[aspect][rows] @ vector).astype(np.float64)  # type: ignore[index]
+            near: Numbers = np.asarray(corpus.vectors[aspect][rows] @ vector, dtype=np.float64)  # type: ignore[index]
+            shares[aspect] = np.multiply(near, weight, dtype=np.float64)
     if mode == "hybrid":
         shares["exact name"] = _EXACT_BONUS * np.isin(rows, corpus.rows_named(text))
     return Scores(rows, np.sum(list(shares.values()), axis=0), shares)
@@ -90,12 +93,12 @@ def name_similarity(name: str, corpus: ColumnCorpus, rows: Rows) -> Numbers:
     rarity = corpus.name_grams.rarity(terms)
     common = corpus.name_grams.sums(terms, np.square(rarity))[rows]
     lengths = corpus.name_lengths[rows] * np.sqrt(np.square(rarity).sum())
-    return np.divide(common, lengths, out=np.zeros(len(rows)), where=lengths > 0)
+    return np.asarray(np.divide(common, lengths, out=np.zeros(len(rows)), where=lengths > 0))
 
 
-def _cosine(aspect: Literal["name", "signature"]):  # noqa: ANN202 - one of _FEATURES
+def _cosine(aspect: Literal["name", "signature"]) -> Callable[[ColumnSignature, ColumnCorpus, Rows], Numbers]:
     def feature(query: ColumnSignature, corpus: ColumnCorpus, rows: Rows) -> Numbers:
-        return (corpus.vectors[aspect][rows] @ query.vectors[aspect]).astype(np.float64).clip(0, 1)
+        return np.asarray((corpus.vectors[aspect][rows] @ query.vectors[aspect]).clip(0, 1), dtype=np.float64)
 
     return feature
 
@@ -119,7 +122,8 @@ def _tokens(query: ColumnSignature, corpus: ColumnCorpus, rows: Rows) -> Numbers
     share = np.array([share for _, share in sorted(query.profile.tokens)])
     weights = corpus.value_tokens.rarity(terms) * share
     held = corpus.value_tokens.sums(terms, np.ones(len(terms)))[rows]
-    return corpus.value_tokens.sums(terms, weights)[rows] / weights.sum() * held / (held + 1)
+    covered = corpus.value_tokens.sums(terms, weights)[rows] / weights.sum()
+    return np.asarray(covered * held / (held + 1))
 
 
 def containment(query: ColumnSignature, corpus: ColumnCorpus, rows: Rows) -> tuple[Numbers, Numbers]:
@@ -144,7 +148,8 @@ def _containment(query: ColumnSignature, corpus: ColumnCorpus, rows: Rows) -> Nu
 def _formats(query: ColumnSignature, corpus: ColumnCorpus, rows: Rows) -> Numbers:
     own = dict(query.profile.formats)
     found = [
-        sum(min(share, corpus.format_shares[row].get(name, 0.0)) for name, share in own.items()) for row in rows
+        sum(min(share, corpus.format_shares[row].get(name, 0.0)) for name, share in own.items())
+        for row in rows
     ]
     return np.array(found, dtype=np.float64)
 
@@ -155,7 +160,7 @@ def _numbers(query: ColumnSignature, corpus: ColumnCorpus, rows: Rows) -> Number
         return np.zeros(len(rows))
     own, others = np.array(query.profile.quantiles), corpus.quantiles[rows]
     width = np.maximum(np.ptp(own), np.ptp(others, axis=1)).clip(1e-9)
-    return np.nan_to_num(1 - np.abs(others - own).mean(axis=1) / width).clip(0, 1)
+    return np.asarray(np.nan_to_num(1 - np.abs(others - own).mean(axis=1) / width).clip(0, 1))
 
 
 def _kind(query: ColumnSignature, corpus: ColumnCorpus, rows: Rows) -> Numbers:

@@ -91,7 +91,9 @@ class ColumnSketch:
 
     def _widen(self, other: Self) -> None:
         order: Any = float if self.kind in ("integer", "decimal") else str
-        ends = [text for text in (self.minimum, other.minimum, self.maximum, other.maximum) if text is not None]
+        ends = [
+            text for text in (self.minimum, other.minimum, self.maximum, other.maximum) if text is not None
+        ]
         if ends:
             self.minimum, self.maximum = min(ends, key=order), max(ends, key=order)
 

@@ -25,5 +25,5 @@ def column_texts(profile: ColumnProfile, table: str) -> dict[Aspect, str]:
         "name": name,
         "signature": ". ".join(part for part in told if part),
         "values": values,
-        "context": f"{expanded(table)}: {name}",
+        "context": ". ".join(part for part in (f"{name} of {expanded(table)}", *told[1:]) if part),
     }

@@ -37,7 +37,9 @@ def kind_of(dtype: pa.DataType) -> str:
 def counted(column: pa.Array | pa.ChunkedArray) -> tuple[list[Any], list[int]]:
     """The distinct values of a column and how often each occurs; nulls and NaN are left out."""
     if at.is_nested(column.type):
-        texts = [None if v is None else json.dumps(v, default=str, sort_keys=True) for v in column.to_pylist()]
+        texts = [
+            None if v is None else json.dumps(v, default=str, sort_keys=True) for v in column.to_pylist()
+        ]
         column = pa.array(texts, pa.string())
     elif at.is_dictionary(column.type):
         column = column.cast(column.type.value_type)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic import ValidationError
 
 from kedro_lakehouse.config.base import Declaration
+from kedro_lakehouse.config.columns import PARAMETER, ColumnIndexConfig
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.errors import ConfigurationError, InvalidNameError, did_you_mean, listed
 from kedro_lakehouse.names import ROLES, TableName
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 SOURCES_FILE: Final = "sources.yml"
 TABLES_FILE: Final = "tables.yml"
+PARAMETERS_FILE: Final = "parameters.yml"
 
 _D = TypeVar("_D", bound=Declaration)
 
@@ -70,6 +72,23 @@ def load_declarations(
     _refuse_view_names(checked_tables)
     _refuse_bad_inputs(checked_tables)
     return Declarations(sources=MappingProxyType(checked_sources), tables=MappingProxyType(checked_tables))
+
+
+def load_column_index(parameters: Mapping[str, Any]) -> ColumnIndexConfig:
+    """Return the checked settings of the column index; without the key nothing is indexed.
+
+    Raises:
+        ConfigurationError: Something is wrong below the key ``column_index`` of parameters.yml.
+    """
+    raw = parameters.get(PARAMETER) or {}
+    if not isinstance(raw, Mapping):
+        raise ConfigurationError(
+            file=PARAMETERS_FILE,
+            key=PARAMETER,
+            problem="expected a mapping of keys.",
+            remedy="Write its keys below it.",
+        )
+    return _validated(ColumnIndexConfig, _without_none(raw), PARAMETERS_FILE, PARAMETER)
 
 
 def _entries(raw: Mapping[Any, Any], file: str) -> dict[str, dict[Any, Any]]:

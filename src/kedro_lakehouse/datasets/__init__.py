@@ -1,5 +1,10 @@
 """Kedro datasets: the only place where Kedro meets storage."""
 
+from kedro_lakehouse.datasets.column_index import (
+    ColumnSignaturesDataset,
+    ColumnStudiesDataset,
+    ColumnTablesDataset,
+)
 from kedro_lakehouse.datasets.landing import LandingDataset
 from kedro_lakehouse.datasets.pending import PendingDataset
 from kedro_lakehouse.datasets.published import PublishedDataset
@@ -9,6 +14,9 @@ from kedro_lakehouse.datasets.trim import RetentionDataset
 
 __all__ = [
     "ChangesDataset",
+    "ColumnSignaturesDataset",
+    "ColumnStudiesDataset",
+    "ColumnTablesDataset",
     "LandingDataset",
     "PendingDataset",
     "PublishedDataset",

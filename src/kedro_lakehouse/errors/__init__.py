@@ -29,7 +29,12 @@ from kedro_lakehouse.errors.declarations import (
     UnsupportedError,
 )
 from kedro_lakehouse.errors.files import LandedFilesGoneError, SourceNotFoundError, UnreadableFileError
-from kedro_lakehouse.errors.models import ModelNotFoundError
+from kedro_lakehouse.errors.models import (
+    ColumnNotFoundError,
+    IndexEmptyError,
+    ModelNotFoundError,
+    SearchBelowThresholdError,
+)
 from kedro_lakehouse.errors.schema import (
     IncompatibleTypeError,
     KeySchemaDriftError,
@@ -46,10 +51,12 @@ __all__ = [
     "AuditFailedError",
     "BatchContentChangedError",
     "BatchNotFoundError",
+    "ColumnNotFoundError",
     "CommitConflictError",
     "CommitUnknownError",
     "ConfigurationError",
     "IncompatibleTypeError",
+    "IndexEmptyError",
     "InvalidNameError",
     "JavaNotFoundError",
     "KeySchemaDriftError",
@@ -60,6 +67,7 @@ __all__ = [
     "RefusedExtractsError",
     "ReservedColumnError",
     "SchemaFixedError",
+    "SearchBelowThresholdError",
     "SequenceTieError",
     "SequenceTypeDriftError",
     "SnapshotDeletesTooManyError",

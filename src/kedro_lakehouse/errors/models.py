@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence  # noqa: TC003 - facts are typed at run time
+
 from kedro_lakehouse.errors.base import TerminalError
 
 
@@ -14,3 +16,33 @@ class ModelNotFoundError(TerminalError):
     fetch: str
     summary = "The model {model} cannot be used: {problem}."
     advice = "Fetch it once, with a network: `{fetch}`."
+
+
+class IndexEmptyError(TerminalError):
+    """No column is indexed with the model."""
+
+    code = "INDEX_EMPTY"
+    model: str
+    indexed: Sequence[str]
+    summary = "No column is indexed with the model {model}; indexed with: {indexed}."
+    advice = "Run `kedro run --pipelines=column_index`, or add files: `kedro lakehouse search --add PATH`."
+
+
+class ColumnNotFoundError(TerminalError):
+    """The column index has no such column or table."""
+
+    code = "COLUMN_NOT_FOUND"
+    column: str
+    columns: int
+    near: str = ""
+    summary = "The index of {columns} columns has no '{column}'.{near}"
+    advice = "Write namespace.table.column, as a search prints it."
+
+
+class SearchBelowThresholdError(TerminalError):
+    """The column search judged by its own evaluation set is worse than it must be."""
+
+    code = "SEARCH_BELOW_THRESHOLD"
+    measures: Sequence[str]
+    summary = "Column search misses its thresholds: {measures}."
+    advice = "See what changed of the model, the weights or the profiles since the last green run."

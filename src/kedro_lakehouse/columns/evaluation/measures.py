@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence, Set as AbstractSet
+    from collections.abc import Collection, Sequence
+    from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
 
@@ -25,7 +26,8 @@ def mean_reciprocal_rank(scores: NDArray[np.float64], truth: AbstractSet[tuple[i
     placed = ranks(scores)
     best: dict[int, int] = {}
     for row, column in truth:
-        best[row] = min(best.get(row, placed.shape[1]), int(placed[row, column]))
+        rank = int(placed[row, column])
+        best[row] = min(best.get(row, rank), rank)
     return float(np.mean([1 / rank for rank in best.values()]))
 
 
