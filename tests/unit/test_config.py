@@ -112,6 +112,7 @@ def test_defaults_are_the_contracts():
         "partition_by": (),
         "sort_by": (),
         "properties": {},
+        "personal": (),
         "tags": (),
     }
 
@@ -231,7 +232,6 @@ def test_wrong_table_key_is_named_with_its_remedy(keys, key, words):
     ("keys", "key", "word"),
     [
         ({"expectations": []}, "expectations", "expectations"),
-        ({"personal": ["email"]}, "personal", "personal"),
         ({"format": "delta"}, "format", "delta"),
     ],
 )

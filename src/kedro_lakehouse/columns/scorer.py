@@ -81,9 +81,9 @@ def score_text(
             shares[aspect] = weight * name_similarity(text, corpus, rows)
         else:
             near: Numbers = np.asarray(corpus.vectors[aspect][rows] @ vector, dtype=np.float64)  # type: ignore[index]
-            shares[aspect] = np.multiply(near, weight, dtype=np.float64)
+            shares[aspect] = weight * near
     if mode == "hybrid":
-        shares["exact name"] = _EXACT_BONUS * np.isin(rows, corpus.rows_named(text))
+        shares["exact name"] = np.isin(rows, corpus.rows_named(text)).astype(np.float64) * _EXACT_BONUS
     return Scores(rows, np.sum(list(shares.values()), axis=0), shares)
 
 

@@ -29,7 +29,9 @@ def test_json_ndjson_and_parquet_hold_the_same_rows(tmp_path):
 
 
 def test_csv_is_read_as_text_whatever_its_dialect(tmp_path):
-    (tmp_path / "a.csv").write_text('\ufeffid;city;city;\n1;"Bad; Ems";x;\n2;NA;;\nragged\n', encoding="utf-8")
+    (tmp_path / "a.csv").write_text(
+        '\ufeffid;city;city;\n1;"Bad; Ems";x;\n2;NA;;\nragged\n', encoding="utf-8"
+    )
     with gzip.open(tmp_path / "b.tsv.gz", "wt", encoding="utf-8") as out:
         out.write("id\tcity\n007\tBonn\n")
     assert rows_of(tmp_path / "a.csv") == [
