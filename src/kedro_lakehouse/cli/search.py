@@ -10,7 +10,7 @@ import click
 
 from kedro_lakehouse.cli.options import env_option, json_option, open_project
 from kedro_lakehouse.cli.show import print_json, print_table
-from kedro_lakehouse.columns.scorer import Mode
+from kedro_lakehouse.columns.results import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -106,8 +106,14 @@ class ColumnCorpus:
 
     def rows_named(self, name: str) -> list[int]:
         """The rows of columns with exactly this name, in any case."""
-        lower = name.strip().lower()
-        return [row for row, profile in enumerate(self.profiles) if profile.name.lower() == lower]
+        return self._by_name.get(name.strip().lower(), [])
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for row, profile in enumerate(self.profiles):
+            found.setdefault(profile.name.lower(), []).append(row)
+        return found
 
 
 def sketch_bound(profile: ColumnProfile) -> int:

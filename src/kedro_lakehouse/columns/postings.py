@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+_REMEMBERED: Final = 8
+
 
 class Postings:
     """The rows of each term, terms being 64-bit hashes."""
@@ -20,6 +22,7 @@ class Postings:
     def __init__(self, bags: Sequence[NDArray[np.uint64]]) -> None:
         """Index bags of distinct terms, one a row."""
         self.rows = len(bags)
+        self._last: dict[tuple[bytes, bytes], NDArray[np.float64]] = {}
         self.sizes = np.array([len(bag) for bag in bags], dtype=np.int64)
         terms = np.concatenate(bags) if bags else np.empty(0, dtype=np.uint64)
         owners = np.repeat(np.arange(self.rows), self.sizes)
@@ -42,7 +45,18 @@ class Postings:
         return np.log1p(self.rows / held)
 
     def sums(self, terms: NDArray[np.uint64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """For each row the sum of the weights of those terms that it holds."""
+        """For each row the sum of the weights of those terms that it holds; do not change the result.
+
+        The last results are kept: a search asks the same for its candidates and for their scores.
+        """
+        asked = (terms.tobytes(), weights.tobytes())
+        if asked not in self._last:
+            while len(self._last) >= _REMEMBERED:
+                self._last.pop(next(iter(self._last)), None)
+            self._last[asked] = self._sum(terms, weights)
+        return self._last[asked]
+
+    def _sum(self, terms: NDArray[np.uint64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
         place, known = self._find(terms)
         if not known.any():
             return np.zeros(self.rows)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kedro_lakehouse.columns.signature import ColumnSignature
 
+Mode = Literal["name", "content", "both", "hybrid"]
+"""What is compared: names, values, both in one vector, or all that is known."""
 _SHARED: Final = 5
 
 

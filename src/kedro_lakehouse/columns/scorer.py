@@ -10,6 +10,7 @@ import numpy as np
 
 from kedro_lakehouse.columns.corpus import UNKNOWN, kind_class, name_terms, sketch_bound
 from kedro_lakehouse.columns.postings import word_terms
+from kedro_lakehouse.columns.results import Mode  # noqa: TC001 - a mapping's type at run time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,6 @@ Feature = Literal[
     "name", "signature", "trigrams", "values", "tokens", "containment", "formats", "numbers", "kind"
 ]
 FEATURES: Final[tuple[Feature, ...]] = get_args(Feature)
-Mode = Literal["name", "content", "both", "hybrid"]
 
 WEIGHTS: Final[Mapping[Feature, float]] = {
     "name": 0.16, "signature": 0.20, "trigrams": 0.16, "values": 0.16, "tokens": 0.12,
@@ -114,7 +114,7 @@ def _values(query: ColumnSignature, corpus: ColumnCorpus, rows: Rows) -> Numbers
     return np.where(corpus.has_values[rows], near, _NEUTRAL)
 
 
-def _tokens(query: ColumnSignature, corpus: ColumnCorpus, rows: Rows) -> Numbers:
+def shared_tokens(query: ColumnSignature, corpus: ColumnCorpus, rows: Rows) -> Numbers:
     """How much of the query's value words a column has, rare words counting more; one alone counts half."""
     terms = word_terms(token for token, _ in query.profile.tokens)
     if not len(terms):
@@ -140,7 +140,8 @@ def containment(query: ColumnSignature, corpus: ColumnCorpus, rows: Rows) -> tup
     return np.divide(common, compared, out=np.zeros(len(rows)), where=compared > 0), common
 
 
-def _containment(query: ColumnSignature, corpus: ColumnCorpus, rows: Rows) -> Numbers:
+def shared_hashes(query: ColumnSignature, corpus: ColumnCorpus, rows: Rows) -> Numbers:
+    """Containment, damped where it rests on few values."""
     share, common = containment(query, corpus, rows)
     return share * common / (common + 2)  # two flags that share yes and no are no evidence
 
@@ -174,8 +175,8 @@ _FEATURES: Final = {
     "signature": _cosine("signature"),
     "trigrams": _trigrams,
     "values": _values,
-    "tokens": _tokens,
-    "containment": _containment,
+    "tokens": shared_tokens,
+    "containment": shared_hashes,
     "formats": _formats,
     "numbers": _numbers,
     "kind": _kind,

@@ -9,7 +9,6 @@ import numpy as np
 from kedro_lakehouse.columns.corpus import LEAD
 from kedro_lakehouse.columns.embedders.base import unit_rows
 from kedro_lakehouse.columns.matching import one_to_one, unionability
-from kedro_lakehouse.columns.postings import word_terms
 from kedro_lakehouse.columns.results import ColumnFilter, ColumnHit, JoinHit, TableHit, make_hit
 from kedro_lakehouse.columns.scorer import (
     MODES,
@@ -17,6 +16,8 @@ from kedro_lakehouse.columns.scorer import (
     name_similarity,
     score_column,
     score_text,
+    shared_hashes,
+    shared_tokens,
 )
 from kedro_lakehouse.columns.words import expanded
 from kedro_lakehouse.errors import ColumnNotFoundError, did_you_mean
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.columns.corpus import ColumnCorpus
     from kedro_lakehouse.columns.embedders.base import Embedder
     from kedro_lakehouse.columns.indexes.base import VectorIndex
-    from kedro_lakehouse.columns.scorer import Mode, Scores
+    from kedro_lakehouse.columns.results import Mode
+    from kedro_lakehouse.columns.scorer import Scores
     from kedro_lakehouse.columns.signature import ColumnSignature
 
     Rows = NDArray[np.int64]
@@ -190,10 +192,8 @@ class ColumnSearch:
         found = [np.array(near, dtype=np.int64), _best(name_similarity(name, corpus, every))]
         found.append(np.array(corpus.rows_named(name), dtype=np.int64))
         if query is not None:
-            words = word_terms(token for token, _ in query.profile.tokens)
-            found.append(_best(corpus.value_tokens.sums(words, corpus.value_tokens.rarity(words))))
-            hashes = np.array(query.profile.sketch, dtype=np.uint64)
-            found.append(_best(corpus.sketches.sums(hashes, np.ones(len(hashes)))))
+            found.append(_best(shared_tokens(query, corpus, every)))
+            found.append(_best(shared_hashes(query, corpus, every)))
         return np.intersect1d(np.concatenate(found), allowed)
 
     def _hits(self, scores: Scores, k: int, query: ColumnSignature | None = None) -> list[ColumnHit]:
