@@ -194,7 +194,9 @@ class ColumnSearch:
         if query is not None:
             found.append(_best(shared_tokens(query, corpus, every)))
             found.append(_best(shared_hashes(query, corpus, every)))
-        return np.intersect1d(np.concatenate(found), allowed)
+        let, wanted = np.zeros(len(corpus), dtype=bool), np.zeros(len(corpus), dtype=bool)
+        let[allowed], wanted[np.concatenate(found)] = True, True
+        return np.flatnonzero(let & wanted)
 
     def _hits(self, scores: Scores, k: int, query: ColumnSignature | None = None) -> list[ColumnHit]:
         return [self._hit(scores, int(place), query) for place in scores.top(k)]
