@@ -46,6 +46,7 @@ FACTS = {
         "place": "f.csv",
     },
     "SCHEMA_FIXED": {"table": "a.b", "columns": ["c"], "place": "f.parquet"},
+    "FOLD_RULE_DRIFT": {"table": "a.b", "existing": ["on_tie upsert_wins"], "declared": ["on_tie fail"]},
     "KEY_SCHEMA_DRIFT": {"table": "a.b", "existing": ["id"], "declared": ["id", "x"]},
     "SEQUENCE_TYPE_DRIFT": {"table": "a.b", "existing": "bigint", "declared": "string"},
     "TRACK_HISTORY_DRIFT": {"table": "a.b", "existing": ["x"], "declared": ["y"]},

@@ -80,7 +80,7 @@ class MergeCommit:
         self._layout = Layout(
             partition_by=table.partition_by,
             sort_by=table.sort_by,
-            properties=made_for(contract, history=kind == "history") | dict(table.properties),
+            properties=made_for(contract, kind) | dict(table.properties),
         )
 
     def run(self, pending: DataFrame, token: BatchToken) -> None:
@@ -132,11 +132,10 @@ class MergeCommit:
     def _ensure(self, state: TableState | None, rows: DataFrame) -> TableState:
         wanted = {f.name: f.dataType for f in rows.schema.fields}
         lake = self._project.iceberg
-        history = self._kind == "history"
         if state is None:
             lake.create(self._target, wanted, self._layout)
         else:
-            refuse_drift(self._target, state, self._contract, wanted, history=history)
+            refuse_drift(self._target, state, self._contract, wanted, self._kind)
             lake.evolve(self._target, wanted, state)
         found = lake.state(self._target)
         if found is None:

@@ -82,9 +82,9 @@ def refold(
         rows = first_rows(kind, events.drop(*columns(gone)), contract, truncates=True)
         wanted = {f.name: f.dataType for f in rows.schema.fields}
         if not declared_anew:
-            refuse_drift(target, state, contract, wanted, history=kind == "history")
+            refuse_drift(target, state, contract, wanted, kind)
         lake.evolve(target, wanted, state)
-        properties = made_for(contract, history=kind == "history") | dict(table.properties)
+        properties = made_for(contract, kind) | dict(table.properties)
         report = state.bookmark if batch == state.batch and state.bookmark else None
         with lake.stage(target, state) as stage:
             seen = Observation()

@@ -30,6 +30,7 @@ from kedro_lakehouse.errors.declarations import (
 )
 from kedro_lakehouse.errors.files import LandedFilesGoneError, SourceNotFoundError, UnreadableFileError
 from kedro_lakehouse.errors.schema import (
+    FoldRuleDriftError,
     IncompatibleTypeError,
     KeySchemaDriftError,
     MissingColumnError,
@@ -48,6 +49,7 @@ __all__ = [
     "CommitConflictError",
     "CommitUnknownError",
     "ConfigurationError",
+    "FoldRuleDriftError",
     "IncompatibleTypeError",
     "InvalidNameError",
     "JavaNotFoundError",

@@ -102,3 +102,18 @@ class TrackHistoryDriftError(TerminalError):
     name: object = "TABLE"
     summary = "Table {table} has a history that was built to track {existing}; now declared: {declared}."
     advice = "Restore 'history.track' in tables.yml, or run `kedro lakehouse rebuild {name}`."
+
+
+class FoldRuleDriftError(TerminalError):
+    """The rules for ties and for values not sent are not those that the table was folded with."""
+
+    code = "FOLD_RULE_DRIFT"
+    table: object
+    existing: Sequence[str]
+    declared: Sequence[str]
+    name: object = "TABLE"
+    summary = "Table {table} was folded with {existing}; now declared: {declared}."
+    advice = (
+        "Restore 'on_tie', 'ignore_null' and 'unset_marker' in tables.yml, or run "
+        "`kedro lakehouse rebuild {name}`."
+    )
