@@ -240,8 +240,13 @@ def test_names_of_any_kind_are_taken_literally(session):
 
 
 def test_text_of_structs_and_structs_of_text_keep_what_they_say(session):
-    found = converted(session, "a struct<x: int>, b string", [((1,), "{}")], "a string, b struct<x: int>")
-    assert found == [{"a": '{"x":1}', "b": None, "__failed": ["b"]}]
+    rows = [((1,), '{"x": 2}'), ((None,), "{}"), (None, "no JSON")]
+    found = converted(session, "a struct<x: int>, b string", rows, "a string, b struct<x: int>")
+    assert found == [
+        {"a": '{"x":1}', "b": {"x": 2}, "__failed": []},
+        {"a": "{}", "b": {"x": None}, "__failed": []},
+        {"a": None, "b": None, "__failed": ["b"]},
+    ]
 
 
 def test_a_marked_value_was_not_sent_whatever_its_type(session):
