@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import BATCH, DELETE, OP, TRUNCATE, column, columns
+from kedro_lakehouse.changes.events import (
+    BATCH,
+    DELETE,
+    OP,
+    ORDER,
+    TRUNCATE,
+    column,
+    columns,
+    value_columns,
+)
 from kedro_lakehouse.changes.history import ORDER_TO
 from kedro_lakehouse.changes.plan import (
     ACTION,
@@ -111,11 +120,15 @@ class MergeCommit:
         lake, held = self._project.iceberg, state.batch if state else 0
         events = pending.where(column(BATCH) > held)
         truncates = lake.may_hold(self._record, OP, TRUNCATE, TRUNCATE)
-        folded = first_rows(self._kind, events, self._contract, truncates=truncates)
-        state = self._ensure(state, folded)
+        empty = state is None or (state.rows == 0 and held == 0)
+        if empty or self._kind == "history":
+            rows = first_rows(self._kind, events, self._contract, truncates=truncates)
+        else:  # only the columns are asked for: to analyse the fold takes longer than some merges
+            rows = events.select(*columns(value_columns(events)), column(ORDER))
+        state = self._ensure(state, rows)
         with lake.stage(self._target, state) as stage:
-            if state.rows == 0 and held == 0:
-                counts = self._stage_first(stage, folded)
+            if empty:
+                counts = self._stage_first(stage, rows)
             else:
                 target = self._planned_on(held, token.batch, truncates=truncates)
                 counts = self._stage_changes(stage, events, target, state)
@@ -192,7 +205,8 @@ class MergeCommit:
         """Apply events in one pass over them and the target's keys; None where a tie needs more than that."""
         with ExitStack() as kept:
             planned = keep(rows_by_order(events, target, self._contract), kept)
-            sums = (F.count(F.lit(1)).alias("n"), F.sum(LATE).alias(LATE), F.sum(TIED).alias(TIED))
+            marked = [F.count(F.when(column(c), 1)).alias(c) for c in (LATE, TIED)]
+            sums = (F.count(F.lit(1)).alias("n"), *marked)
             told = planned.groupBy(ACTION).agg(*sums).collect()
             if any(r[TIED] for r in told):
                 return None
