@@ -23,7 +23,9 @@ from kedro_lakehouse.ops.alerts import AlertState
 
 pytestmark = pytest.mark.contract
 
-STATE = AlertState(kind="failure", subject="shop.item", raised=True, code="SNAPSHOT_EMPTY", message="Is empty.")
+STATE = AlertState(
+    kind="failure", subject="shop.item", raised=True, code="SNAPSHOT_EMPTY", message="Is empty."
+)
 MESSAGE = Message(run_id="r1", env="local", alerts=[Alert(state=STATE, commands=["kedro lakehouse runs"])])
 KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 

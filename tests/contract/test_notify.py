@@ -3,18 +3,15 @@
 import datetime as dt
 import logging
 
-import pyarrow as pa
 import pytest
-import yaml
 from harness.servers import http_server, smtp_server
 
 from kedro_lakehouse.errors import ConfigurationError, SnapshotEmptyError
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.notifiers.notify import notify
 from kedro_lakehouse.ops.failures import TablesFailedError
-from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+from kedro_lakehouse.ops.report import CommitReport
 from kedro_lakehouse.ops.store import ALERTS
-from kedro_lakehouse.project import Project
 
 pytestmark = pytest.mark.contract
 
@@ -23,45 +20,6 @@ FAILED = TablesFailedError(
     tables={"shop.item": SnapshotEmptyError(table="shop.item", extract="x.csv")},
     retry="kedro run --namespaces=shop.item",
 )
-
-
-@pytest.fixture
-def open_project(tmp_path, monkeypatch):
-    """Open the project of a shop anew, as the next run would, with this monitoring.yml."""
-    monkeypatch.delenv("KEDRO_ENV", raising=False)
-    lake = tmp_path / "lake"
-    spark = {"type": "jdbc", "uri": f"jdbc:sqlite:file:{lake}/catalog.db", "warehouse": f"{lake}/warehouse"}
-    files = {
-        "base/spark": {f"spark.sql.catalog.lake.{key}": value for key, value in spark.items()},
-        "base/globals": {"lakehouse": str(lake)},
-        "base/sources": {"shop": {"type": "dms", "path": str(tmp_path / "landing")}},
-        "base/tables": {name: {"source": "shop", "keys": ["id"]} for name in sorted(ALL)},
-        "local/credentials": {"chat": {"token": "CANARY"}},
-    }
-
-    def open_project(monitoring):
-        for name, content in (files | {"base/monitoring": monitoring}).items():
-            path = tmp_path / "conf" / f"{name}.yml"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(yaml.safe_dump(content))
-        return Project.load(str(tmp_path / "conf"), None)
-
-    return open_project
-
-
-def commit(project, table, role, at, rows=1):
-    """Make a stored table whose last commit was at a time."""
-    report = CommitReport(
-        table=table, stage="current", batch=2, batches=1, content_hash="x", run_id="r",
-        committed_at=at.isoformat(),
-    )  # fmt: skip
-    name = TableName.parse(table).with_suffix(role)
-    project.catalog.ensure_namespace(name.namespace)
-    data = pa.table({"id": pa.array(range(rows), pa.int64())})
-    made = project.catalog.catalog.create_table(
-        name.identifier, schema=data.schema, properties={BOOKMARK: report.to_property()}
-    )
-    made.append(data)
 
 
 def quarantined(count):
@@ -111,8 +69,8 @@ def test_a_notifier_that_fails_is_warned_of_and_told_in_the_next_run(open_projec
             "notifiers": {
                 "hook": {"type": "webhook", "url": f"{posts.url}/SECRET-PATH", "credentials": "chat"},
                 "team": {
-                    "type": "email", "host": box.host, "port": box.port, "security": "none", "from": "l@x.org",
-                    "to": ["t@x.org"],
+                    "type": "email", "host": box.host, "port": box.port, "security": "none",
+                    "from": "l@x.org", "to": ["t@x.org"],
                 },
             }
         }  # fmt: skip
@@ -146,7 +104,7 @@ def test_secrets_are_in_no_text_of_the_project(open_project):
     assert "CANARY" not in str(caught.value)
 
 
-def test_stale_tables_are_told_once_and_again_when_fresh(open_project):
+def test_stale_tables_are_told_once_and_again_when_fresh(open_project, commit):
     now = dt.datetime.now(dt.UTC)
     with http_server() as posts:
         hook = {"type": "webhook", "url": posts.url}
@@ -161,7 +119,7 @@ def test_stale_tables_are_told_once_and_again_when_fresh(open_project):
     assert told == [[("staleness", "shop.item", "raised")], [("staleness", "shop.item", "cleared")]]
 
 
-def test_quarantined_events_are_told_with_the_commands_to_their_raw_records(open_project):
+def test_quarantined_events_are_told_with_the_commands_to_their_raw_records(open_project, commit):
     with http_server() as posts:
         project = open_project({"notifiers": {"hook": {"type": "webhook", "url": posts.url}}})
         commit(project, "shop.line", "quarantine", dt.datetime.now(dt.UTC), rows=2)

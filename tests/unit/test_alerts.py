@@ -76,14 +76,14 @@ def test_quarantined_events_raise_and_a_clean_batch_clears():
     reports = [report("a.bad", 3, 2), report("a.bad", 4, 0), report("a.good", 1, 0)]
     bad, good = quarantine_states(reports)
     assert (bad.subject, bad.raised, bad.batch) == ("a.bad", True, 3)
-    assert "2 events of batch 3" in bad.message
+    assert "2, of batch 3." in bad.message
     assert (good.subject, good.raised) == ("a.good", False)
     assert quarantine_states([]) == []
 
 
 def test_several_bad_batches_are_looked_at_together():
     (found,) = quarantine_states([report("a.bad", 3, 2), report("a.bad", 4, 1)])
-    assert (found.batch, "3 events of batch 3, 4" in found.message) == (None, True)
+    assert (found.batch, "3, of batch 3, 4." in found.message) == (None, True)
 
 
 def test_a_table_is_stale_when_its_last_commit_is_older_than_its_own_limit():
@@ -96,16 +96,29 @@ def test_a_table_is_stale_when_its_last_commit_is_older_than_its_own_limit():
 
 
 def pipeline(*nodes):
-    made = [Node(lambda given: given, "given", f"{space}.{name}", name=name, namespace=space) for space, name in nodes]
+    """Nodes in chains: each one awaits the node before it, up to a None."""
+    made, last = [], "given"
+    for node in nodes:
+        if node is None:
+            last = "given"
+            continue
+        space, name = node
+        made.append(Node(lambda given: given, last, f"{space}.{name}", name=name, namespace=space))
+        last = f"{space}.{name}"
     return Pipeline(made)
 
 
 def test_only_a_table_of_which_every_node_ran_can_recover():
-    whole = pipeline(("a.b", "ingest"), ("a.b", "merge"), ("a.c", "ingest"))
-    part = pipeline(("a.b", "ingest"), ("a.c", "ingest"))
-    assert whole_subjects(whole, {"__default__": whole}) == {"a.b", "a.c"}
-    assert whole_subjects(part, {"__default__": whole}) == {"a.c"}
-    assert whole_subjects(part, {}) == {"a.b", "a.c"}
+    whole = pipeline(("a.b", "ingest"), ("a.b", "merge"), None, ("a.c", "ingest"))
+    part = pipeline(("a.b", "ingest"), None, ("a.c", "ingest"))
+    assert whole_subjects(whole, {"__default__": whole}, {}) == {"a.b", "a.c"}
+    assert whole_subjects(part, {"__default__": whole}, {}) == {"a.c"}
+    assert whole_subjects(part, {}, {}) == {"a.b", "a.c"}
+
+
+def test_a_table_that_waits_for_a_failed_one_does_not_recover():
+    ran = pipeline(("a.b", "ingest"), ("a.derived", "ingest"), None, ("a.c", "ingest"))
+    assert whole_subjects(ran, {"__default__": ran}, {"a.b": EMPTY}) == {"a.c"}
 
 
 def test_a_message_names_what_failed_and_the_commands():

@@ -54,7 +54,7 @@ class NotifierConfig(Declaration):
     kinds: tuple[NotifierKind, ...] = Field(
         _ALL_KINDS,
         min_length=1,
-        description="What it tells: `failure`, `recovery`, `staleness`, `quarantine`.",
+        description="What it tells; default: everything.",
     )
     timeout: float = Field(10, gt=0, description="Seconds after which it is given up, until the next run.")
 

@@ -68,19 +68,17 @@ def changes_lineage(  # noqa: PLR0913 - what a record is made of
         time: The table's column, or else the source's, that tells the time of an event.
         source: The alias of the landed files.
     """
+    values = [column for column in stored if not is_reserved_column(column)]
 
     def made_of(column: str) -> list[InputColumn]:
-        how: Direct = "TRANSFORMATION" if column in table.types else "IDENTITY"
+        # What a source adds of its own (a log position, a commit time) is read as what it stands for.
+        as_it_is = column in values and column not in table.types
+        how: Direct = "IDENTITY" if as_it_is else "TRANSFORMATION"
         return [InputColumn(source, s, how) for s in source_columns if table.rename.get(s, s) == column]
 
-    def named(word: str) -> list[InputColumn]:
-        """What a word of the declaration stands for: a source's own control column, or a table's column."""
-        control = [InputColumn(source, word, "TRANSFORMATION")] if word in source_columns else []
-        return made_of(word) or control
-
-    found = {column: made_of(column) for column in stored if not is_reserved_column(column)}
-    found[_ORDER] = [i for word in order for i in named(word)]
-    found[_TIME] = named(time) if time else []
+    found = {column: made_of(column) for column in values}
+    found[_ORDER] = [i for word in order for i in made_of(word)]
+    found[_TIME] = made_of(time) if time else []
     return ColumnLineage({column: inputs for column, inputs in found.items() if inputs})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def transport_of(config: LineageConfig, credentials: Callable[[str], Mapping[str
     )
 
     if config.file is not None:
+        if "://" not in config.file:
+            Path(config.file).parent.mkdir(parents=True, exist_ok=True)
         return FileTransport(FileConfig(log_file_path=config.file, append=True))
     key = str(credentials(config.credentials).get("api_key", "")) if config.credentials else ""
     auth = ApiKeyTokenProvider({"api_key": key}) if key else TokenProvider({})

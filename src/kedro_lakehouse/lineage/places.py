@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
-_SCHEMES = {"s3a": "s3", "s3n": "s3"}
+_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
+_BUCKETS: Final = ("s3", "gs")
 
 
 @dataclass(frozen=True, order=True)
@@ -36,7 +37,8 @@ def place_of(uri: str) -> Place:
         path = unquote(parts.path) if parts.scheme else uri
         return Place(f"file://{parts.netloc}" if parts.netloc else "file", path)
     scheme = _SCHEMES.get(parts.scheme, parts.scheme)
-    return Place(f"{scheme}://{parts.netloc}", parts.path.lstrip("/"))
+    name = parts.path.lstrip("/") if scheme in _BUCKETS else parts.path
+    return Place(f"{scheme}://{parts.netloc}", name)
 
 
 def landing_place(project: Project, name: TableName) -> Place:

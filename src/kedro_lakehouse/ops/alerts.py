@@ -84,7 +84,7 @@ def quarantine_states(reports: Sequence[CommitReport]) -> list[AlertState]:
         found.append(
             AlertState(
                 kind="quarantine", subject=table, raised=bool(bad), code="QUARANTINED" if bad else "",
-                message=f"{count:,} events of batch {batches} could not be applied and were set aside."
+                message=f"Events that could not be applied and were set aside: {count:,}, of batch {batches}."
                 if bad else "Every event of the newest batches was applied.",
                 batch=bad[0].batch if len(bad) == 1 else None,
             )
