@@ -129,6 +129,15 @@ def test_a_webhook_that_answers_with_an_error_was_not_told():
             WebhookNotifier(WebhookConfig(type="webhook", url=posts.url), dict).send(MESSAGE)
 
 
+def test_a_webhooks_token_goes_to_no_other_server():
+    with http_server() as posts, http_server() as other:
+        posts.status, posts.location = 302, f"{other.url}/stolen"
+        config = WebhookConfig(type="webhook", url=posts.url, credentials="chat")
+        with pytest.raises(OSError, match="302"):
+            WebhookNotifier(config, lambda: {"token": "CANARY"}).send(MESSAGE)
+    assert other.paths == []
+
+
 def test_a_topics_subscribers_get_the_message(monkeypatch):
     for variable in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID"):
         monkeypatch.delenv(variable, raising=False)

@@ -67,10 +67,13 @@ def smtp_server(
 
 @dataclass
 class Posts:
-    """An HTTP server's address, and what was posted to it; ``status`` is its answer."""
+    """An HTTP server's address, and what was posted to it; ``status`` is its answer, and ``location`` where
+    it sends its clients instead.
+    """
 
     url: str = ""
     status: int = 200
+    location: str = ""
     paths: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     bodies: list[Any] = field(default_factory=list)
@@ -89,6 +92,13 @@ def http_server() -> Iterator[Posts]:
             posts.bodies.append(json.loads(body))
             self.send_response(posts.status)
             self.send_header("Content-Length", "0")
+            if posts.location:
+                self.send_header("Location", posts.location)
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            posts.paths.append(self.path)
+            self.send_response(200)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
