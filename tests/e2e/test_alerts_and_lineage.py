@@ -131,7 +131,8 @@ def told(tmp_path_factory):
 
 def commands_of(mail, headline):
     """The commands that a mail gives below one of its headlines."""
-    block = mail.get_content().split(f"\n{headline}", 1)[1].split("\n\n", 1)[0]
+    text = "\n".join(mail.get_content().splitlines())
+    block = text.split(f"\n{headline}", 1)[1].split("\n\n", 1)[0]
     return [line.strip() for line in block.splitlines() if line.startswith("    ")]
 
 

@@ -125,10 +125,21 @@ def _output(  # noqa: C901, PLR0911 - a table of cases
         case "Join":
             hides = str(plan.fields["joinType"]).endswith(tuple(f"{kind}'}}" for kind in _HIDES_RIGHT))
             return below[0] if hides else below[0] + below[1]
-        case "Union" | "Intersect" | "Except":
+        case "Expand":
+            made_of = [
+                [_origins(e, scope, trace) for e in _expressions(p)] for p in plan.fields["projections"]
+            ]
+            given = _expressions(plan.fields["output"])
+            merged = [_merged(origins) for origins in zip(*made_of, strict=True)]
+            return [_Column(_id(e), str(e.fields["name"]), m) for e, m in zip(given, merged, strict=True)]
+        case "Union":
             return [
                 _Column(c[0].id, c[0].name, _merged(x.origins for x in c)) for c in zip(*below, strict=True)
             ]
+        case "Intersect" | "Except":
+            deciding = [origin for column in below[1] for origin in column.origins]
+            trace.deciding |= {InputColumn(source, name, "FILTER"): None for source, name in deciding}
+            return below[0]
         case "CTERelationDef":
             trace.defined[int(plan.fields["id"])] = below[0]
             return below[0]
