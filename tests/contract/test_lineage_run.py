@@ -11,7 +11,7 @@ from harness.project import ROOT
 from harness.servers import http_server
 from kedro.pipeline import Node
 
-from kedro_lakehouse.errors import SnapshotEmptyError
+from kedro_lakehouse.errors import SnapshotEmptyError, UnsupportedError
 from kedro_lakehouse.lineage.emitter import Emitter, transport_of
 from kedro_lakehouse.lineage.hooks import LineageHooks
 from kedro_lakehouse.lineage.run import LineageRun
@@ -211,6 +211,15 @@ def test_hooks_do_nothing_where_no_lineage_is_declared(open_project):
     hooks.before_dataset_saved(dataset_name="shop.item.changes", node=INGEST)
     hooks.after_dataset_saved(dataset_name="shop.item.changes", node=INGEST)
     hooks.after_pipeline_run()
+
+
+def test_a_missing_client_is_told_with_its_remedy(project, monkeypatch):
+    activate(project)
+    monkeypatch.delitem(sys.modules, "kedro_lakehouse.lineage.run")
+    monkeypatch.setitem(sys.modules, "kedro_lakehouse.lineage.events", None)  # as if it could not be imported
+    monkeypatch.delitem(sys.modules, "kedro_lakehouse.lineage.datasets")
+    with pytest.raises(UnsupportedError, match=r"kedro-lakehouse\[lineage\]"):
+        LineageHooks().before_pipeline_run(run_params={})
 
 
 def test_what_is_not_declared_is_not_imported():

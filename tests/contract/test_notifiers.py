@@ -5,6 +5,7 @@ import ipaddress
 import json
 import logging
 import ssl
+import sys
 
 import boto3
 import pytest
@@ -15,6 +16,7 @@ from harness.servers import http_server, smtp_server
 from moto.server import ThreadedMotoServer
 
 from kedro_lakehouse.config.monitoring import EmailConfig, SnsConfig, WebhookConfig
+from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.notifiers.base import Alert, Message, Notifier
 from kedro_lakehouse.notifiers.email import EmailNotifier
 from kedro_lakehouse.notifiers.sns import SnsNotifier
@@ -136,6 +138,12 @@ def test_a_webhooks_token_goes_to_no_other_server():
         with pytest.raises(OSError, match="302"):
             WebhookNotifier(config, lambda: {"token": "CANARY"}).send(MESSAGE)
     assert other.paths == []
+
+
+def test_sns_without_its_client_is_told_with_its_remedy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(UnsupportedError, match=r"kedro-lakehouse\[aws\]"):
+        SnsNotifier(SnsConfig(type="sns", topic="arn:aws:sns:eu-west-1:123456789012:a"), dict).send(MESSAGE)
 
 
 def test_a_topics_subscribers_get_the_message(monkeypatch):

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kedro.framework.hooks import hook_impl
 
+from kedro_lakehouse.errors import UnsupportedError
+
 if TYPE_CHECKING:
     from kedro.pipeline.node import Node
 
@@ -21,7 +23,12 @@ class LineageHooks:
 
     @hook_impl
     def before_pipeline_run(self, run_params: dict[str, Any]) -> None:
-        """Begin to report, where the environment declares it."""
+        """Begin to report, where the environment declares it.
+
+        Raises:
+            UnsupportedError: OpenLineage's client is not installed.
+            ConfigurationError: The declared credentials are not there.
+        """
         from kedro_lakehouse.project import active_project
 
         self._run = None
@@ -30,9 +37,15 @@ class LineageHooks:
         if declared is None:
             return
         from kedro_lakehouse.lineage.emitter import Emitter, transport_of
-        from kedro_lakehouse.lineage.run import LineageRun
         from kedro_lakehouse.ops.runs import pipeline_of
 
+        try:
+            from kedro_lakehouse.lineage.run import LineageRun
+        except ImportError as error:
+            raise UnsupportedError(
+                what="Lineage needs OpenLineage's client, which is not installed.",
+                remedy="Install the extra: pip install 'kedro-lakehouse[lineage]'.",
+            ) from error
         emitter = Emitter(transport_of(declared, project.credentials))
         self._run = LineageRun(project, emitter, declared.namespace, pipeline_of(run_params))
 

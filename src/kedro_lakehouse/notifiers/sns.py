@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kedro_lakehouse.config.monitoring import NotifierConfig, SnsConfig
+from kedro_lakehouse.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,11 +30,17 @@ class SnsNotifier:
         """Publish a message; SNS takes 100 characters of ASCII as subject, and 256 KiB of text.
 
         Raises:
-            ImportError: boto3 is not installed.
+            UnsupportedError: boto3 is not installed.
             Exception: botocore's errors, which share no other base class.
         """
-        import boto3
-        from botocore.config import Config
+        try:
+            import boto3
+            from botocore.config import Config
+        except ImportError as error:
+            raise UnsupportedError(
+                what="SNS needs boto3, which is not installed.",
+                remedy="Install the extra: pip install 'kedro-lakehouse[aws]'.",
+            ) from error
 
         held = self._credentials() if self._config.credentials is not None else {}
         once = Config(
