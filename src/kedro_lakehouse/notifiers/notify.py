@@ -77,9 +77,9 @@ def _delivered(
 
     alerts = [Alert(state=s, commands=commands(project, s, error)) for s in states]
     message = Message(run_id=project.run_id, env=project.env, alerts=alerts)
-    made: Any = load_plugin(NOTIFIERS, config.type)
-    notifier: Notifier = made(config, credentials)
     try:
+        made: Any = load_plugin(NOTIFIERS, config.type)
+        notifier: Notifier = made(config, credentials)
         notifier.send(message)
     except Exception as problem:  # noqa: BLE001 - plug-ins raise what they like; no notifier fails a run
         logger.warning(
