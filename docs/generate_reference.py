@@ -29,6 +29,15 @@ from kedro_lakehouse.config import (
     TableConfig,
     ValidFromConfig,
 )
+from kedro_lakehouse.config.monitoring import (
+    EmailConfig,
+    LineageConfig,
+    MetricsConfig,
+    MonitoringConfig,
+    NotifierConfig,
+    SnsConfig,
+    WebhookConfig,
+)
 from kedro_lakehouse.config.sources import FileSourceConfig, SourceConfig
 from kedro_lakehouse.errors import LakehouseError, TerminalError, TransientError, UnknownOutcomeError
 
@@ -60,10 +69,10 @@ NOTE: Final = "<!-- Made by docs/generate_reference.py from the code: change the
 CONFIGURATION: Final = """\
 # Configuration
 
-Every key of `sources.yml` and `tables.yml`. Both files live in `conf/base/`; those of `conf/<env>/` are
-merged softly over them: a key that an environment does not write keeps its value, a key that it sets to
-`null` counts as not written. Lists are replaced, not joined. An unknown key is refused; the message names
-the allowed ones.
+Every key of `sources.yml`, `tables.yml` and `monitoring.yml`. They live in `conf/base/`; those of
+`conf/<env>/` are merged softly over them: a key that an environment does not write keeps its value, a key
+that it sets to `null` counts as not written. Lists are replaced, not joined. An unknown key is refused; the
+message names the allowed ones.
 
 The text of a path may use `${globals:landing}` and the other names of `globals.yml`.
 
@@ -152,6 +161,13 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     HistoryViewConfig: "history.view",
     ValidFromConfig: "valid_from",
     DeriveConfig: "derive",
+    MonitoringConfig: "monitoring.yml",
+    NotifierConfig: "A notifier of any type",
+    EmailConfig: "A notifier of type email",
+    WebhookConfig: "A notifier of type webhook",
+    SnsConfig: "A notifier of type sns",
+    MetricsConfig: "metrics",
+    LineageConfig: "lineage",
 }
 
 

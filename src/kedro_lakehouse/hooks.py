@@ -11,6 +11,7 @@ from kedro.framework.hooks import hook_impl
 
 if TYPE_CHECKING:
     from kedro.framework.context import KedroContext
+    from kedro.pipeline import Pipeline
 
     from kedro_lakehouse.project import Project
 
@@ -54,16 +55,16 @@ class LakehouseHooks:
             logger.info("Wrote %s rows of lake.ops.batches that an interrupted run owed.", owed)
 
     @hook_impl
-    def after_pipeline_run(self, run_params: dict[str, Any]) -> None:
+    def after_pipeline_run(self, run_params: dict[str, Any], pipeline: Pipeline) -> None:
         """Record a run that changed something, and print what happened to each table."""
-        self._finish(run_params, None)
+        self._finish(run_params, None, pipeline)
 
     @hook_impl
-    def on_pipeline_error(self, error: Exception, run_params: dict[str, Any]) -> None:
+    def on_pipeline_error(self, error: Exception, run_params: dict[str, Any], pipeline: Pipeline) -> None:
         """Record a failed run, and print what happened to each table."""
-        self._finish(run_params, error)
+        self._finish(run_params, error, pipeline)
 
-    def _finish(self, run_params: dict[str, Any], error: Exception | None) -> None:
+    def _finish(self, run_params: dict[str, Any], error: Exception | None, pipeline: Pipeline) -> None:
         if self._project is None:
             return
         from kedro_lakehouse.ops.runs import record_run
@@ -71,6 +72,10 @@ class LakehouseHooks:
 
         record_run(self._project, run_params, self._started, error)
         print_summary(self._project, error)
+        if self._project.monitoring is not None:
+            from kedro_lakehouse.notifiers.outcome import tell_outcome
+
+            tell_outcome(self._project, self._project.monitoring, error, pipeline)
 
 
 hooks = LakehouseHooks()

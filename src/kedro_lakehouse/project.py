@@ -17,21 +17,26 @@ from kedro.utils import find_kedro_project
 from kedro_lakehouse.config.loading import Declarations, load_declarations
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
 from kedro_lakehouse.ops.store import OpsStore
-from kedro_lakehouse.plugins import SOURCES, list_plugins, load_plugin
+from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.spark import get_session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from kedro.framework.context import KedroContext
     from pyspark.sql import SparkSession
 
+    from kedro_lakehouse.config.monitoring import MonitoringConfig
     from kedro_lakehouse.config.sources import SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.formats.iceberg import IcebergFormat
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
 
-_PATTERNS = {"sources": ["sources*"], "tables": ["tables*"], "spark": ["spark*"]}
+_PATTERNS = {
+    "sources": ["sources*"], "tables": ["tables*"], "spark": ["spark*"], "monitoring": ["monitoring*"],
+}  # fmt: skip
 
 
 def project_path(path: str) -> str:
@@ -45,7 +50,7 @@ CONFIG_LOADER_ARGS: dict[str, Any] = {
     "base_env": "base",
     "default_run_env": "local",
     "merge_strategy": dict.fromkeys(
-        ("catalog", "parameters", "sources", "tables", "spark", "globals"), "soft"
+        ("catalog", "parameters", "sources", "tables", "spark", "monitoring", "globals"), "soft"
     ),
     "custom_resolvers": {"project_path": project_path},
     "config_patterns": _PATTERNS,
@@ -62,7 +67,8 @@ class Project:
     """One environment of one project, and one run of it.
 
     ``reports`` collects what each commit of this run did, for the summary at its end; ``quarantined``
-    holds checked events between the saving of a batch's quarantine and that of its changes.
+    holds checked events between the saving of a batch's quarantine and that of its changes;
+    ``source_columns`` are those that a table's landed files had, for its lineage.
     """
 
     env: str
@@ -72,6 +78,9 @@ class Project:
     run_id: str = field(default_factory=new_run_id)
     reports: list[CommitReport] = field(default_factory=list)
     quarantined: dict[TableName, Any] = field(default_factory=dict)
+    source_columns: dict[TableName, tuple[str, ...]] = field(default_factory=dict)
+    monitoring: MonitoringConfig | None = None
+    _credentials: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
 
     @classmethod
     def load(
@@ -91,7 +100,14 @@ class Project:
         settings = _section(loader, "globals")
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
-        return cls(env=env or default, declarations=declarations, spark_conf=spark, lakehouse=lakehouse)
+        return cls(
+            env=env or default,
+            declarations=declarations,
+            spark_conf=spark,
+            lakehouse=lakehouse,
+            monitoring=_monitoring(_section(loader, "monitoring"), declarations),
+            _credentials=lambda: _section(loader, "credentials"),
+        )
 
     @classmethod
     def of_context(cls, context: KedroContext) -> Project:
@@ -121,6 +137,29 @@ class Project:
         """The declaration of a table's source; a derived table has none."""
         return self.declarations.sources[str(self.table(name).source)]
 
+    def credentials(self, name: str) -> Mapping[str, Any]:
+        """An entry of credentials.yml, read now: it is kept nowhere.
+
+        Raises:
+            ConfigurationError: There is no such entry.
+        """
+        held = self._credentials()
+        found = held.get(name)
+        if not isinstance(found, dict):
+            raise ConfigurationError(
+                file="credentials.yml",
+                key=name,
+                problem=f"there is no such entry with keys below it.{did_you_mean(name, map(str, held))}",
+                remedy="Write it into conf/local/credentials.yml.",
+            )
+        return found
+
+    @property
+    def env_option(self) -> str:
+        """What a command needs, after a blank, to find this environment again; often nothing."""
+        usual = self.env == "local" and "KEDRO_ENV" not in os.environ
+        return "" if usual else f" --env={self.env}"
+
     @cached_property
     def catalog(self) -> MetadataCatalog:
         """Metadata of the lake's tables, without a JVM."""
@@ -147,6 +186,18 @@ class Project:
     def leases(self) -> Path:
         """The folder of the leases that keep two runs from working on one table."""
         return Path(self.lakehouse) / "leases"
+
+
+def _monitoring(raw: Mapping[str, Any], declarations: Declarations) -> MonitoringConfig | None:
+    """The checked monitoring.yml; where there is none, nothing of it is imported."""
+    if not raw:
+        return None
+    from kedro_lakehouse.config.monitoring import load_monitoring
+
+    models: dict[str, Any] = {}
+    if raw.get("notifiers"):
+        models = {n: cast("Any", load_plugin(NOTIFIERS, n)).config_model for n in list_plugins(NOTIFIERS)}
+    return load_monitoring(raw, [str(table) for table in declarations.tables], models)
 
 
 def _section(loader: OmegaConfigLoader, name: str) -> dict[str, Any]:

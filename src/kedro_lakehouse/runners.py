@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import traceback
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import TYPE_CHECKING, Any, Final
@@ -99,6 +98,4 @@ def _rest_went_on(error: BaseException) -> bool:
 
 def _retry(tables: Iterable[str]) -> str:
     """The command that runs all stages of these tables again, in the environment that ran now."""
-    env = active_project().env
-    usual = env == "local" and "KEDRO_ENV" not in os.environ
-    return f"kedro run{'' if usual else f' --env={env}'} --namespaces={','.join(sorted(tables))}"
+    return f"kedro run{active_project().env_option} --namespaces={','.join(sorted(tables))}"

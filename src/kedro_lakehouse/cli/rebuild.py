@@ -57,7 +57,7 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
         _run(project, name, as_json=as_json)
     else:
         _fold(project, name)
-    from kedro_lakehouse.cli.tables import standing
+    from kedro_lakehouse.ops.standing import standing
 
     stands = standing(project, name, project.table(name))
     if as_json:

@@ -60,10 +60,10 @@ def load_declarations(
         ConfigurationError: Something is wrong in one of the files; the first such key is named.
     """
     checked_sources = {
-        name: _source(name, raw, source_models) for name, raw in _entries(sources, SOURCES_FILE).items()
+        name: _source(name, raw, source_models) for name, raw in entries(sources, SOURCES_FILE).items()
     }
     checked_tables: dict[TableName, TableConfig] = {}
-    for text, raw in _entries(tables, TABLES_FILE).items():
+    for text, raw in entries(tables, TABLES_FILE).items():
         name = _table_name(text)
         checked_tables[name] = _table(name, raw, checked_sources)
     _refuse_collisions(checked_tables)
@@ -72,7 +72,12 @@ def load_declarations(
     return Declarations(sources=MappingProxyType(checked_sources), tables=MappingProxyType(checked_tables))
 
 
-def _entries(raw: Mapping[Any, Any], file: str) -> dict[str, dict[Any, Any]]:
+def entries(raw: Mapping[Any, Any], file: str) -> dict[str, dict[Any, Any]]:
+    """Return the entries of a file, by name; what is None counts as not written.
+
+    Raises:
+        ConfigurationError: An entry is not a mapping.
+    """
     entries: dict[str, dict[Any, Any]] = {}
     for name, value in raw.items():
         if value is None:
@@ -101,7 +106,7 @@ def _source(name: str, raw: dict[Any, Any], models: Mapping[str, type[SourceConf
     elif not isinstance(kind, str) or kind not in models:
         problem, near = f"no source type '{kind}'.", did_you_mean(str(kind), models)
     else:
-        return _validated(models[kind], raw, SOURCES_FILE, name)
+        return validated(models[kind], raw, SOURCES_FILE, name)
     remedy = f"Use one of: {listed(sorted(models))}."
     raise ConfigurationError(file=SOURCES_FILE, key=f"{name}.type", problem=problem + near, remedy=remedy)
 
@@ -115,7 +120,7 @@ def _table_name(text: str) -> TableName:
 
 
 def _table(name: TableName, raw: dict[Any, Any], sources: Mapping[str, SourceConfig]) -> TableConfig:
-    table = _validated(TableConfig, {"entity": name.table, **raw}, TABLES_FILE, str(name))
+    table = validated(TableConfig, {"entity": name.table, **raw}, TABLES_FILE, str(name))
     if table.source is not None and table.source not in sources:
         raise ConfigurationError(
             file=TABLES_FILE,
@@ -194,7 +199,12 @@ def _refuse_view_names(tables: Mapping[TableName, TableConfig]) -> None:
         taken[view] = f"the view of '{owner}'"
 
 
-def _validated(model: type[_D], raw: dict[Any, Any], file: str, entry: str) -> _D:
+def validated(model: type[_D], raw: dict[Any, Any], file: str, entry: str) -> _D:
+    """Return one entry of a file as its model.
+
+    Raises:
+        ConfigurationError: A key is wrong; the first one is named, by its path from the file's top.
+    """
     try:
         return model.model_validate(raw)
     except ValidationError as error:
@@ -208,7 +218,7 @@ def _validated(model: type[_D], raw: dict[Any, Any], file: str, entry: str) -> _
 
 
 def _path(entry: str, detail: ErrorDetails) -> str:
-    parts = [entry]
+    parts = [entry] if entry else []
     for part in detail["loc"]:
         if isinstance(part, int):
             parts[-1] += f"[{part}]"

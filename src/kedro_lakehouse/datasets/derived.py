@@ -55,6 +55,13 @@ def snapshots_of(name: str) -> dict[str, int]:
     return {alias: int(snapshot) for alias, _, snapshot in pairs}
 
 
+def statement_over(inputs: Mapping[str, str], query: str) -> str:
+    """A derived table's query as one statement, over a SELECT for each of its inputs."""
+    given = ", ".join(f"{quote(alias)} AS ({select})" for alias, select in inputs.items())
+    # The line break ends a comment that the query may end with.
+    return f"WITH {given} SELECT * FROM (\n{query.strip().rstrip(';')}\n)"  # noqa: S608 - the user's own SQL
+
+
 class DerivedSource:
     """What a derived table reads, as a source whose only file is the newest set of input commits."""
 
@@ -176,13 +183,11 @@ class DerivedPlanner(Planner):
         """
         from pyspark.errors import AnalysisException, ParseException
 
-        inputs = ", ".join(
-            f"{quote(alias)} AS ({self._input(self.source.inputs[alias], snapshot)})"
+        inputs = {
+            alias: self._input(self.source.inputs[alias], snapshot)
             for alias, snapshot in snapshots_of(file.path).items()
-        )
-        # The line break ends a comment that the query may end with.
-        query = self._query.strip().rstrip(";")
-        statement = f"WITH {inputs} SELECT * FROM (\n{query}\n)"  # noqa: S608 - it is the user's own SQL
+        }
+        statement = statement_over(inputs, self._query)
         try:
             return self.project.session.sql(statement)
         except (AnalysisException, ParseException) as error:

@@ -216,6 +216,8 @@ class Planner:
         """Settle the table's columns; lines of which none could be read tell nothing of them."""
         state = self.state()
         telling = [s for s in looked if s.lines is None or s.columns or not s.has_rows]
+        seen = dict.fromkeys(column for shape in telling for column, _ in shape.columns)
+        self.project.source_columns[self.name] = tuple(seen)
         existing = state.columns if state else {}
         return resolve_columns(self.name, self.table, self.source, telling, existing)
 

@@ -20,9 +20,7 @@ def record_run(
         return
     row = {
         "run_id": project.run_id,
-        "pipeline": ",".join(
-            run_params.get("pipeline_names") or [run_params.get("pipeline_name") or "__default__"]
-        ),
+        "pipeline": pipeline_of(run_params),
         "env": project.env,
         "status": "failed" if error else "succeeded",
         "started_at": started,
@@ -34,6 +32,11 @@ def record_run(
         ],
     }
     project.ops.append(RUNS, [row])
+
+
+def pipeline_of(run_params: dict[str, Any]) -> str:
+    """The names of the pipelines that a run is of."""
+    return ",".join(run_params.get("pipeline_names") or [run_params.get("pipeline_name") or "__default__"])
 
 
 def failures(error: BaseException | None) -> dict[str, BaseException]:

@@ -36,6 +36,7 @@ _COUNTS: Final = (
 BATCH_LEDGER: Final = "batch_ledger"
 BATCHES: Final = "batches"
 RUNS: Final = "runs"
+ALERTS: Final = "alerts"
 
 SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     # One row a planned batch; a row without a number only refuses files.
@@ -78,6 +79,19 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("ended_at", _UTC),
             ("tables", pa.list_(pa.string())),
             ("failed", pa.list_(_FAILURE)),
+        ]
+    ),
+    # One row a change of state that a notifier was told; its newest rows are what it knows.
+    ALERTS: pa.schema(
+        [
+            ("notifier", pa.string()),
+            ("kind", pa.string()),
+            ("subject", pa.string()),
+            ("state", pa.string()),
+            ("code", pa.string()),
+            ("message", pa.string()),
+            ("run_id", pa.string()),
+            ("told_at", _UTC),
         ]
     ),
 }
