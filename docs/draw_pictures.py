@@ -48,7 +48,7 @@ class Drawing:
         """Write words from a point on, or around it."""
         self.parts.append(f'<text x="{x}" y="{y}" class="{kind}" {more}>{escape(words)}</text>')
 
-    def box(self, x: int, y: int, width: int, lines: Sequence[str], kind: str = "box") -> None:  # noqa: PLR0913
+    def box(self, x: int, y: int, width: int, lines: Sequence[str], kind: str = "box") -> None:
         """Draw a box with a strong first line."""
         height = 20 + 18 * len(lines)
         self.parts.append(f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="6" class="{kind}"/>')

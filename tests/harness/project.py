@@ -76,7 +76,7 @@ class TemporaryProject:
 
     @classmethod
     def of_example(cls, name: str, path: Path) -> TemporaryProject:
-        """Copy a project of ``examples/`` as a reader has it, but for tables and local configuration."""
+        """Copy a project of ``examples/`` without its tables; Spark plans as for small data."""
         ignored = shutil.ignore_patterns("lakehouse", "local")
         project = cls(Path(shutil.copytree(ROOT / "examples" / name, path, ignore=ignored)))
         # A test's working folder is not the project's, and the repository is not around the copy.
@@ -85,6 +85,7 @@ class TemporaryProject:
             "cache": str(ROOT / ".cache"), "conf": str(ROOT / "conf"),
         }  # fmt: skip
         project.write("globals", places, env="local")
+        project.write("spark", SMALL, env="local")
         return project
 
     def write(self, name: str, content: dict[str, Any], env: str = "base") -> None:
