@@ -9,9 +9,8 @@ import pytest
 import yaml
 from harness import pages
 from harness.project import ROOT
-from kedro_lakehouse import plugins
-from omegaconf import OmegaConf
 
+from kedro_lakehouse import plugins
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.cli.run import cli
 from kedro_lakehouse.config import load_declarations
@@ -52,23 +51,31 @@ def documents(block):
     return [(told[-1] if told else "", block.text)]
 
 
+def put(declared, content):
+    """A whole declaration replaces one of the same name; keys of an environment are merged over it."""
+    for name, keys in content.items():
+        whole = keys is None or {"type", "source", "derive"} & set(keys)
+        declared[name] = keys if whole else declared.get(name, {}) | keys
+
+
 def test_declarations_of_the_pages_are_accepted():
     known = plugins.list_plugins(plugins.SOURCES)
     models = {name: plugins.load_plugin(plugins.SOURCES, name).config_model for name in known}
-    sources, base = (OmegaConf.load(ROOT / f"conf/base/{kind}.yml") for kind in ("sources", "tables"))
+    sources, base = (
+        yaml.safe_load((ROOT / f"conf/base/{kind}.yml").read_text()) for kind in ("sources", "tables")
+    )
     declared = 0
     for page in PAGES:
-        tables = base
+        tables = dict(base)
         for block in pages.blocks(page):
             for kind, text in documents(block) if block.language == "yaml" else ():
                 content = yaml.safe_load(text)
                 assert isinstance(content, dict), block
-                declared += kind in ("sources", "tables")
-                if kind == "sources":  # a page may use what another one declared
-                    sources = OmegaConf.merge(sources, content)
-                elif kind == "tables":
-                    tables = OmegaConf.merge(tables, content)
-        load_declarations(*(OmegaConf.to_container(c, resolve=False) for c in (sources, tables)), models)
+                if kind in ("sources", "tables"):
+                    # A page may use a source that another one declared, not its tables.
+                    put(sources if kind == "sources" else tables, content)
+                    declared += 1
+        load_declarations(sources, tables, models)
     assert declared >= 10
 
 
