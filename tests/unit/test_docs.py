@@ -14,6 +14,7 @@ from kedro_lakehouse import plugins
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.cli.run import cli
 from kedro_lakehouse.config import load_declarations
+from kedro_lakehouse.config.tables import QUARANTINE_REASONS
 
 pytestmark = pytest.mark.unit
 
@@ -114,3 +115,8 @@ def test_targets_of_make_exist():
         if command.startswith("make "):
             words = [w for w in shlex.split(command, comments=True)[1:] if "=" not in w and w != "../.."]
             assert {w for w in words if not w.startswith("-")} <= TARGETS, place
+
+
+def test_every_reason_of_the_quarantine_has_a_remedy():
+    page = (ROOT / "docs/how-to/read-quarantine.md").read_text(encoding="utf-8")
+    assert QUARANTINE_REASONS == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
