@@ -1,18 +1,23 @@
-"""Write the reference pages from the code: ``.venv/bin/python docs/generate_reference.py [--check]``."""  # noqa: INP001
+"""Write the reference pages from the code: ``.venv/bin/python docs/generate_reference.py [--check]``."""
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
 import inspect
+import re
 import sys
+import textwrap
 import types
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_args, get_origin
 
+import click
+
 import kedro_lakehouse.cli.parse  # defines an error of its own
 import kedro_lakehouse.ops.failures  # noqa: F401 - the same
+from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.config import (
     ChangesSourceConfig,
     ColumnChoice,
@@ -92,6 +97,14 @@ what to do in its second. Codes do not change between versions; the words may.
 Words in braces stand for facts of the case. No message holds a value of a row. What
 `kedro lakehouse rebuild` does:
 [Recover from a failure](../how-to/recover-from-a-failure.md#when-the-advice-is-to-rebuild).
+
+"""
+
+COMMANDS: Final = """\
+# Commands
+
+What `kedro lakehouse` offers in any project that installs the package; put `.venv/bin/` before it. Every
+command explains itself with `--help`. `--env` may also stand right after `lakehouse`.
 
 """
 
@@ -225,7 +238,38 @@ def errors() -> str:
     return NOTE + ERRORS + "".join(lines)
 
 
-PAGES: Final = {"configuration.md": configuration, "errors.md": errors}
+def _fenced(text: str) -> str:
+    return f"\n\n```bash\n{textwrap.dedent(text).rstrip()}\n```"
+
+
+def _command(path: str, command: click.Command) -> Iterator[str]:
+    context = click.Context(command, info_name=path)
+    yield f"## {path}\n\n"
+    told = inspect.cleandoc(command.help or "").replace("\b\n", "")
+    # Indented lines are examples.
+    yield re.sub(r"\n((?:  .+(?:\n|$))+)", lambda found: _fenced(found[1]), told) + "\n\n"
+    yield "```text\n" + " ".join([path, *command.collect_usage_pieces(context)]) + "\n```\n\n"
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    if options:
+        yield "| option | meaning |\n| --- | --- |\n"
+    for option in options:
+        value = "" if option.is_flag else f" {option.make_metavar(context)}"
+        meaning = option.help or ""
+        if option.show_default and option.default is not None:
+            meaning += f" Default: `{option.default}`."
+        cells = (f"`{', '.join(option.opts)}{value}`", meaning)
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    yield "\n"
+
+
+def commands() -> str:
+    """The page of ``kedro lakehouse``."""
+    found = sorted(lakehouse.commands.items())
+    parts = (part for name, command in found for part in _command(f"kedro lakehouse {name}", command))
+    return NOTE + COMMANDS + "".join(parts).rstrip("\n") + "\n"
+
+
+PAGES: Final = {"commands.md": commands, "configuration.md": configuration, "errors.md": errors}
 
 
 def stale() -> list[str]:
