@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pyspark.sql import types as T
-
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.datasets.base import DeclaredDataset
-from kedro_lakehouse.datasets.ingestion import IngestionCommit
-from kedro_lakehouse.datasets.token import BatchToken, NothingLanded
 from kedro_lakehouse.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.datasets.token import NothingLanded
     from kedro_lakehouse.names import TableName
 
 
@@ -37,6 +33,8 @@ class QuarantineDataset(DeclaredDataset):
 
     def load(self) -> DataFrame:
         """All quarantined events; an empty frame where there are none."""
+        from pyspark.sql import types as T
+
         from kedro_lakehouse.datasets.ingestion import QUARANTINE_COLUMNS
 
         if not self._exists():
@@ -46,6 +44,8 @@ class QuarantineDataset(DeclaredDataset):
 
     def save(self, data: DataFrame | NothingLanded) -> None:
         """Keep checked events, to be quarantined together with the commit of the accepted ones."""
+        from kedro_lakehouse.datasets.token import NothingLanded
+
         if isinstance(data, NothingLanded):
             return
         self.project.quarantined[self._name] = data
@@ -76,6 +76,10 @@ class ChangesDataset(DeclaredDataset):
 
     def save(self, data: DataFrame | NothingLanded) -> None:
         """Commit one batch: quarantine, then changes with the bookmark."""
+        from kedro_lakehouse.changes.contract import TableContract
+        from kedro_lakehouse.datasets.ingestion import IngestionCommit
+        from kedro_lakehouse.datasets.token import BatchToken, NothingLanded
+
         if isinstance(data, NothingLanded):
             return
         project, name = self.project, self._name
