@@ -10,6 +10,7 @@ from kedro_lakehouse.errors import UnsupportedError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.datasets.preview import TablePreview
     from kedro_lakehouse.datasets.token import NothingLanded
     from kedro_lakehouse.names import TableName
 
@@ -42,6 +43,10 @@ class QuarantineDataset(DeclaredDataset):
             return self.project.session.createDataFrame([], T.StructType(fields))
         return self.project.iceberg.read(self._stored)
 
+    def preview(self, nrows: int = 5) -> TablePreview:
+        """Some quarantined events for kedro-viz: where they came from and why, without their records."""
+        return self._preview(nrows, "_batch", "_position", "_reasons", "_op")
+
     def save(self, data: DataFrame | NothingLanded) -> None:
         """Keep checked events, to be quarantined together with the commit of the accepted ones."""
         from kedro_lakehouse.datasets.token import NothingLanded
@@ -73,6 +78,10 @@ class ChangesDataset(DeclaredDataset):
         if not self._exists():
             return self.project.session.createDataFrame([], "_op string, _batch bigint")
         return self.project.iceberg.read(self._stored)
+
+    def preview(self, nrows: int = 5) -> TablePreview:
+        """Some accepted events for kedro-viz; personal columns stay closed."""
+        return self._preview(nrows, "_op", "_batch")
 
     def save(self, data: DataFrame | NothingLanded) -> None:
         """Commit one batch: quarantine, then changes with the bookmark."""

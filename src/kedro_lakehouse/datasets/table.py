@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.datasets.preview import TablePreview
     from kedro_lakehouse.names import TableName
 
 
@@ -72,6 +73,10 @@ class TableDataset(DeclaredDataset):
 
         contract = TableContract.of(self._name, self.project.table(self._name))
         return versions_as_of(self.project.iceberg.read(self._stored), time, contract)
+
+    def preview(self, nrows: int = 5) -> TablePreview:
+        """Some published rows for kedro-viz; personal columns stay closed."""
+        return self._preview(nrows, "effective_from", "effective_to", "is_current")
 
     def save(self, data: DataFrame) -> None:
         """Plan the pending events against the table and commit what changes, with the bookmark.
