@@ -22,6 +22,7 @@ from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.spark import get_session
 
 if TYPE_CHECKING:
+    from kedro.config import AbstractConfigLoader
     from kedro.framework.context import KedroContext
     from pyspark.sql import SparkSession
 
@@ -149,6 +150,16 @@ class Project:
         return Path(self.lakehouse) / "leases"
 
 
+def declares_tables(loader: AbstractConfigLoader) -> bool:
+    """Whether a project has a tables.yml in any environment: what has none is left alone.
+
+    Found by name, before any file is read or resolver registered; packed configuration has to be read.
+    """
+    conf = Path(str(loader.conf_source))
+    kinds = (".yml", ".yaml", ".json")
+    return not conf.is_dir() or any(file.suffix in kinds for file in conf.glob("*/tables*"))
+
+
 def _section(loader: OmegaConfigLoader, name: str) -> dict[str, Any]:
     try:
         return dict(loader[name])
@@ -177,8 +188,12 @@ def active_project() -> Project:
     return _Active.project or found_project()
 
 
-def found_project() -> Project:
-    """Read the project around the working folder, for the environment of KEDRO_ENV or the default one."""
+def find_root() -> Path:
+    """The folder of the Kedro project around the working folder.
+
+    Raises:
+        ConfigurationError: The working folder is not inside a Kedro project.
+    """
     root = find_kedro_project(Path.cwd())
     if root is None:
         raise ConfigurationError(
@@ -187,5 +202,11 @@ def found_project() -> Project:
             problem=f"no Kedro project around {Path.cwd().name}.",
             remedy="Change into the project's folder.",
         )
+    return Path(root)
+
+
+def found_project() -> Project:
+    """Read the project around the working folder, for the environment of KEDRO_ENV or the default one."""
+    root = find_root()
     bootstrap_project(root)
     return Project.load(str(root / "conf"), os.environ.get("KEDRO_ENV"))
