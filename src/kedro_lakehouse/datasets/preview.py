@@ -56,8 +56,8 @@ def _plain(value: object) -> object:
     """A value as JSON and JavaScript hold it without loss; what they have no type for is text."""
     if value is None or isinstance(value, bool | str):
         return value
-    if isinstance(value, int):
-        return value if abs(value) <= _EXACT_IN_JSON else str(value)
+    if isinstance(value, int | float):
+        return value if abs(value) <= _EXACT_IN_JSON else str(value)  # a NaN is not, and becomes text
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, dict | list):
