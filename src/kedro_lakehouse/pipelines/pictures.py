@@ -64,7 +64,7 @@ def _ingestion(name: TableName, table: TableConfig, contract: TableContract) -> 
 
 
 def _current(table: TableConfig, contract: TableContract) -> list[str]:
-    last = _text("The last event of each key counts", _columns(contract.keys), _order(contract))
+    last = _text("The last event of each key counts", f"key: {_columns(contract.keys)}", _order(contract))
     return [
         f"events([{_PENDING}])",
         f"events --> last[{last}]",
@@ -78,7 +78,7 @@ def _current(table: TableConfig, contract: TableContract) -> list[str]:
 
 
 def _history(table: TableConfig, contract: TableContract) -> list[str]:
-    place = _text("Each finds its place among the versions", _columns(contract.keys), _order(contract))
+    place = _text("Each finds its place among the versions", f"key: {_columns(contract.keys)}", _order(contract))
     opened = _text("A version opens,", "the one before it ends", _partial(contract))
     return [
         f"events([{_PENDING}])",
