@@ -35,7 +35,7 @@ In src/{package}/pipeline_registry.py, add the tables' pipelines to your own:
 
     def register_pipelines():
         pipelines = find_pipelines(raise_errors=True)
-        tables = register_tables()  # ingestion, cdc_merge, scd2, maintenance; the daily three as __default__
+        tables = register_tables()  # ingestion, cdc_merge, ...; what runs every day is __default__
         pipelines["__default__"] = sum(pipelines.values(), start=tables["__default__"])
         return tables | pipelines""",
     """\

@@ -78,7 +78,9 @@ def _current(table: TableConfig, contract: TableContract) -> list[str]:
 
 
 def _history(table: TableConfig, contract: TableContract) -> list[str]:
-    place = _text("Each finds its place among the versions", f"key: {_columns(contract.keys)}", _order(contract))
+    place = _text(
+        "Each finds its place among the versions", f"key: {_columns(contract.keys)}", _order(contract)
+    )
     opened = _text("A version opens,", "the one before it ends", _partial(contract))
     return [
         f"events([{_PENDING}])",
