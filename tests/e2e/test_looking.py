@@ -149,8 +149,8 @@ def test_notebooks_run_and_show_what_they_promise(printed: dict[str, str], lake:
     assert f"{people} people" in printed["01-explore-the-catalog"]
     assert "dms_sample.person.pending_history" in printed["01-explore-the-catalog"]
     assert "members on 2013-01-01" in printed["02-time-travel-and-as-of-joins"]
-    assert "|2000-01-01 00:00:00|NULL" in printed["02-time-travel-and-as-of-joins"].replace("A     |", "|")
-    assert "|C3 |  7.25|" in printed["03-add-a-table"].replace(" C3|", "C3 |")
+    assert "|2000-01-01 00:00:00|NULL" in printed["02-time-travel-and-as-of-joins"]
+    assert "| C3|  7.25|" in printed["03-add-a-table"]
     assert "malformed" in printed["04-look-into-quarantine"]
     prices = {(r["sku"], str(r["amount"])) for r in lake.rows("price_lists.price")}
     assert prices == {("A1", "11.00"), ("C3", "7.25")}
