@@ -145,3 +145,5 @@ def test_init_then_declare_then_run(elsewhere: Elsewhere) -> None:
     (table,) = json.loads(shown.stdout)
     assert (table["table"], table["state"], table["rows"]) == ("sales.order", "up to date", 2)
     assert (project / "data/lakehouse/catalog.db").is_file()
+    figures = json.loads((project / ".viz/stats.json").read_text(encoding="utf-8"))
+    assert figures["sales.order.current"]["rows"] == 2  # written after kedro-viz's own hook
