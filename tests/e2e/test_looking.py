@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -77,8 +78,13 @@ def viz(lake: TemporaryProject) -> Viz:
     assert "could not be previewed" not in done.stderr
     api = lake.path / "build/api"
     graph = json.loads((api / "main").read_text(encoding="utf-8"))
-    shown = [n for n in graph["nodes"] if (api / "nodes" / n["id"]).is_file()]
-    nodes = {n["name"]: json.loads((api / "nodes" / n["id"]).read_text(encoding="utf-8")) for n in shown}
+    nodes = {}
+    for node in graph["nodes"]:
+        name = node["name"]
+        if node["type"] == "task":  # whose name leaves its namespace out
+            name = f"{max(node['modular_pipelines'], key=len)}.{name}"
+        if (api / "nodes" / node["id"]).is_file():
+            nodes[name] = json.loads((api / "nodes" / node["id"]).read_text(encoding="utf-8"))
     return Viz(graph, nodes)
 
 
@@ -149,6 +155,8 @@ def test_notebooks_run_and_show_what_they_promise(printed: dict[str, str], lake:
     assert f"{people} people" in printed["01-explore-the-catalog"]
     assert "dms_sample.person.pending_history" in printed["01-explore-the-catalog"]
     assert "members on 2013-01-01" in printed["02-time-travel-and-as-of-joins"]
+    members = len(lake.rows("sp500.constituents", "Symbol"))
+    assert re.search(rf"\b{members}\b", printed["02-time-travel-and-as-of-joins"])
     assert "|2000-01-01 00:00:00|NULL" in printed["02-time-travel-and-as-of-joins"]
     assert "| C3|  7.25|" in printed["03-add-a-table"]
     assert "malformed" in printed["04-look-into-quarantine"]

@@ -53,7 +53,9 @@ def picture(name: TableName, table: TableConfig, role: Role) -> MermaidPreview:
 def _ingestion(name: TableName, table: TableConfig, contract: TableContract) -> list[str]:
     origin = f"Files of {table.source}, folder {table.entity}" if table.source else "A query of other tables"
     checks = _columns(("well-formed", "key is there", *contract.checks))
-    stop = f"fails over {table.max_invalid_fraction:.0%} invalid" if table.max_invalid_fraction < 1 else ""
+    stop = (
+        f"fails over {100 * table.max_invalid_fraction:g}% invalid" if table.max_invalid_fraction < 1 else ""
+    )
     return [
         f"landed([{_text(origin)}])",
         f"landed --> event[{_text('Each record becomes a change event')}]",
