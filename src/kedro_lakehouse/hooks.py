@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kedro.framework.hooks import hook_impl
@@ -24,19 +25,24 @@ class LakehouseHooks:
     def __init__(self) -> None:
         """Start without a project."""
         self._project: Project | None = None
+        self._folder = Path()
         self._started = datetime.now(UTC)
 
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
         """Make the environment that Kedro runs in the one that datasets look declarations up in."""
-        from kedro_lakehouse.project import Project, activate
+        from kedro_lakehouse.project import Project, activate, declares_tables
 
+        self._project = None
+        if not declares_tables(context.config_loader):
+            return
         # Dotted dataset names are the fixed interface; Kedro takes the dots for namespaces.
         warnings.filterwarnings(
             "ignore", message="Dataset name .* contains '.' characters", category=UserWarning
         )
         project = activate(Project.of_context(context))
-        self._project = project if project.declarations.tables else None
+        if project.declarations.tables:
+            self._project, self._folder = project, Path(context.project_path)
 
     @hook_impl
     def before_pipeline_run(self) -> None:
@@ -54,12 +60,12 @@ class LakehouseHooks:
         if owed:
             logger.info("Wrote %s rows of lake.ops.batches that an interrupted run owed.", owed)
 
-    @hook_impl
+    @hook_impl(trylast=True)
     def after_pipeline_run(self, run_params: dict[str, Any], pipeline: Pipeline) -> None:
         """Record a run that changed something, and print what happened to each table."""
         self._finish(run_params, None, pipeline)
 
-    @hook_impl
+    @hook_impl(trylast=True)
     def on_pipeline_error(self, error: Exception, run_params: dict[str, Any], pipeline: Pipeline) -> None:
         """Record a failed run, and print what happened to each table."""
         self._finish(run_params, error, pipeline)
@@ -67,10 +73,12 @@ class LakehouseHooks:
     def _finish(self, run_params: dict[str, Any], error: Exception | None, pipeline: Pipeline) -> None:
         if self._project is None:
             return
+        from kedro_lakehouse.datasets.viz_stats import write_viz_stats
         from kedro_lakehouse.ops.runs import record_run
         from kedro_lakehouse.ops.summary import print_summary
 
         record_run(self._project, run_params, self._started, error)
+        write_viz_stats(self._project, self._folder)  # after kedro-viz's own hook: it writes the file anew
         print_summary(self._project, error)
         if self._project.monitoring is not None:
             from kedro_lakehouse.notifiers.outcome import tell_outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kedro_lakehouse.project import active_project
+from kedro_lakehouse.project import activate, active_project
 
 if TYPE_CHECKING:
     from kedro.pipeline import Pipeline
@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 
-def register_tables(project: Project) -> dict[str, Pipeline]:
-    """The pipelines of the declared tables, by name; another project adds them to its own registry."""
+def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
+    """The pipelines of the declared tables, by name; another project adds them to its own registry.
+
+    ``__default__`` is what runs every day: ingestion, cdc_merge and scd2. Where no hook has told which
+    project runs (``kedro viz`` calls none), it is the one around the working folder, also for the datasets.
+    """
     from kedro_lakehouse.pipelines import cdc_merge, ingestion, maintenance, scd2
 
-    declarations = project.declarations
+    declarations = (project or activate(active_project())).declarations
     stages = {
         "ingestion": ingestion.create_pipeline(declarations),
         "cdc_merge": cdc_merge.create_pipeline(declarations),
@@ -28,4 +32,4 @@ def register_tables(project: Project) -> dict[str, Pipeline]:
 
 def register_pipelines() -> dict[str, Pipeline]:
     """Kedro's entry to the pipelines."""
-    return register_tables(active_project())
+    return register_tables()

@@ -24,6 +24,7 @@ from kedro_lakehouse.session.spark import get_session
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kedro.config import AbstractConfigLoader
     from kedro.framework.context import KedroContext
     from pyspark.sql import SparkSession
 
@@ -200,6 +201,16 @@ def _monitoring(raw: Mapping[str, Any], declarations: Declarations) -> Monitorin
     return load_monitoring(raw, [str(table) for table in declarations.tables], models)
 
 
+def declares_tables(loader: AbstractConfigLoader) -> bool:
+    """Whether a project has a tables.yml in any environment: what has none is left alone.
+
+    Found by name, before any file is read or resolver registered; packed configuration has to be read.
+    """
+    conf = Path(str(loader.conf_source))
+    kinds = (".yml", ".yaml", ".json")
+    return not conf.is_dir() or any(file.suffix in kinds for file in conf.glob("*/tables*"))
+
+
 def _section(loader: OmegaConfigLoader, name: str) -> dict[str, Any]:
     try:
         return dict(loader[name])
@@ -228,8 +239,12 @@ def active_project() -> Project:
     return _Active.project or found_project()
 
 
-def found_project() -> Project:
-    """Read the project around the working folder, for the environment of KEDRO_ENV or the default one."""
+def find_root() -> Path:
+    """The folder of the Kedro project around the working folder.
+
+    Raises:
+        ConfigurationError: The working folder is not inside a Kedro project.
+    """
     root = find_kedro_project(Path.cwd())
     if root is None:
         raise ConfigurationError(
@@ -238,5 +253,11 @@ def found_project() -> Project:
             problem=f"no Kedro project around {Path.cwd().name}.",
             remedy="Change into the project's folder.",
         )
+    return Path(root)
+
+
+def found_project() -> Project:
+    """Read the project around the working folder, for the environment of KEDRO_ENV or the default one."""
+    root = find_root()
     bootstrap_project(root)
     return Project.load(str(root / "conf"), os.environ.get("KEDRO_ENV"))

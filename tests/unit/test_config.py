@@ -92,6 +92,8 @@ def test_defaults_are_the_contracts():
         "valid_from": {"column": None, "updated_at": None},
         "delete_scope": (),
         "changes_retention": None,
+        "personal": (),
+        "public": (),
         "schema_policy": "evolve",
         "write": "merge",
         "order_by": (),
@@ -231,7 +233,7 @@ def test_wrong_table_key_is_named_with_its_remedy(keys, key, words):
     ("keys", "key", "word"),
     [
         ({"expectations": []}, "expectations", "expectations"),
-        ({"personal": ["email"]}, "personal", "personal"),
+        ({"subject": "id"}, "subject", "subject"),
         ({"format": "delta"}, "format", "delta"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from kedro_lakehouse.cli.changes import changes
+from kedro_lakehouse.cli.init import init
 from kedro_lakehouse.cli.options import env_option
 from kedro_lakehouse.cli.plugins import plugins
 from kedro_lakehouse.cli.quarantine import quarantine
@@ -50,4 +51,5 @@ def commands() -> None:
 
 for command in (tables, sql, changes, quarantine, rebuild, runs, plugins):
     lakehouse.add_command(command)
+lakehouse.add_command(init)
 commands.add_command(lakehouse)

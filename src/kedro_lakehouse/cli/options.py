@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -52,19 +51,11 @@ def open_project() -> Project:
     """
     from kedro.framework.project import settings
     from kedro.framework.startup import bootstrap_project
-    from kedro.utils import find_kedro_project
 
     from kedro_lakehouse.errors import ConfigurationError, did_you_mean
-    from kedro_lakehouse.project import Project, activate
+    from kedro_lakehouse.project import Project, activate, find_root
 
-    root = find_kedro_project(Path.cwd())
-    if root is None:
-        raise ConfigurationError(
-            file="pyproject.toml",
-            key="tool.kedro",
-            problem=f"no Kedro project around {Path.cwd().name}.",
-            remedy="Change into the project's folder.",
-        )
+    root = find_root()
     bootstrap_project(root)
     conf = root / settings.CONF_SOURCE
     env = click.get_current_context().meta.get(_ENV) or os.environ.get("KEDRO_ENV")

@@ -22,7 +22,7 @@ from kedro_lakehouse.config.history import (
 from kedro_lakehouse.errors import did_you_mean
 
 # What the fixed interface has and this version has not yet: the one list of it.
-PLANNED_TABLE_KEYS: Final = frozenset({"expectations", "subject", "personal", "public"})
+PLANNED_TABLE_KEYS: Final = frozenset({"expectations", "subject"})
 PLANNED_TABLE_VALUES: Final[Mapping[str, frozenset[str]]] = {"format": frozenset({"delta", "hudi"})}
 
 QUARANTINE_REASONS: Final = frozenset(
@@ -230,6 +230,12 @@ class TableConfig(Declaration):
     sort_by: Names = Field((), description="Columns that rows are sorted by within a file.")
     properties: Mapping[Name, str] = Field(
         {}, description="Properties of the table, in the format's own words."
+    )
+    personal: Names = Field(
+        (), description="Columns of the table that hold personal data: previews do not show their values."
+    )
+    public: Names = Field(
+        (), description="Columns whose values may be shown in messages and previews, also if personal."
     )
     tags: tuple[Tag, ...] = Field((), description="Kedro tags of the table's nodes.")
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.events import POSITION, RAW, columns
 from kedro_lakehouse.config.sources import CsvOptions, SourceConfig
-from kedro_lakehouse.datasets.landing import Planner
+from kedro_lakehouse.datasets.planner import Planner
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
 from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.names import TableName, is_reserved_column, quote

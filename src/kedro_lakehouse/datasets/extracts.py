@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.datasets.guards import ExtractCounts
-    from kedro_lakehouse.datasets.landing import Planner
+    from kedro_lakehouse.datasets.planner import Planner
     from kedro_lakehouse.datasets.token import BatchToken
     from kedro_lakehouse.decoders.records import Columns
     from kedro_lakehouse.sources.extract import ExtractOrder

@@ -71,8 +71,8 @@ class IcebergFormat:
 
     def read_at(self, table: TableName, time: datetime) -> DataFrame:
         """The table as it was published at a time."""
-        stamp = str(int(time.timestamp() * 1000))
-        return self._session().read.option("as-of-timestamp", stamp).table(table.sql)
+        moment = time.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds")
+        return self._session().read.option("timestampAsOf", moment).table(table.sql)
 
     def may_hold(self, table: TableName, column: str, low: object, high: object) -> bool:
         """Whether some file may hold values of a column between two bounds: by metadata alone, no job."""

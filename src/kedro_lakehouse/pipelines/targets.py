@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kedro.pipeline import Node
 
 from kedro_lakehouse.pipelines.nodes import select_pending, select_pending_and_tell
+from kedro_lakehouse.pipelines.pictures import picture_of
 
 if TYPE_CHECKING:
     from kedro_lakehouse.changes.plan import Kind
@@ -29,5 +30,6 @@ def target_node(  # noqa: PLR0913 - a node's parts
         outputs=[target, f"{name}.published"] if awaited else target,
         name=verb,
         namespace=str(name),
+        preview_fn=picture_of(name, table, kind),
         tags=[pipeline, *table.tags],
     )
