@@ -11,7 +11,9 @@ from kedro.framework.hooks import hook_impl
 
 if TYPE_CHECKING:
     from kedro.framework.context import KedroContext
+    from kedro.pipeline.node import Node
 
+    from kedro_lakehouse.logs.run import RunLog
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
@@ -23,6 +25,7 @@ class LakehouseHooks:
     def __init__(self) -> None:
         """Start without a project."""
         self._project: Project | None = None
+        self._log: RunLog | None = None
         self._started = datetime.now(UTC)
 
     @hook_impl
@@ -38,20 +41,35 @@ class LakehouseHooks:
         self._project = project if project.declarations.tables else None
 
     @hook_impl
-    def before_pipeline_run(self) -> None:
-        """Look for Java once, not once a table, and settle what a killed run left to be written."""
+    def before_pipeline_run(self, run_params: dict[str, Any]) -> None:
+        """Look for Java once, not once a table; open the log; settle what a killed run left to be written."""
         if self._project is None:
             return
         from kedro_lakehouse.datasets.publish import write_owed_rows
+        from kedro_lakehouse.logs.run import RunLog
         from kedro_lakehouse.session.java import require_java
         from kedro_lakehouse.session.spark import spark_runs
 
         if not spark_runs():
             require_java()
         self._started = datetime.now(UTC)
-        owed = write_owed_rows(self._project, self._project.declarations.tables)
+        self._close_log()  # of a run that was interrupted
+        self._log = RunLog(self._project, run_params).open()
+        try:
+            owed = write_owed_rows(self._project, self._project.declarations.tables)
+        except BaseException:
+            self._close_log()
+            raise
         if owed:
             logger.info("Wrote %s rows of lake.ops.batches that an interrupted run owed.", owed)
+
+    @hook_impl
+    def before_dataset_loaded(self, node: Node) -> None:
+        """Let the lines and jobs of this thread speak of its node: the first that happens to one."""
+        if self._log is not None:
+            from kedro_lakehouse.logs.context import turn_to
+
+            turn_to(node=node.name, table=node.namespace)
 
     @hook_impl
     def after_pipeline_run(self, run_params: dict[str, Any]) -> None:
@@ -69,8 +87,16 @@ class LakehouseHooks:
         from kedro_lakehouse.ops.runs import record_run
         from kedro_lakehouse.ops.summary import print_summary
 
-        record_run(self._project, run_params, self._started, error)
-        print_summary(self._project, error)
+        try:
+            record_run(self._project, run_params, self._started, error)
+            print_summary(self._project, error)
+        finally:
+            self._close_log()
+
+    def _close_log(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
 
 hooks = LakehouseHooks()

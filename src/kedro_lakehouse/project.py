@@ -16,10 +16,13 @@ from kedro.utils import find_kedro_project
 
 from kedro_lakehouse.config.loading import Declarations, load_declarations
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
+from kedro_lakehouse.logs.context import at_work_on
+from kedro_lakehouse.logs.run import JVM_LINES
 from kedro_lakehouse.ops.store import OpsStore
 from kedro_lakehouse.plugins import SOURCES, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
-from kedro_lakehouse.session.spark import get_session
+from kedro_lakehouse.session.labels import JvmLabels
+from kedro_lakehouse.session.spark import get_session, spark_runs
 
 if TYPE_CHECKING:
     from kedro.framework.context import KedroContext
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.sources import SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.formats.iceberg import IcebergFormat
+    from kedro_lakehouse.logs.context import RunContext
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
 
@@ -62,7 +66,8 @@ class Project:
     """One environment of one project, and one run of it.
 
     ``reports`` collects what each commit of this run did, for the summary at its end; ``quarantined``
-    holds checked events between the saving of a batch's quarantine and that of its changes.
+    holds checked events between the saving of a batch's quarantine and that of its changes; ``run`` is what
+    log lines, jobs and commits name, while a run is on.
     """
 
     env: str
@@ -72,6 +77,9 @@ class Project:
     run_id: str = field(default_factory=new_run_id)
     reports: list[CommitReport] = field(default_factory=list)
     quarantined: dict[TableName, Any] = field(default_factory=dict)
+    run: RunContext | None = None
+    logs_folder: str | None = None
+    _labels: JvmLabels = field(default_factory=JvmLabels, repr=False)
 
     @classmethod
     def load(
@@ -91,7 +99,10 @@ class Project:
         settings = _section(loader, "globals")
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
-        return cls(env=env or default, declarations=declarations, spark_conf=spark, lakehouse=lakehouse)
+        return cls(
+            env=env or default, declarations=declarations, spark_conf=spark, lakehouse=lakehouse,
+            logs_folder=settings.get("logs"),
+        )  # fmt: skip
 
     @classmethod
     def of_context(cls, context: KedroContext) -> Project:
@@ -133,20 +144,43 @@ class Project:
 
     @property
     def session(self) -> SparkSession:
-        """The Spark session, started at first use."""
-        return get_session(self.spark_conf)
+        """The Spark session, started at first use; it knows what this thread is at work on."""
+        session = get_session(self.spark_conf)
+        if self.run is not None:
+            log = str(self.logs / f"{self.run_id}{JVM_LINES}") if self.logs else ""
+            self._labels.put(session, self.run.fields(), at_work_on(), log)
+        return session
+
+    def unlabel(self) -> None:
+        """Let later jobs and lines of the JVM not speak of this run any more."""
+        if spark_runs():
+            self._labels.clear(get_session(self.spark_conf))
+
+    @property
+    def correlation_id(self) -> str:
+        """The scheduler's name of this run, where it is part of one; else its own."""
+        return self.run.correlation_id if self.run else self.run_id
 
     @cached_property
     def iceberg(self) -> IcebergFormat:
         """The table format of this environment."""
         from kedro_lakehouse.formats.iceberg import IcebergFormat  # it brings Spark's types: half a second
 
-        return IcebergFormat(session=lambda: self.session, catalog=self.catalog, run_id=self.run_id)
+        return IcebergFormat(
+            session=lambda: self.session, catalog=self.catalog, run_id=self.run_id,
+            correlation_id=self.correlation_id,
+        )  # fmt: skip
 
     @property
     def leases(self) -> Path:
         """The folder of the leases that keep two runs from working on one table."""
         return Path(self.lakehouse) / "leases"
+
+    @property
+    def logs(self) -> Path | None:
+        """The folder of the runs' logs: the global ``logs``, else beside the tables if those are local."""
+        folder = self.logs_folder or ("" if "://" in self.lakehouse else f"{self.lakehouse}/logs")
+        return Path(folder) if folder else None
 
 
 def _section(loader: OmegaConfigLoader, name: str) -> dict[str, Any]:

@@ -29,6 +29,18 @@ class SourceNotFoundError(TerminalError):
     advice = "{remedy}"
 
 
+class LogNotFoundError(TerminalError):
+    """No log that is kept is of this run."""
+
+    code = "LOG_NOT_FOUND"
+    id: str
+    kept: Sequence[str]
+    summary = "No log of {id} is kept; the newest are of: {kept}."
+    advice = (
+        "`kedro lakehouse runs` lists the runs; a scheduler's ids are `dag.task run_id`, either part will do."
+    )
+
+
 class LandedFilesGoneError(TerminalError):
     """Files that were ingested, and are needed again, are gone or replaced."""
 

@@ -18,7 +18,8 @@ BOOKMARK: Final = "kedro_lakehouse.bookmark"
 class CommitReport:
     """Where a table stands, and what its last commit did.
 
-    ``batch`` is the last batch that the table holds, ``batches`` how many of them this commit added.
+    ``batch`` is the last batch that the table holds, ``batches`` how many of them this commit added;
+    ``correlation_id`` is the scheduler's name of the run, else the run's own (commits made before have none).
     """
 
     table: str
@@ -28,6 +29,7 @@ class CommitReport:
     content_hash: str
     run_id: str
     committed_at: str
+    correlation_id: str | None = None
     digest: str = ""
     lag_seconds: float | None = None
     min_order: str | None = None
