@@ -18,7 +18,6 @@ from kedro_lakehouse.config.loading import Declarations, load_declarations
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
 from kedro_lakehouse.logs.context import at_work_on
 from kedro_lakehouse.logs.run import JVM_LINES
-from kedro_lakehouse.ops.store import OpsStore
 from kedro_lakehouse.plugins import SOURCES, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.labels import JvmLabels
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.logs.context import RunContext
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
+    from kedro_lakehouse.ops.store import OpsStore
 
 _PATTERNS = {"sources": ["sources*"], "tables": ["tables*"], "spark": ["spark*"]}
 
@@ -140,6 +140,8 @@ class Project:
     @cached_property
     def ops(self) -> OpsStore:
         """The project's own tables."""
+        from kedro_lakehouse.ops.store import OpsStore  # it brings Arrow: a quarter of a second
+
         return OpsStore(self.catalog)
 
     @property

@@ -44,7 +44,7 @@ def drop(*, table: str, yes: bool, as_json: bool) -> None:
     if going.nothing:
         _say(going, [], as_json=as_json)
         return
-    if not yes:
+    if not yes and not as_json:
         click.echo("\n".join(_told(going)), err=True)
     confirm(f"Drop all of this for good, of {name}?", yes=yes)
     dropped = recorded(project, f"drop {name}", lambda: drop_table(project, name), changed=[str(name)])

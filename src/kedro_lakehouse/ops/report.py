@@ -7,11 +7,16 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from kedro_lakehouse.ops.store import COUNTS
-
 Stage = Literal["ingestion", "current", "history"]
 BOOKMARK: Final = "kedro_lakehouse.bookmark"
 """Table property that a commit sets together with its data; it survives the expiry of snapshots."""
+
+COUNTS: Final = (
+    "events_in", "applied", "duplicates", "quarantined", "unchanged", "late", "stale_ignored",
+    "inserted", "updated", "deleted", "opened", "closed", "rewritten", "removed", "too_late", "sequence_ties",
+    "changed_without_newer_timestamp",
+)  # fmt: skip
+"""What commits count: a column each of ``lake.ops.batches``."""
 
 
 @dataclass(frozen=True, kw_only=True)

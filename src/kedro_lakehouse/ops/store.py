@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.names import OPS_NAMESPACE, TableName
+from kedro_lakehouse.ops.report import COUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,11 +28,6 @@ _REFUSAL: Final = pa.struct([pa.field("path", pa.string()), pa.field("code", pa.
 _FAILURE: Final = pa.struct(
     [pa.field("table", pa.string()), pa.field("code", pa.string()), pa.field("message", pa.string())]
 )
-_COUNTS: Final = (
-    "events_in", "applied", "duplicates", "quarantined", "unchanged", "late", "stale_ignored",
-    "inserted", "updated", "deleted", "opened", "closed", "rewritten", "removed", "too_late", "sequence_ties",
-    "changed_without_newer_timestamp",
-)  # fmt: skip
 
 BATCH_LEDGER: Final = "batch_ledger"
 BATCHES: Final = "batches"
@@ -61,7 +57,7 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("run_id", pa.string()),
             ("committed_at", _UTC),
             ("snapshot_id", pa.int64()),
-            *[(c, pa.int64()) for c in _COUNTS],
+            *[(c, pa.int64()) for c in COUNTS],
             ("min_order", pa.string()),
             ("max_order", pa.string()),
             ("lag_seconds", pa.float64()),
@@ -83,7 +79,6 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
         ]
     ),
 }
-COUNTS: Final = _COUNTS
 _ATTEMPTS: Final = 20
 
 
