@@ -11,8 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_args, get_origin
 
+import click
+
 import kedro_lakehouse.cli.parse  # defines an error of its own
 import kedro_lakehouse.ops.failures  # noqa: F401 - the same
+from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.config import (
     ChangesSourceConfig,
     ColumnChoice,
@@ -83,6 +86,17 @@ what to do in its second. Codes do not change between versions; the words may.
 Words in braces stand for facts of the case. No message holds a value of a row. What
 `kedro lakehouse rebuild` does:
 [Recover from a failure](../how-to/recover-from-a-failure.md#when-the-advice-is-to-rebuild).
+
+"""
+COMMANDS: Final = """\
+# Commands
+
+`.venv/bin/kedro lakehouse COMMAND`, in the folder of a project that declares tables.
+{told}
+
+With `--json` a command prints JSON on its standard output, and an error on its standard error, as
+`{{"error": {{"code": ..., "message": ..., "remedy": ...}}}}`. A command ends with status 0, with 1 where
+something was wrong (see [Errors](errors.md)), or with 2 where its own words were (code `USAGE`).
 
 """
 
@@ -209,7 +223,32 @@ def errors() -> str:
     return NOTE + ERRORS + "".join(lines)
 
 
-PAGES: Final = {"configuration.md": configuration, "errors.md": errors}
+def _command(name: str, command: click.Command) -> Iterator[str]:
+    context = click.Context(command, info_name=f"kedro lakehouse {name}")
+    told, _, examples = inspect.cleandoc(command.help or "").partition("\b\n")
+    usage = " ".join(["kedro lakehouse", name, *command.collect_usage_pieces(context)])
+    yield f"## {name}\n\n```\n{usage}\n```\n\n{told.strip()}\n\n"
+    yield "| option | meaning |\n| --- | --- |\n"
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context) if isinstance(parameter, click.Option) else None
+        if record:
+            yield (
+                "| "
+                + " | ".join((f"`{record[0]}`", record[1].replace("|", "\\|").replace("  ", " ")))
+                + " |\n"
+            )
+    lines = examples.splitlines()[1:]
+    yield "\n```\n" + inspect.cleandoc("\n".join(lines)) + "\n```\n\n" if lines else "\n"
+
+
+def commands() -> str:
+    """The page of all commands."""
+    told = inspect.cleandoc(lakehouse.help or "").partition("\n\n")[2]
+    parts = ("".join(_command(name, command)) for name, command in sorted(lakehouse.commands.items()))
+    return NOTE + COMMANDS.format(told=told) + "".join(parts).rstrip() + "\n"
+
+
+PAGES: Final = {"configuration.md": configuration, "commands.md": commands, "errors.md": errors}
 
 
 def stale() -> list[str]:

@@ -124,7 +124,7 @@ def test_a_line_names_run_pipeline_table_and_batch():
 
 def test_a_line_tells_of_an_error_without_its_values():
     def fail():
-        raise RuntimeError from NumberFormatException("[CAST_INVALID_INPUT] The value 'CANARY'")
+        raise RuntimeError from NumberFormatException("[CAST_INVALID_INPUT] The value 'CANARY'", "")
 
     with pytest.raises(RuntimeError) as raised:
         fail()

@@ -13,6 +13,7 @@ from kedro_lakehouse.datasets.refold import must_refold, refold
 from kedro_lakehouse.datasets.token import BatchToken
 from kedro_lakehouse.datasets.view import check_view, ensure_view
 from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.logs.context import working_on
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,15 +84,20 @@ class TableDataset(DeclaredDataset):
 
         After a history's commit the view beside it is as declared.
         """
+        token = BatchToken.of(data)
+        with working_on(batch=token.batch or None):
+            self._commit(data, token)
+
+    def _commit(self, data: DataFrame, token: BatchToken) -> None:
         project, name = self.project, self._name
         table = project.table(name)
         contract = TableContract.of(name, table)
         if self._kind == "history":
             check_view(project, name, data)
         if must_refold(project, name, self._kind):
-            refold(project, name, self._kind, upto=BatchToken.of(data).batch)
+            refold(project, name, self._kind, upto=token.batch)
         else:
             plain = PlainCommit(project, name, table, contract) if table.write != "merge" else None
-            (plain or MergeCommit(project, name, table, contract, self._kind)).run(data, BatchToken.of(data))
+            (plain or MergeCommit(project, name, table, contract, self._kind)).run(data, token)
         if self._kind == "history":
             ensure_view(project, name)
