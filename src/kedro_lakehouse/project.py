@@ -20,7 +20,7 @@ from kedro_lakehouse.logs.context import at_work_on
 from kedro_lakehouse.logs.run import JVM_LINES
 from kedro_lakehouse.plugins import SOURCES, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
-from kedro_lakehouse.session.labels import JvmLabels
+from kedro_lakehouse.session.labels import JvmLabels, name_run
 from kedro_lakehouse.session.spark import get_session, spark_runs
 
 if TYPE_CHECKING:
@@ -147,6 +147,8 @@ class Project:
     @property
     def session(self) -> SparkSession:
         """The Spark session, started at first use; it knows what this thread is at work on."""
+        if self.run is not None:
+            name_run(self.run.fields())
         session = get_session(self.spark_conf)
         if self.run is not None:
             log = str(self.logs / f"{self.run_id}{JVM_LINES}") if self.logs else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,13 @@ if TYPE_CHECKING:
 # Spark hands local properties with this prefix to the threads of its tasks, as log4j's thread context.
 _MDC: Final = "mdc."
 _PROPERTY: Final = "kedro_lakehouse."
+_LOG: Final = "log"
+
+
+def name_run(run: Mapping[str, str]) -> None:
+    """Name the run in the environment, from which a JVM that is started now takes it for its first lines."""
+    for name, value in run.items():
+        os.environ[f"KEDRO_LAKEHOUSE_{name.upper()}"] = value
 
 
 class JvmLabels:
@@ -41,7 +49,7 @@ class JvmLabels:
         """
         jvm: Any = session._jvm
         with self._telling:
-            wanted = {**run, **({"log": log} if log else {})}
+            wanted = {**run, **({_LOG: log} if log else {})}
             if wanted != self._run:
                 for name, value in wanted.items():
                     jvm.java.lang.System.setProperty(_PROPERTY + name, value)
@@ -64,7 +72,11 @@ class JvmLabels:
         jvm: Any = session._jvm
         with self._telling:
             for name in self._run:
-                jvm.java.lang.System.clearProperty(_PROPERTY + name)
+                # Unset, all but the file would be those of the run that started the JVM again.
+                if name == _LOG:
+                    jvm.java.lang.System.clearProperty(_PROPERTY + name)
+                else:
+                    jvm.java.lang.System.setProperty(_PROPERTY + name, "")
             self._run = {}
         told: dict[str, str] = getattr(self._of_thread, "told", {})
         for name in told:
