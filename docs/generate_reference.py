@@ -99,12 +99,15 @@ Words in braces stand for facts of the case. No message holds a value of a row. 
 [Recover from a failure](../how-to/recover-from-a-failure.md#when-the-advice-is-to-rebuild).
 
 """
-
 COMMANDS: Final = """\
 # Commands
 
 What `kedro lakehouse` offers in any project that installs the package; put `.venv/bin/` before it. Every
 command explains itself with `--help`. `--env` may also stand right after `lakehouse`.
+
+With `--json` a command prints JSON on its standard output, and an error on its standard error, as
+`{"error": {"code": ..., "message": ..., "remedy": ...}}`. A command ends with status 0, with 1 where
+something was wrong (see [Errors](errors.md)), or with 2 where its own words were (code `USAGE`).
 
 """
 

@@ -13,7 +13,9 @@ from kedro.framework.hooks import hook_impl
 if TYPE_CHECKING:
     from kedro.framework.context import KedroContext
     from kedro.pipeline import Pipeline
+    from kedro.pipeline.node import Node
 
+    from kedro_lakehouse.logs.run import RunLog
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
@@ -26,6 +28,7 @@ class LakehouseHooks:
         """Start without a project."""
         self._project: Project | None = None
         self._folder = Path()
+        self._log: RunLog | None = None
         self._started = datetime.now(UTC)
 
     @hook_impl
@@ -45,20 +48,35 @@ class LakehouseHooks:
             self._project, self._folder = project, Path(context.project_path)
 
     @hook_impl
-    def before_pipeline_run(self) -> None:
-        """Look for Java once, not once a table, and settle what a killed run left to be written."""
+    def before_pipeline_run(self, run_params: dict[str, Any]) -> None:
+        """Look for Java once, not once a table; open the log; settle what a killed run left to be written."""
         if self._project is None:
             return
         from kedro_lakehouse.datasets.publish import write_owed_rows
+        from kedro_lakehouse.logs.run import RunLog
         from kedro_lakehouse.session.java import require_java
         from kedro_lakehouse.session.spark import spark_runs
 
         if not spark_runs():
             require_java()
         self._started = datetime.now(UTC)
-        owed = write_owed_rows(self._project, self._project.declarations.tables)
+        self._close_log()  # of a run that was interrupted
+        self._log = RunLog(self._project, run_params).open()
+        try:
+            owed = write_owed_rows(self._project, self._project.declarations.tables)
+        except BaseException:
+            self._close_log()
+            raise
         if owed:
             logger.info("Wrote %s rows of lake.ops.batches that an interrupted run owed.", owed)
+
+    @hook_impl
+    def before_dataset_loaded(self, node: Node) -> None:
+        """Let the lines and jobs of this thread speak of its node: the first that happens to one."""
+        if self._log is not None:
+            from kedro_lakehouse.logs.context import turn_to
+
+            turn_to(node=node.name, table=node.namespace)
 
     @hook_impl(trylast=True)
     def after_pipeline_run(self, run_params: dict[str, Any], pipeline: Pipeline) -> None:
@@ -77,13 +95,23 @@ class LakehouseHooks:
         from kedro_lakehouse.ops.runs import record_run
         from kedro_lakehouse.ops.summary import print_summary
 
-        record_run(self._project, run_params, self._started, error)
-        write_viz_stats(self._project, self._folder)  # after kedro-viz's own hook: it writes the file anew
-        print_summary(self._project, error)
-        if self._project.monitoring is not None:
-            from kedro_lakehouse.notifiers.outcome import tell_outcome
+        try:
+            record_run(self._project, run_params, self._started, error)
+            write_viz_stats(
+                self._project, self._folder
+            )  # after kedro-viz's own hook: it writes the file anew
+            print_summary(self._project, error)
+            if self._project.monitoring is not None:
+                from kedro_lakehouse.notifiers.outcome import tell_outcome
 
-            tell_outcome(self._project, self._project.monitoring, error, pipeline)
+                tell_outcome(self._project, self._project.monitoring, error, pipeline)
+        finally:
+            self._close_log()
+
+    def _close_log(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
 
 hooks = LakehouseHooks()

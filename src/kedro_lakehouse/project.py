@@ -16,10 +16,12 @@ from kedro.utils import find_kedro_project
 
 from kedro_lakehouse.config.loading import Declarations, load_declarations
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
-from kedro_lakehouse.ops.store import OpsStore
+from kedro_lakehouse.logs.context import at_work_on
+from kedro_lakehouse.logs.run import JVM_LINES
 from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
-from kedro_lakehouse.session.spark import get_session
+from kedro_lakehouse.session.labels import JvmLabels, name_run
+from kedro_lakehouse.session.spark import get_session, spark_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.sources import SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.formats.iceberg import IcebergFormat
+    from kedro_lakehouse.logs.context import RunContext
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
+    from kedro_lakehouse.ops.store import OpsStore
 
 _PATTERNS = {
     "sources": ["sources*"], "tables": ["tables*"], "spark": ["spark*"], "monitoring": ["monitoring*"],
@@ -69,7 +73,8 @@ class Project:
 
     ``reports`` collects what each commit of this run did, for the summary at its end; ``quarantined``
     holds checked events between the saving of a batch's quarantine and that of its changes;
-    ``source_columns`` are those that a table's landed files had, for its lineage.
+    ``source_columns`` are those that a table's landed files had, for its lineage; ``run`` is what
+    log lines, jobs and commits name, while a run is on.
     """
 
     env: str
@@ -81,7 +86,10 @@ class Project:
     quarantined: dict[TableName, Any] = field(default_factory=dict)
     source_columns: dict[TableName, tuple[str, ...]] = field(default_factory=dict)
     monitoring: MonitoringConfig | None = None
+    run: RunContext | None = None
+    logs_folder: str | None = None
     _credentials: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _labels: JvmLabels = field(default_factory=JvmLabels, repr=False)
 
     @classmethod
     def load(
@@ -102,13 +110,10 @@ class Project:
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
         return cls(
-            env=env or default,
-            declarations=declarations,
-            spark_conf=spark,
-            lakehouse=lakehouse,
+            env=env or default, declarations=declarations, spark_conf=spark, lakehouse=lakehouse,
             monitoring=_monitoring(_section(loader, "monitoring"), declarations),
-            _credentials=lambda: _section(loader, "credentials"),
-        )
+            logs_folder=settings.get("logs"), _credentials=lambda: _section(loader, "credentials"),
+        )  # fmt: skip
 
     @classmethod
     def of_context(cls, context: KedroContext) -> Project:
@@ -169,24 +174,51 @@ class Project:
     @cached_property
     def ops(self) -> OpsStore:
         """The project's own tables."""
+        from kedro_lakehouse.ops.store import OpsStore  # it brings Arrow: a quarter of a second
+
         return OpsStore(self.catalog)
 
     @property
     def session(self) -> SparkSession:
-        """The Spark session, started at first use."""
-        return get_session(self.spark_conf)
+        """The Spark session, started at first use; it knows what this thread is at work on."""
+        if self.run is not None:
+            name_run(self.run.fields())
+        session = get_session(self.spark_conf)
+        if self.run is not None:
+            log = str(self.logs / f"{self.run_id}{JVM_LINES}") if self.logs else ""
+            self._labels.put(session, self.run.fields(), at_work_on(), log)
+        return session
+
+    def unlabel(self) -> None:
+        """Let later jobs and lines of the JVM not speak of this run any more."""
+        if spark_runs():
+            self._labels.clear(get_session(self.spark_conf))
+
+    @property
+    def correlation_id(self) -> str:
+        """The scheduler's name of this run, where it is part of one; else its own."""
+        return self.run.correlation_id if self.run else self.run_id
 
     @cached_property
     def iceberg(self) -> IcebergFormat:
         """The table format of this environment."""
         from kedro_lakehouse.formats.iceberg import IcebergFormat  # it brings Spark's types: half a second
 
-        return IcebergFormat(session=lambda: self.session, catalog=self.catalog, run_id=self.run_id)
+        return IcebergFormat(
+            session=lambda: self.session, catalog=self.catalog, run_id=self.run_id,
+            correlation_id=self.correlation_id,
+        )  # fmt: skip
 
     @property
     def leases(self) -> Path:
         """The folder of the leases that keep two runs from working on one table."""
         return Path(self.lakehouse) / "leases"
+
+    @property
+    def logs(self) -> Path | None:
+        """The folder of the runs' logs: the global ``logs``, else beside the tables if those are local."""
+        folder = self.logs_folder or ("" if "://" in self.lakehouse else f"{self.lakehouse}/logs")
+        return Path(folder) if folder else None
 
 
 def _monitoring(raw: Mapping[str, Any], declarations: Declarations) -> MonitoringConfig | None:

@@ -11,6 +11,7 @@ from kedro.runner import ThreadRunner
 from kedro.runner.task import Task
 
 from kedro_lakehouse.errors import RefusedExtractsError
+from kedro_lakehouse.logs.context import working_on
 from kedro_lakehouse.ops.failures import TablesFailedError, told
 from kedro_lakehouse.project import active_project
 
@@ -64,8 +65,9 @@ class IsolatingThreadRunner(ThreadRunner):
                         done.add(node)
                     if error is not None:
                         failures[node] = error
-                        logger.error("%s failed: %s", node.name, told(_cause(error)))
-                        logger.debug("%s", node.name, exc_info=error)
+                        with working_on(node=node.name, table=node.namespace):
+                            logger.error("%s failed: %s", node.name, told(_cause(error)))
+                            logger.debug("%s", node.name, exc_info=error)
                         _let_go(error)
         if failures:
             by_table = {node.namespace or node.name: _cause(error) for node, error in failures.items()}

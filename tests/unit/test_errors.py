@@ -69,6 +69,7 @@ FACTS = {
     "UNREADABLE_FILE": {"table": "a.b", "file": "x.parquet", "detail": "no footer"},
     "BATCH_NOT_FOUND": {"table": "a.b", "batch": 9, "last": 3},
     "LANDED_FILES_GONE": {"table": "a.b", "missing": ["x.csv"], "purpose": "ingest them again"},
+    "LOG_NOT_FOUND": {"id": "manual__1", "kept": ["run1"]},
     "SOURCE_NOT_FOUND": {"table": "a.b", "path": "/landing/b", "remedy": "Create it."},
 }
 LEAVES = {
@@ -92,6 +93,11 @@ def test_leaf_keeps_its_facts_and_says_what_to_do(code):
     assert str(error) == f"[{code}] {what} {advice}"
     assert advice.endswith(".")
     assert "{" not in str(error)
+
+
+@pytest.mark.parametrize("code", FACTS)
+def test_every_error_names_the_next_command(code):
+    assert "`kedro " in LEAVES[code](**FACTS[code]).sentences()[1]
 
 
 @pytest.mark.parametrize("code", FACTS)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
 _ENV: Final = "kedro_lakehouse.env"
+AS_JSON: Final = "kedro_lakehouse.as_json"
+"""Where a command's context remembers that JSON was asked for: its errors are JSON then as well."""
 
 
 def _remember(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
@@ -29,7 +31,9 @@ env_option = click.option(
     metavar="NAME",
     help="Configuration environment; by default KEDRO_ENV, else local.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON, errors too (those on stderr)."
+)
 
 
 def limit_option(default: int) -> Callable[[_Command], _Command]:

@@ -135,7 +135,8 @@ class MergeCommit:
             enter_phase("staged", self._name, self._kind, token.batch)
             report = CommitReport(
                 table=str(self._name), stage=self._kind, batch=token.batch, batches=token.batch - held,
-                content_hash=token.content_hash, run_id=self._project.run_id, committed_at=now(),
+                content_hash=token.content_hash, run_id=self._project.run_id,
+                correlation_id=self._project.correlation_id, committed_at=now(),
                 counts=counts,
             )  # fmt: skip
             snapshot = stage.publish(report)

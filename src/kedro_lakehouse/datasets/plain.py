@@ -86,7 +86,8 @@ class PlainCommit:
             enter_phase("staged", self._name, "current", token.batch)
             report = CommitReport(
                 table=str(self._name), stage="current", batch=token.batch, batches=token.batch - held,
-                content_hash=token.content_hash, run_id=self._project.run_id, committed_at=now(),
+                content_hash=token.content_hash, run_id=self._project.run_id,
+                correlation_id=self._project.correlation_id, committed_at=now(),
                 counts=counts,
             )  # fmt: skip
             snapshot = stage.publish(report)

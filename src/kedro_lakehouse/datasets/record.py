@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.logs.context import working_on
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -99,5 +100,7 @@ class ChangesDataset(DeclaredDataset):
                 remedy="Let the node give (quarantine, changes), in this order.",
             )
         table = project.table(name)
-        commit = IngestionCommit(project, name, table, TableContract.of(name, table), BatchToken.of(data))
-        commit.run(accepted=data, rejected=quarantined)
+        token = BatchToken.of(data)
+        with working_on(batch=token.batch):
+            commit = IngestionCommit(project, name, table, TableContract.of(name, table), token)
+            commit.run(accepted=data, rejected=quarantined)

@@ -106,7 +106,8 @@ def _report(project: Project, name: TableName, kind: Kind, state: TableState, ba
     return CommitReport(
         table=str(name), stage=kind, batch=batch, batches=batch - state.batch,
         content_hash=record.bookmark.content_hash if record and record.bookmark else "",
-        run_id=project.run_id, committed_at=now(),
+        run_id=project.run_id,
+        correlation_id=project.correlation_id, committed_at=now(),
     )  # fmt: skip
 
 

@@ -221,7 +221,8 @@ def _correct(
         applied = int(observed(new).get("n", 0))
         report = CommitReport(
             table=str(name), stage="ingestion", batch=token.batch, batches=1,
-            content_hash=token.content_hash, run_id=project.run_id, committed_at=now(),
+            content_hash=token.content_hash, run_id=project.run_id,
+            correlation_id=project.correlation_id, committed_at=now(),
             counts={"events_in": applied, "applied": applied, "quarantined": 0, "duplicates": 0},
         )  # fmt: skip
         snapshot = stage.publish(report, properties={REFOLD: str(token.batch)})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.logs.context import working_on
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,5 +85,7 @@ class TableDataset(DeclaredDataset):
         After a history's commit the view beside it is as declared.
         """
         from kedro_lakehouse.datasets.target import commit_pending
+        from kedro_lakehouse.datasets.token import BatchToken
 
-        commit_pending(self.project, self._name, self._kind, data)
+        with working_on(batch=BatchToken.of(data).batch or None):
+            commit_pending(self.project, self._name, self._kind, data)

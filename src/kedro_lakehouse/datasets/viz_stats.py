@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from kedro_lakehouse.ops.glance import glance
 from kedro_lakehouse.names import ROLES
+from kedro_lakehouse.ops.glance import glance
 
 if TYPE_CHECKING:
     from pathlib import Path

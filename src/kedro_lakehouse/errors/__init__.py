@@ -28,7 +28,12 @@ from kedro_lakehouse.errors.declarations import (
     UnknownPluginError,
     UnsupportedError,
 )
-from kedro_lakehouse.errors.files import LandedFilesGoneError, SourceNotFoundError, UnreadableFileError
+from kedro_lakehouse.errors.files import (
+    LandedFilesGoneError,
+    LogNotFoundError,
+    SourceNotFoundError,
+    UnreadableFileError,
+)
 from kedro_lakehouse.errors.schema import (
     FoldRuleDriftError,
     IncompatibleTypeError,
@@ -56,6 +61,7 @@ __all__ = [
     "KeySchemaDriftError",
     "LakehouseError",
     "LandedFilesGoneError",
+    "LogNotFoundError",
     "MissingColumnError",
     "RefusedExtractsError",
     "ReservedColumnError",

@@ -31,6 +31,8 @@ _BASE_PROPERTIES: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "50",
 }
+CORRELATION_ID: Final = "kedro_lakehouse.correlation_id"
+_SNAPSHOT_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
 _RACED: Final = ("CommitFailedException", "is not an ancestor of", "Cannot commit", "already exists")
 
 
@@ -39,11 +41,17 @@ class IcebergFormat:
 
     name = "iceberg"
 
-    def __init__(self, *, session: Callable[[], SparkSession], catalog: MetadataCatalog, run_id: str) -> None:
-        """Keep how to get at session and metadata; nothing is opened."""
-        self._session = session
-        self._catalog = catalog
-        self._run_id = run_id
+    def __init__(
+        self,
+        *,
+        session: Callable[[], SparkSession],
+        catalog: MetadataCatalog,
+        run_id: str,
+        correlation_id: str,
+    ) -> None:
+        """Keep how to get at session and metadata, and what commits are named by; nothing is opened."""
+        self._session, self._catalog = session, catalog
+        self._run_id, self._correlation_id = run_id, correlation_id
 
     def state(self, table: TableName) -> TableState | None:
         """Where a table stands, or None where there is none. Starts no JVM."""
@@ -192,7 +200,9 @@ class IcebergFormat:
         for branch in state.branches if state else ():
             if is_stage_branch(branch):
                 self.drop_branch(table, branch)
-        stage = Stage(self._session(), table, stage_branch(self._run_id))
+        session = self._session()
+        session.conf.set(_SNAPSHOT_PROPERTY + CORRELATION_ID, self._correlation_id)
+        stage = Stage(session, table, stage_branch(self._run_id))
         try:
             yield stage
         except CommitUnknownError:
