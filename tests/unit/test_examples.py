@@ -9,7 +9,7 @@ pytestmark = pytest.mark.unit
 
 SHARED = sorted(
     path
-    for name in ("catalog.yml", "spark.yml", "logging.yml")
+    for name in ("catalog.yml", "spark.yml", "parameters.yml", "logging.yml")
     for path in (ROOT / "examples").glob(f"*/conf/**/{name}")
 )
 
