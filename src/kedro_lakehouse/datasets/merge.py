@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.events import (
@@ -41,7 +40,7 @@ from kedro_lakehouse.changes.plan import (
 from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.kept import keep
-from kedro_lakehouse.datasets.observed import observed
+from kedro_lakehouse.datasets.observed import counted
 from kedro_lakehouse.datasets.publish import acknowledge
 from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.errors import AuditFailedError, CommitConflictError
@@ -176,9 +175,10 @@ class MergeCommit:
 
     def _stage_first(self, stage: Stage, rows: DataFrame) -> dict[str, int]:
         """Write the rows of a table that holds nothing yet."""
-        seen = Observation()
-        stage.append(rows.observe(seen, F.count(F.lit(1)).alias("rows")))
-        written = int(observed(seen).get("rows", 0))
+        with ExitStack() as kept:
+            rows, count = counted(rows, kept, sorted_write=self._layout.sorts_writes)
+            stage.append(rows)
+            written = count()
         self._audit(stage, inserted=written, removed=0, before=0)
         return {_METRIC[self._kind][INSERT]: written, "late": 0}
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.contract import TableContract
@@ -14,10 +14,10 @@ from kedro_lakehouse.changes.events import BATCH, column, columns, value_columns
 from kedro_lakehouse.changes.history import ORDER_TO
 from kedro_lakehouse.changes.plan import first_rows
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
-from kedro_lakehouse.datasets.observed import observed
+from kedro_lakehouse.datasets.observed import counted
 from kedro_lakehouse.datasets.publish import acknowledge
 from kedro_lakehouse.errors import AuditFailedError
-from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.formats.base import Layout, enter_phase
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport, now
 
@@ -85,11 +85,12 @@ def refold(
             refuse_drift(target, state, contract, wanted, kind)
         lake.evolve(target, wanted, state)
         properties = made_for(contract, kind) | dict(table.properties)
+        layout = Layout(sort_by=table.sort_by, properties=properties)
         report = state.bookmark if batch == state.batch and state.bookmark else None
-        with lake.stage(target, state) as stage:
-            seen = Observation()
-            stage.replace(rows.observe(seen, F.count(F.lit(1)).alias("rows")))
-            _audit(stage, kind, contract, int(observed(seen).get("rows", 0)), batch)
+        with ExitStack() as kept, lake.stage(target, state) as stage:
+            rows, count = counted(rows, kept, sorted_write=layout.sorts_writes)
+            stage.replace(rows)
+            _audit(stage, kind, contract, count(), batch)
             enter_phase("staged", name, kind, batch)
             made = report or _report(project, name, kind, state, batch)
             snapshot = stage.publish(
