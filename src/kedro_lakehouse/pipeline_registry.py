@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 
 def register_tables(project: Project) -> dict[str, Pipeline]:
     """The pipelines of the declared tables, by name; another project adds them to its own registry."""
-    from kedro_lakehouse.pipelines import cdc_merge, ingestion, maintenance, scd2
+    from kedro_lakehouse.pipelines import cdc_merge, ingestion, maintenance, quality, scd2
 
     declarations = project.declarations
     stages = {
         "ingestion": ingestion.create_pipeline(declarations),
         "cdc_merge": cdc_merge.create_pipeline(declarations),
         "scd2": scd2.create_pipeline(declarations),
+        "quality": quality.create_pipeline(declarations),
     }
-    daily = stages["ingestion"] + stages["cdc_merge"] + stages["scd2"]
+    daily = stages["ingestion"] + stages["cdc_merge"] + stages["scd2"] + stages["quality"]
     return stages | {"maintenance": maintenance.create_pipeline(declarations), "__default__": daily}
 
 

@@ -16,6 +16,8 @@ from kedro.utils import find_kedro_project
 
 from kedro_lakehouse.config.loading import Declarations, load_declarations
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
+from kedro_lakehouse.ops.decisions import Decisions
+from kedro_lakehouse.ops.judgements import Judgements
 from kedro_lakehouse.ops.store import OpsStore
 from kedro_lakehouse.plugins import SOURCES, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
 
-_PATTERNS = {"sources": ["sources*"], "tables": ["tables*"], "spark": ["spark*"]}
+_PATTERNS = {
+    "sources": ["sources*"], "tables": ["tables*"], "expectations": ["expectations*"], "spark": ["spark*"],
+}  # fmt: skip
 
 
 def project_path(path: str) -> str:
@@ -45,7 +49,7 @@ CONFIG_LOADER_ARGS: dict[str, Any] = {
     "base_env": "base",
     "default_run_env": "local",
     "merge_strategy": dict.fromkeys(
-        ("catalog", "parameters", "sources", "tables", "spark", "globals"), "soft"
+        ("catalog", "parameters", "sources", "tables", "expectations", "spark", "globals"), "soft"
     ),
     "custom_resolvers": {"project_path": project_path},
     "config_patterns": _PATTERNS,
@@ -87,7 +91,9 @@ class Project:
         models: dict[str, type[SourceConfig]] = {
             name: cast("Any", load_plugin(SOURCES, name)).config_model for name in list_plugins(SOURCES)
         }
-        declarations = load_declarations(_section(loader, "sources"), _section(loader, "tables"), models)
+        declarations = load_declarations(
+            _section(loader, "sources"), _section(loader, "tables"), models, _section(loader, "expectations")
+        )
         settings = _section(loader, "globals")
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
@@ -130,6 +136,16 @@ class Project:
     def ops(self) -> OpsStore:
         """The project's own tables."""
         return OpsStore(self.catalog)
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        """What people decided about events."""
+        return Decisions(self.ops)
+
+    @cached_property
+    def judgements(self) -> Judgements:
+        """What was judged of tables."""
+        return Judgements(self.ops, self.run_id)
 
     @property
     def session(self) -> SparkSession:

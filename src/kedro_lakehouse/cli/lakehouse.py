@@ -39,7 +39,8 @@ class LakehouseGroup(click.Group):
 def lakehouse() -> None:
     """Look at the lakehouse, and mend it.
 
-    Only `changes`, `rebuild` and `quarantine --replay` start Spark; only the last two change a table.
+    Only `changes`, `rebuild` and `quarantine` (with --replay, or of a blocked batch) start Spark; only the
+    last two change what tables hold.
     """
 
 

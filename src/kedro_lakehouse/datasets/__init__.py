@@ -1,18 +1,27 @@
 """Kedro datasets: the only place where Kedro meets storage."""
 
+from kedro_lakehouse.datasets.freshness import AgeDataset, FreshnessDataset
+from kedro_lakehouse.datasets.judged import QualityDataset, UnjudgedDataset
 from kedro_lakehouse.datasets.landing import LandingDataset
 from kedro_lakehouse.datasets.pending import PendingDataset
 from kedro_lakehouse.datasets.published import PublishedDataset
 from kedro_lakehouse.datasets.record import ChangesDataset, QuarantineDataset
+from kedro_lakehouse.datasets.suites import SuiteQualityDataset, SuiteTablesDataset
 from kedro_lakehouse.datasets.table import TableDataset
 from kedro_lakehouse.datasets.trim import RetentionDataset
 
 __all__ = [
+    "AgeDataset",
     "ChangesDataset",
+    "FreshnessDataset",
     "LandingDataset",
     "PendingDataset",
     "PublishedDataset",
+    "QualityDataset",
     "QuarantineDataset",
     "RetentionDataset",
+    "SuiteQualityDataset",
+    "SuiteTablesDataset",
     "TableDataset",
+    "UnjudgedDataset",
 ]

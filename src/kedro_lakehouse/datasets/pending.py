@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from kedro_lakehouse.changes.events import BATCH
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.datasets.token import BatchToken
+from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class PendingDataset(DeclaredDataset):
         token = BatchToken(table=str(self._name), batch=last, after=after, content_hash=hashed)
         if record is None or last <= after:
             return token.mark(self.project.session.createDataFrame([], "_op string, _batch bigint"))
-        events = lake.read(self._stored)
+        events = accepted_events(self.project, self._name)
         return token.mark(events.where((F.col(BATCH) > after) & (F.col(BATCH) <= last)))
 
     def save(self, data: DataFrame) -> None:

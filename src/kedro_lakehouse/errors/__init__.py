@@ -29,6 +29,7 @@ from kedro_lakehouse.errors.declarations import (
     UnsupportedError,
 )
 from kedro_lakehouse.errors.files import LandedFilesGoneError, SourceNotFoundError, UnreadableFileError
+from kedro_lakehouse.errors.quality import ExpectationFailedError, NothingToWithdrawError
 from kedro_lakehouse.errors.schema import (
     IncompatibleTypeError,
     KeySchemaDriftError,
@@ -48,6 +49,7 @@ __all__ = [
     "CommitConflictError",
     "CommitUnknownError",
     "ConfigurationError",
+    "ExpectationFailedError",
     "IncompatibleTypeError",
     "InvalidNameError",
     "JavaNotFoundError",
@@ -55,6 +57,7 @@ __all__ = [
     "LakehouseError",
     "LandedFilesGoneError",
     "MissingColumnError",
+    "NothingToWithdrawError",
     "RefusedExtractsError",
     "ReservedColumnError",
     "SchemaFixedError",

@@ -36,6 +36,11 @@ _COUNTS: Final = (
 BATCH_LEDGER: Final = "batch_ledger"
 BATCHES: Final = "batches"
 RUNS: Final = "runs"
+QUALITY_RESULTS: Final = "quality_results"
+DECISIONS: Final = "decisions"
+ALERTS: Final = "alerts"
+PUBLISHED: Final = "published"
+"""Stage of a quality result that speaks of what readers see."""
 
 SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     # One row a planned batch; a row without a number only refuses files.
@@ -78,6 +83,56 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("ended_at", _UTC),
             ("tables", pa.list_(pa.string())),
             ("failed", pa.list_(_FAILURE)),
+        ]
+    ),
+    # One row an expectation that was judged: figures, never a value of a row. `suite` is the table's name,
+    # or that of a suite across tables; `stage`: published, or current | history of a refused commit.
+    QUALITY_RESULTS: pa.schema(
+        [
+            ("suite", pa.string()),
+            ("table", pa.string()),
+            ("stage", pa.string()),
+            ("batch", pa.int64()),
+            ("snapshots", pa.string()),
+            ("expectation", pa.string()),
+            ("type", pa.string()),
+            ("kwargs", pa.string()),
+            ("severity", pa.string()),
+            ("success", pa.bool_()),
+            ("elements", pa.int64()),
+            ("unexpected", pa.int64()),
+            ("observed", pa.float64()),
+            ("engine", pa.string()),
+            ("run_id", pa.string()),
+            ("judged_at", _UTC),
+        ]
+    ),
+    # One row an event that a person withdrew: where its record stood, and a digest of its key and order.
+    # A row without a digest withdraws every event of the file.
+    DECISIONS: pa.schema(
+        [
+            ("decision", pa.string()),
+            ("action", pa.string()),
+            ("table", pa.string()),
+            ("batch", pa.int64()),
+            ("expectation", pa.string()),
+            ("file", pa.string()),
+            ("row", pa.int64()),
+            ("digest", pa.int64()),
+            ("run_id", pa.string()),
+            ("decided_at", _UTC),
+        ]
+    ),
+    # One row a change of state, such as a table that becomes stale or fresh again.
+    ALERTS: pa.schema(
+        [
+            ("kind", pa.string()),
+            ("table", pa.string()),
+            ("subject", pa.string()),
+            ("state", pa.string()),
+            ("detail", pa.string()),
+            ("run_id", pa.string()),
+            ("changed_at", _UTC),
         ]
     ),
 }
@@ -129,6 +184,11 @@ class OpsStore:
         return self._catalog.catalog.create_table_if_not_exists(
             (OPS_NAMESPACE, table), schema=SCHEMAS[table], properties=properties
         )
+
+    def arrow(self, table: str, *fields: str) -> pa.Table | None:
+        """Some columns of all rows, in no order; None where nothing was written yet."""
+        found = self._catalog.find(TableName.ops(table))
+        return found.scan(selected_fields=fields).to_arrow() if found is not None else None
 
     def read(self, table: str, *, of_table: str | None = None) -> list[dict[str, Any]]:
         """Read rows in no order, of one declared table or of all; none where nothing was written yet."""
