@@ -24,7 +24,11 @@ def register_tables(project: Project) -> dict[str, Pipeline]:
         "quality": quality.create_pipeline(declarations),
     }
     daily = stages["ingestion"] + stages["cdc_merge"] + stages["scd2"] + stages["quality"]
-    return stages | {"maintenance": maintenance.create_pipeline(declarations), "__default__": daily}
+    others = {
+        "maintenance": maintenance.create_pipeline(declarations),
+        "data_docs": quality.create_data_docs_pipeline(),
+    }
+    return stages | others | {"__default__": daily}
 
 
 def register_pipelines() -> dict[str, Pipeline]:

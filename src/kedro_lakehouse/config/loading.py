@@ -154,6 +154,16 @@ def _suite(name: str, raw: dict[Any, Any], tables: Mapping[TableName, TableConfi
     suite = _validated(SuiteConfig, raw, SUITES_FILE, name)
     kept = {str(t): table for t, table in tables.items() if table.current or table.history}
     for number, expectation in enumerate(suite.expectations):
+        if (
+            expectation.nature == "drift"
+            and expectation.table in kept
+            and not kept[expectation.table].current
+        ):
+            raise ConfigurationError(
+                file=SUITES_FILE, key=f"{name}.expectations[{number}].table",
+                problem=f"'{expectation.table}' keeps no current table whose rows could be counted.",
+                remedy="Remove the expectation.",
+            )  # fmt: skip
         for key, table in (("table", expectation.table), ("other_table", expectation.other_table)):
             if table is not None and table not in kept:
                 raise ConfigurationError(

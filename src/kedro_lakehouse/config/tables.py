@@ -262,6 +262,9 @@ class TableConfig(Declaration):
         if self.expectations and not self.current and not self.history:
             problem = "the declaration keeps neither a current table nor a history to judge"
             raise refuse(problem, "Remove the expectations.", key="expectations")
+        if not self.current and any(e.nature == "drift" for e in self.expectations):
+            problem = "a change of the number of rows is told of a current table, and none is kept"
+            raise refuse(problem, "Remove the expectation.", key="expectations")
         return self
 
     @model_validator(mode="after")

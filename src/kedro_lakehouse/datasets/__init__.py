@@ -1,5 +1,6 @@
 """Kedro datasets: the only place where Kedro meets storage."""
 
+from kedro_lakehouse.datasets.data_docs import DataDocsDataset, QualityResultsDataset
 from kedro_lakehouse.datasets.freshness import AgeDataset, FreshnessDataset
 from kedro_lakehouse.datasets.judged import QualityDataset, UnjudgedDataset
 from kedro_lakehouse.datasets.landing import LandingDataset
@@ -9,15 +10,19 @@ from kedro_lakehouse.datasets.record import ChangesDataset, QuarantineDataset
 from kedro_lakehouse.datasets.suites import SuiteQualityDataset, SuiteTablesDataset
 from kedro_lakehouse.datasets.table import TableDataset
 from kedro_lakehouse.datasets.trim import RetentionDataset
+from kedro_lakehouse.datasets.validator import ExpectationsValidator
 
 __all__ = [
     "AgeDataset",
     "ChangesDataset",
+    "DataDocsDataset",
+    "ExpectationsValidator",
     "FreshnessDataset",
     "LandingDataset",
     "PendingDataset",
     "PublishedDataset",
     "QualityDataset",
+    "QualityResultsDataset",
     "QuarantineDataset",
     "RetentionDataset",
     "SuiteQualityDataset",

@@ -40,6 +40,7 @@ class Published:
     the table, or where metadata does not tell.
     """
 
+    name: str
     rows: DataFrame
     snapshot: int | None
     batch: int
@@ -64,6 +65,7 @@ def published(project: Project, name: TableName) -> Published | None:
     counts = state.bookmark.counts
     before = state.rows - counts.get("inserted", 0) + counts.get("deleted", 0)
     return Published(
+        name=str(name),
         rows=present_rows(project.iceberg.read(name.with_suffix(kind)), kind),
         snapshot=state.snapshot_id,
         batch=state.batch,

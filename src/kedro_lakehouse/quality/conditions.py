@@ -30,7 +30,8 @@ def require_columns(table: object, expectations: Iterable[ExpectationConfig], na
         MissingColumnError: An expectation names a column that the table does not have.
     """
     found = list(names)
-    missing = [c for e in expectations for c in e.columns if c not in found]
+    needed = [e for e in expectations if e.type != "expect_column_to_exist"]
+    missing = [c for e in needed for c in e.columns if c not in found]
     if missing:
         raise MissingColumnError(
             table=table, missing=missing, found=found, place="the table, for expectations"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.quality.results import Result
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.config.expectations import ExpectationConfig
+
+
+_NUMBER: Final = "number"
 
 
 def great_expectations() -> Any:
@@ -50,29 +53,29 @@ def answer_by_engine(expectations: Sequence[ExpectationConfig], rows: DataFrame)
     source = context.data_sources.add_spark("lake", persist=False)
     batches = source.add_dataframe_asset("table").add_batch_definition_whole_dataframe("whole")
     batch = batches.get_batch(batch_parameters={"dataframe": rows})
-    found = []
-    for expectation in expectations:
-        kwargs = {k: v for k, v in expectation.kwargs.items() if v is not None}
-        judged = batch.validate(native(gx, expectation.type, kwargs), result_format="BASIC")
-        if judged.exception_info.get("raised_exception") or any(
-            isinstance(v, dict) and v.get("raised_exception") for v in judged.exception_info.values()
-        ):
-            raise UnsupportedError(
-                what=f"Great Expectations cannot judge {expectation.title}.",
-                remedy="Check its columns and their types.",
-            )
-        found.append(_result(expectation, judged.success, judged.result))
-    return found
+    suite = gx.ExpectationSuite(name="declared")
+    for number, expectation in enumerate(expectations):
+        suite.add_expectation(_native(gx, expectation, number))
+    judged = batch.validate(suite, result_format="BASIC")
+    by_number = {r.expectation_config.meta[_NUMBER]: r for r in judged.results}
+    return [_result(e, by_number[i]) for i, e in enumerate(expectations)]
 
 
-def native(gx: Any, kind: str, kwargs: dict[str, Any]) -> Any:
+def _native(gx: Any, expectation: ExpectationConfig, number: int) -> Any:
     """An expectation as Great Expectations' own object."""
-    words = "".join(part.capitalize() for part in kind.split("_"))
-    return getattr(gx.expectations, words)(**kwargs)
+    name = "".join(part.capitalize() for part in expectation.type.split("_"))
+    return getattr(gx.expectations, name)(**expectation.kwargs, meta={_NUMBER: number})
 
 
-def _result(expectation: ExpectationConfig, success: bool, told: dict[str, Any]) -> Result:  # noqa: FBT001
+def _result(expectation: ExpectationConfig, judged: Any) -> Result:
+    told = judged.exception_info
+    raised = [told, *(v for v in told.values() if isinstance(v, dict))]
+    if any(one.get("raised_exception") for one in raised):
+        raise UnsupportedError(
+            what=f"Great Expectations cannot judge {expectation.title}.",
+            remedy="Check its columns and their types.",
+        )
     return Result(
-        expectation=expectation, success=bool(success), engine="great_expectations",
-        elements=told.get("element_count"), unexpected=told.get("unexpected_count"),
+        expectation=expectation, success=bool(judged.success), engine="great_expectations",
+        elements=judged.result.get("element_count"), unexpected=judged.result.get("unexpected_count"),
     )  # fmt: skip

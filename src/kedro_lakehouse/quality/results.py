@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from kedro_lakehouse.config.expectations import ExpectationConfig
 
 Engine = Literal["aggregation", "metadata", "great_expectations"]
@@ -63,3 +65,13 @@ def of_number(expectation: ExpectationConfig, number: float, engine: Engine = "m
     if high is not None:
         complies &= number < float(high) if expectation.strict_max else number <= float(high)  # type: ignore[arg-type]
     return Result(expectation=expectation, success=complies, engine=engine, observed=float(number))
+
+
+def last_judgements(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of each suite the rows of its newest judgement, by suite and expectation."""
+    kept = list(rows)
+    newest: dict[str, Any] = {}
+    for row in kept:
+        newest[row["suite"]] = max(newest.get(row["suite"], row["judged_at"]), row["judged_at"])
+    last = [row for row in kept if row["judged_at"] == newest[row["suite"]]]
+    return sorted(last, key=lambda row: (row["suite"], row["expectation"]))

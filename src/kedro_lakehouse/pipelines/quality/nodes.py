@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,6 +65,14 @@ def judge_freshness(
     return [Result(expectation=e, success=age <= s, engine="metadata", observed=age) for e, s in limits]
 
 
+def select_last_judgements(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of each suite the results of its newest judgement of what readers see."""
+    from kedro_lakehouse.ops.store import PUBLISHED
+    from kedro_lakehouse.quality.results import last_judgements
+
+    return last_judgements(r for r in results if r["stage"] == PUBLISHED)
+
+
 def _answers(table: Published, expectations: Sequence[ExpectationConfig]) -> list[Result]:
     from kedro_lakehouse.quality.answers import ANSWERED, answer
     from kedro_lakehouse.quality.conditions import require_columns
@@ -72,7 +80,7 @@ def _answers(table: Published, expectations: Sequence[ExpectationConfig]) -> lis
     from kedro_lakehouse.quality.results import of_number
 
     answered = [e for e in expectations if e.nature in ANSWERED]
-    require_columns("judged", answered, table.rows.columns)
+    require_columns(table.name, expectations, table.rows.columns)
     results = answer(answered, table.rows)
     results += answer_by_engine([e for e in expectations if e.nature == "engine"], table.rows)
     drifts = [e for e in expectations if e.nature == "drift" and table.change is not None]

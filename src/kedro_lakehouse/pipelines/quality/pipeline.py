@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from kedro.pipeline import Node, Pipeline
 
-from kedro_lakehouse.pipelines.quality.nodes import judge_freshness, judge_suite, judge_table
+from kedro_lakehouse.pipelines.quality.nodes import (
+    judge_freshness,
+    judge_suite,
+    judge_table,
+    select_last_judgements,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +37,22 @@ def create_pipeline(declarations: Declarations) -> Pipeline:
             nodes.append(_table_node(name, table))
         nodes += _freshness_nodes(name, table, declarations)
     return Pipeline([*nodes, *(_suite_node(n, s) for n, s in declarations.suites.items())])
+
+
+def create_data_docs_pipeline() -> Pipeline:
+    """The last judgements become Data Docs; apart from ``quality``, for Great Expectations takes seconds."""
+    return Pipeline(
+        [
+            Node(
+                select_last_judgements,
+                inputs="quality_results",
+                outputs="data_docs",
+                name="render_data_docs",
+                namespace="ops",
+                tags=["data_docs"],
+            )
+        ]
+    )
 
 
 def _table_node(name: TableName, table: TableConfig) -> Node:
