@@ -12,7 +12,8 @@ from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, ORDER, column
 from kedro_lakehouse.changes.history import IS_CURRENT, ORDER_LAST
 from kedro_lakehouse.errors import ExpectationFailedError
-from kedro_lakehouse.ops.store import QUALITY_RESULTS
+from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+from kedro_lakehouse.ops.store import PUBLISHED, QUALITY_RESULTS
 from kedro_lakehouse.quality.answers import ANSWERED, OF_ROWS, answer, failing_rows
 from kedro_lakehouse.quality.conditions import require_columns
 from kedro_lakehouse.quality.engine import answer_by_engine
@@ -112,11 +113,27 @@ def _failing_batch(
     return int(min(known) if known else events.agg(F.max(BATCH)).collect()[0][0])
 
 
+def open_refusals(project: Project, name: TableName) -> list[dict[str, Any]]:
+    """The verdicts that refused a commit of a table which was not made since; starts no JVM."""
+    table = project.table(name)
+    kept: tuple[tuple[Kind, bool], ...] = (("current", table.current), ("history", table.history is not None))
+    committed: dict[str, datetime] = {}
+    for kind, wanted in kept:
+        found = project.catalog.find(name.with_suffix(kind)) if wanted else None
+        bookmark = CommitReport.from_property(found.properties.get(BOOKMARK)) if found else None
+        if bookmark is not None:
+            committed[kind] = datetime.fromisoformat(bookmark.committed_at)
+    never = datetime.min.replace(tzinfo=UTC)
+    rows = project.ops.read(QUALITY_RESULTS, of_table=str(name))
+    refused = [r for r in rows if r["stage"] != PUBLISHED]
+    return [r for r in refused if r["judged_at"] > committed.get(r["stage"], never)]
+
+
 def _record(project: Project, name: TableName, kind: Kind, batch: int, failed: list[Result]) -> None:
     """Write a verdict down, unless the same one was written when the table was refused before."""
     rows = [r.row() | {"suite": str(name), "table": str(name), "stage": kind, "batch": batch} for r in failed]
     same = ("stage", "batch", "expectation", "unexpected")
-    known = {tuple(r[k] for k in same) for r in project.ops.read(QUALITY_RESULTS, of_table=str(name))}
+    known = {tuple(r[k] for k in same) for r in open_refusals(project, name)}
     facts: dict[str, Any] = {"run_id": project.run_id, "judged_at": datetime.now(UTC)}
     if new := [r | facts for r in rows if tuple(r[k] for k in same) not in known]:
         project.ops.append(QUALITY_RESULTS, new)

@@ -11,13 +11,14 @@ from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import BATCH, OP, POSITION, UPSERT, column
 from kedro_lakehouse.changes.plain import newest_extract
+from kedro_lakehouse.datasets.blocking import open_refusals
 from kedro_lakehouse.datasets.rebuild import declared_kinds
 from kedro_lakehouse.datasets.refold import refold
 from kedro_lakehouse.datasets.withdrawn import accepted_events, event_digest, row_of_record, without
 from kedro_lakehouse.errors import BatchNotFoundError, NothingToWithdrawError
 from kedro_lakehouse.ops.decisions import WITHDRAW, WithdrawnEvent
 from kedro_lakehouse.ops.lease import lease
-from kedro_lakehouse.ops.store import PUBLISHED, QUALITY_RESULTS
+from kedro_lakehouse.ops.store import DECISIONS
 from kedro_lakehouse.quality.answers import OF_ROWS, failing_rows
 
 if TYPE_CHECKING:
@@ -39,17 +40,17 @@ class Withdrawal:
 
 
 def blocked_batches(project: Project, name: TableName) -> list[int]:
-    """The batches whose events were refused, and that some target of the table still lacks. No JVM."""
-    from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
-
-    held = []
-    for kind in declared_kinds(project.table(name)):
-        found = project.catalog.find(name.with_suffix(kind))
-        bookmark = CommitReport.from_property(found.properties.get(BOOKMARK)) if found else None
-        held.append(bookmark.batch if bookmark else 0)
-    rows = project.ops.read(QUALITY_RESULTS, of_table=str(name))
-    refused = {r["batch"] for r in rows if r["severity"] == "block" and r["stage"] != PUBLISHED}
-    return sorted(b for b in refused if b is not None and b > min(held, default=0))
+    """The batches with failing events that no decision withdrew yet; starts no JVM."""
+    rows = project.ops.read(DECISIONS, of_table=str(name))
+    decided = {(r["batch"], r["expectation"]): r["decided_at"] for r in rows}
+    never = datetime.min.replace(tzinfo=UTC)
+    return sorted(
+        {
+            r["batch"]
+            for r in open_refusals(project, name)
+            if r["judged_at"] > decided.get((r["batch"], r["expectation"]), never)
+        }
+    )
 
 
 def withdraw(project: Project, name: TableName, batch: int) -> Withdrawal:
@@ -98,7 +99,8 @@ class _Search:
     """Finds the events of a batch that stand behind failing rows."""
 
     def __init__(self, project: Project, name: TableName, batch: int) -> None:
-        self._project, self._batch, self._table = project, batch, project.table(name)
+        self._project, self._name, self._batch = project, name, batch
+        self._table = project.table(name)
         self._contract = TableContract.of(name, self._table)
         self._blocking = [e for e in self._table.expectations if e.severity == "block"]
         self._events = accepted_events(project, name)
@@ -124,8 +126,7 @@ class _Search:
     def _refused_whole(self) -> str | None:
         """An expectation of the whole table for which the batch was refused."""
         whole = {e.title for e in self._blocking if e.nature not in OF_ROWS}
-        rows = self._project.ops.read(QUALITY_RESULTS, of_table=self._contract.table)
-        told = [r for r in rows if r["batch"] == self._batch and r["stage"] != PUBLISHED]
+        told = [r for r in open_refusals(self._project, self._name) if r["batch"] == self._batch]
         return next((r["expectation"] for r in told if r["expectation"] in whole), None)
 
     def _folded(self, events: DataFrame) -> DataFrame:

@@ -38,7 +38,9 @@ def without(events: DataFrame, withdrawn: Sequence[WithdrawnEvent], keys: Sequen
     if files:
         told = F.coalesce(column(POSITION)["file"].isin(files), F.lit(False))
         events = events.where(~told)
-    single = sorted({(w.file, _NO_ROW if w.row is None else w.row, w.digest) for w in withdrawn if w.digest})
+    single = sorted(
+        {(w.file, _NO_ROW if w.row is None else w.row, w.digest) for w in withdrawn if w.digest is not None}
+    )
     if not single:
         return events
     named = events.sparkSession.createDataFrame(single, f"{_FILE} string, {_ROW} bigint, {_DIGEST} bigint")

@@ -30,4 +30,4 @@ class NothingToWithdrawError(TerminalError):
     batch: int
     blocked_by: Sequence[int]
     summary = "Table {table}: no event of batch {batch} fails; the failing batches are: {blocked_by}."
-    advice = "Nothing was withdrawn. Name a failing batch, or deliver correcting events."
+    advice = "Nothing was withdrawn. Name a failing batch, deliver correcting events, or just run again."

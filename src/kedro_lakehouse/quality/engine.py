@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import UnsupportedError
@@ -29,7 +30,9 @@ def great_expectations() -> Any:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("DO_NOT_TRACK", "1")
     try:
-        import great_expectations as gx
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it deprecates of its own is not ours to mend
+            import great_expectations as gx
     except ImportError as error:
         raise UnsupportedError(
             what="Great Expectations is not installed.",

@@ -37,7 +37,7 @@ def judge_suite(
     from kedro_lakehouse.datasets.judged import Judgement, NothingToJudge
     from kedro_lakehouse.datasets.suites import snapshots_of
     from kedro_lakehouse.quality.across import answer_reference
-    from kedro_lakehouse.quality.results import of_number
+    from kedro_lakehouse.quality.results import Result
 
     if isinstance(tables, NothingToJudge):
         return tables
@@ -49,7 +49,9 @@ def judge_suite(
             results.append(answer_reference(e, tables[e.table].rows, tables[str(e.other_table)].rows))
         elif e.nature == "other_count":
             difference = tables[e.table].rows.count() - tables[str(e.other_table)].rows.count()
-            results.append(of_number(e.model_copy(update={"value": 0}), difference, "aggregation"))
+            results.append(
+                Result(expectation=e, success=difference == 0, engine="aggregation", observed=difference)
+            )
     return Judgement(snapshots=snapshots_of(tables), batch=None, results=results)
 
 
@@ -77,11 +79,14 @@ def _answers(table: Published, expectations: Sequence[ExpectationConfig]) -> lis
     from kedro_lakehouse.quality.answers import ANSWERED, answer
     from kedro_lakehouse.quality.conditions import require_columns
     from kedro_lakehouse.quality.engine import answer_by_engine
-    from kedro_lakehouse.quality.results import of_number
+    from kedro_lakehouse.quality.results import Result, of_number
 
     answered = [e for e in expectations if e.nature in ANSWERED]
     require_columns(table.name, expectations, table.rows.columns)
     results = answer(answered, table.rows)
     results += answer_by_engine([e for e in expectations if e.nature == "engine"], table.rows)
-    drifts = [e for e in expectations if e.nature == "drift" and table.change is not None]
-    return results + [of_number(e, table.change or 0.0) for e in drifts]
+    for e in (e for e in expectations if e.nature == "drift"):
+        # The first commit of a table changed nothing that there was.
+        first = Result(expectation=e, success=True, engine="metadata")
+        results.append(first if table.change is None else of_number(e, table.change))
+    return results

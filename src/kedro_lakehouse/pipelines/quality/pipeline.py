@@ -17,7 +17,7 @@ from kedro_lakehouse.pipelines.quality.nodes import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kedro_lakehouse.config.expectations import SuiteConfig
+    from kedro_lakehouse.config.expectations import SuiteConfig, SuiteExpectationConfig
     from kedro_lakehouse.config.loading import Declarations
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
@@ -36,7 +36,12 @@ def create_pipeline(declarations: Declarations) -> Pipeline:
         if any(e.nature != "fresh" for e in table.expectations):
             nodes.append(_table_node(name, table))
         nodes += _freshness_nodes(name, table, declarations)
-    return Pipeline([*nodes, *(_suite_node(n, s) for n, s in declarations.suites.items())])
+    suites = {
+        name: judged
+        for name, suite in declarations.suites.items()
+        if (judged := tuple(e for e in suite.expectations if e.nature != "fresh"))
+    }
+    return Pipeline([*nodes, *(_suite_node(n, e, declarations.suites[n]) for n, e in suites.items())])
 
 
 def create_data_docs_pipeline() -> Pipeline:
@@ -78,14 +83,15 @@ def _freshness_nodes(name: TableName, table: TableConfig, declarations: Declarat
             outputs=f"{name}.freshness",
             name="judge_freshness",
             namespace=str(name),
-            tags=["quality", *table.tags],
+            # A table that fails in every run must become stale: see runners.ALWAYS.
+            tags=["quality", "always", *table.tags],
         )
     ]
 
 
-def _suite_node(name: str, suite: SuiteConfig) -> Node:
+def _suite_node(name: str, expectations: tuple[SuiteExpectationConfig, ...], suite: SuiteConfig) -> Node:
     return Node(
-        _with(judge_suite, tuple(e for e in suite.expectations if e.nature != "fresh")),
+        _with(judge_suite, expectations),
         inputs=[f"ops.{name}.suite_tables", *(f"{table}.published" for table in suite.tables)],
         outputs=f"ops.{name}.suite_quality",
         name=f"judge_{name}",
