@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import BATCH, OP, POSITION, UPSERT, column
 from kedro_lakehouse.changes.plain import newest_extract
 from kedro_lakehouse.datasets.blocking import open_refusals
+from kedro_lakehouse.datasets.judged import published
 from kedro_lakehouse.datasets.rebuild import declared_kinds
 from kedro_lakehouse.datasets.refold import refold
 from kedro_lakehouse.datasets.withdrawn import accepted_events, event_digest, row_of_record, without
@@ -24,6 +27,7 @@ from kedro_lakehouse.quality.answers import OF_ROWS, failing_rows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.config.expectations import ExpectationConfig
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
@@ -58,7 +62,7 @@ def withdraw(project: Project, name: TableName, batch: int) -> Withdrawal:
 
     The pending events are folded as the next commit would fold them, and judged. Of each failing row the
     last event is withdrawn if it is the batch's; then the key's event before it counts, and is judged too.
-    Where rows share a value that must be unique, those of this batch go: nobody can tell which is right.
+    Where rows share a value that must be unique, those go that did not have it before the batch.
     Both halves of a key change go together. An expectation of the whole table blames the whole batch.
 
     Guarantees:
@@ -104,6 +108,7 @@ class _Search:
         self._contract = TableContract.of(name, self._table)
         self._blocking = [e for e in self._table.expectations if e.severity == "block"]
         self._events = accepted_events(project, name)
+        self._held = published(project, name)
 
     def run(self) -> dict[WithdrawnEvent, str]:
         """The events, each with the first expectation that its row fails."""
@@ -118,10 +123,24 @@ class _Search:
         rows = self._folded(events)
         found: dict[WithdrawnEvent, str] = {}
         for expectation in self._blocking:
-            if expectation.nature in OF_ROWS:
-                for event in self._behind(failing_rows(expectation, rows), events):
-                    found.setdefault(event, expectation.title)
+            if expectation.nature not in OF_ROWS:
+                continue
+            failing = failing_rows(expectation, rows)
+            behind = self._behind(self._that_brought(expectation, failing), events)
+            for event in behind or self._behind(failing, events):
+                found.setdefault(event, expectation.title)
         return found
+
+    def _that_brought(self, expectation: ExpectationConfig, failing: DataFrame) -> DataFrame:
+        """Of rows that share values those that did not have them before: the others are in their right."""
+        if expectation.nature != "unique" or self._held is None or not self._table.keys:
+            return failing
+        names = [*self._table.keys, *(c for c in expectation.columns if c not in self._table.keys)]
+        held = self._held.rows.select(*[column(c).alias(f"__held{i}") for i, c in enumerate(names)])
+        same = F.lit(True)
+        for i, name in enumerate(names):
+            same &= column(name).eqNullSafe(column(f"__held{i}"))
+        return failing.join(held, same, "left_anti")
 
     def _refused_whole(self) -> str | None:
         """An expectation of the whole table for which the batch was refused."""
