@@ -215,13 +215,10 @@ class Stage:
 
     def __init__(self, session: SparkSession, table: TableName, branch: str) -> None:
         """Remember where the stage will be; the branch is made with the first write."""
-        self._session = session
-        self.table = table
-        self.branch = branch
+        self._session, self.table, self.branch = session, table, branch
         self._open = False
         self.base: int | None = None
-        self.has_new_rows = False
-        self._replaced = False
+        self.has_new_rows = self._replaced = False
 
     @property
     def is_open(self) -> bool:
