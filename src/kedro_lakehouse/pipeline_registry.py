@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.project import active_project
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 def register_tables(project: Project) -> dict[str, Pipeline]:
     """The pipelines of the declared tables, by name; another project adds them to its own registry."""
+    # Nodes across tables take inputs of other namespaces: the dots are the fixed interface.
+    warnings.filterwarnings(
+        "ignore", message="One or more dataset names contain '.' characters", category=UserWarning
+    )
     from kedro_lakehouse.pipelines import cdc_merge, ingestion, maintenance, quality, scd2
 
     declarations = project.declarations

@@ -50,7 +50,7 @@ SUITE = {
                 "type": "expect_table_row_count_change_to_be_between", "table": "shop.withdrawn",
                 "min_value": -0.1,
             },
-            {"type": "expect_table_to_be_fresh", "table": "shop.corrected", "max_age": "1 seconds"},
+            {"type": "expect_table_to_be_fresh", "table": "shop.corrected", "max_age": "0 seconds"},
         ]
     }
 }  # fmt: skip

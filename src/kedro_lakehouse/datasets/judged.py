@@ -56,6 +56,14 @@ class Judgement:
     results: Sequence[Result]
 
 
+def snapshot_of(project: Project, name: TableName) -> int | None:
+    """The snapshot that readers of a table see; None where nothing was committed yet. Starts no JVM."""
+    kind: Kind = "current" if project.table(name).current else "history"
+    found = project.catalog.find(name.with_suffix(kind))
+    snapshot = found.current_snapshot() if found is not None else None
+    return snapshot.snapshot_id if snapshot is not None else None
+
+
 def published(project: Project, name: TableName) -> Published | None:
     """The published state of a table, by metadata and as a lazy frame; None where it holds nothing yet."""
     kind: Kind = "current" if project.table(name).current else "history"
@@ -111,11 +119,11 @@ class UnjudgedDataset(DeclaredDataset):
 
     def load(self) -> Published | NothingToJudge:
         """The table as a lazy frame with its facts; starts no Spark job."""
-        found = published(self.project, self._name)
+        snapshot = snapshot_of(self.project, self._name)
         titles = titles_of(self.project.table(self._name).expectations)
-        if found is None or self.project.judgements.is_judged(str(self._name), str(found.snapshot), titles):
+        if snapshot is None or self.project.judgements.is_judged(str(self._name), str(snapshot), titles):
             return NothingToJudge.HERE
-        return found
+        return published(self.project, self._name) or NothingToJudge.HERE
 
     def save(self, data: object) -> None:
         """Refuse: the table is saved by its events."""

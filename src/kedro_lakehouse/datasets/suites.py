@@ -13,6 +13,7 @@ from kedro_lakehouse.datasets.judged import (
     published,
     read_only,
     record_judgement,
+    snapshot_of,
     titles_of,
 )
 from kedro_lakehouse.names import TableName
@@ -51,15 +52,15 @@ class SuiteTablesDataset(_SuiteDataset):
         """Each table by its name, as lazy frames with their facts; starts no Spark job."""
         project = active_project()
         suite = project.declarations.suites[self._suite]
-        tables: dict[str, Published] = {}
-        for name in suite.tables:
-            found = published(project, TableName.parse(name))
-            if found is None:
-                return NothingToJudge.HERE
-            tables[name] = found
-        if project.judgements.is_judged(self._suite, snapshots_of(tables), titles_of(suite.expectations)):
+        names = {name: TableName.parse(name) for name in suite.tables}
+        snapshots = {text: snapshot_of(project, name) for text, name in names.items()}
+        titles = titles_of(suite.expectations)
+        if None in snapshots.values() or project.judgements.is_judged(
+            self._suite, snapshots_as_text(snapshots), titles
+        ):
             return NothingToJudge.HERE
-        return tables
+        found = {text: published(project, name) for text, name in names.items()}
+        return {text: table for text, table in found.items() if table is not None}
 
     def save(self, data: object) -> None:
         """Refuse: tables are saved by their events."""
@@ -89,6 +90,6 @@ class SuiteQualityDataset(_SuiteDataset):
             record_judgement(active_project(), self._suite, data)
 
 
-def snapshots_of(tables: Mapping[str, Published]) -> str:
+def snapshots_as_text(snapshots: Mapping[str, int | None]) -> str:
     """The snapshots of a suite's tables as one text."""
-    return ", ".join(f"{name}={tables[name].snapshot}" for name in sorted(tables))
+    return ", ".join(f"{name}={snapshots[name]}" for name in sorted(snapshots))

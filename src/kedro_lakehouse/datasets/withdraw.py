@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.contract import TableContract
@@ -15,6 +19,7 @@ from kedro_lakehouse.changes.events import BATCH, OP, POSITION, UPSERT, column
 from kedro_lakehouse.changes.plain import newest_extract
 from kedro_lakehouse.datasets.blocking import open_refusals
 from kedro_lakehouse.datasets.judged import published
+from kedro_lakehouse.datasets.kept import keep
 from kedro_lakehouse.datasets.rebuild import declared_kinds
 from kedro_lakehouse.datasets.refold import refold
 from kedro_lakehouse.datasets.withdrawn import accepted_events, event_digest, row_of_record, without
@@ -25,11 +30,15 @@ from kedro_lakehouse.ops.store import DECISIONS
 from kedro_lakehouse.quality.answers import OF_ROWS, failing_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column
 
     from kedro_lakehouse.config.expectations import ExpectationConfig
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
+
+
+_FILE, _ROW, _DIGEST, _OTHER = "file", "row", "digest", "other"
+_EXPECTATION, _BROUGHT = "expectation", "brought"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +108,10 @@ def withdraw(project: Project, name: TableName, batch: int) -> Withdrawal:
     )  # fmt: skip
 
 
+def _place() -> list[Column]:
+    return [column(POSITION)["file"].alias(_FILE), row_of_record().alias(_ROW)]
+
+
 class _Search:
     """Finds the events of a batch that stand behind failing rows."""
 
@@ -120,27 +133,50 @@ class _Search:
         return found
 
     def _fail(self, events: DataFrame) -> dict[WithdrawnEvent, str]:
-        rows = self._folded(events)
+        """The events of the batch behind rows that fail, and those of the same source records; one job."""
+        asked = [e for e in self._blocking if e.nature in OF_ROWS]
+        if not asked:
+            return {}
+        with ExitStack() as kept:
+            rows = keep(self._folded(events), kept)
+            named = self._named(events)
+            failing = reduce(DataFrame.unionByName, (self._failing(i, e, rows) for i, e in enumerate(asked)))
+            hit = named.join(failing, [c for c in failing.columns if c in named.columns])
+            beside = named.where(column(_ROW) >= 0).withColumnRenamed(_DIGEST, _OTHER)
+            told = hit.join(beside, [_FILE, _ROW], "left").collect()
         found: dict[WithdrawnEvent, str] = {}
-        for expectation in self._blocking:
-            if expectation.nature not in OF_ROWS:
-                continue
-            failing = failing_rows(expectation, rows)
-            behind = self._behind(self._that_brought(expectation, failing), events)
-            for event in behind or self._behind(failing, events):
-                found.setdefault(event, expectation.title)
+        for number, expectation in enumerate(asked):
+            of_it = [r for r in told if r[_EXPECTATION] == number]
+            for row in [r for r in of_it if r[_BROUGHT]] or of_it:
+                place = row[_FILE], None if row[_ROW] < 0 else row[_ROW]
+                for digest in {row[_DIGEST], row[_DIGEST] if row[_OTHER] is None else row[_OTHER]}:
+                    found.setdefault(WithdrawnEvent(*place, digest), expectation.title)
         return found
 
-    def _that_brought(self, expectation: ExpectationConfig, failing: DataFrame) -> DataFrame:
-        """Of rows that share values those that did not have them before: the others are in their right."""
-        if expectation.nature != "unique" or self._held is None or not self._table.keys:
-            return failing
-        names = [*self._table.keys, *(c for c in expectation.columns if c not in self._table.keys)]
-        held = self._held.rows.select(*[column(c).alias(f"__held{i}") for i, c in enumerate(names)])
-        same = F.lit(True)
-        for i, name in enumerate(names):
-            same &= column(name).eqNullSafe(column(f"__held{i}"))
-        return failing.join(held, same, "left_anti")
+    def _named(self, events: DataFrame) -> DataFrame:
+        """The events of the batch as a decision names them."""
+        of_batch = events.where(column(BATCH) == self._batch)
+        return of_batch.select(*_place(), event_digest(of_batch, self._table.keys).alias(_DIGEST))
+
+    def _failing(self, number: int, expectation: ExpectationConfig, rows: DataFrame) -> DataFrame:
+        """The last events of the rows that fail an expectation, and whether they brought what fails."""
+        failing, brought = failing_rows(expectation, rows), F.lit(1)
+        if expectation.nature == "unique" and self._held is not None and self._table.keys:
+            # Of rows that share values those that had them before the batch are in their right.
+            names = list(dict.fromkeys((*self._table.keys, *expectation.columns)))
+            held = self._held.rows.select(
+                *[column(c).alias(f"__held{i}") for i, c in enumerate(names)], F.lit(1).alias("__had")
+            )
+            same = reduce(and_, [column(c).eqNullSafe(column(f"__held{i}")) for i, c in enumerate(names)])
+            failing, brought = failing.join(held, same, "left"), column("__had").isNull().cast("int")
+        # Rows of a table without keys are events themselves, and only their places tell them apart.
+        place = _place() if POSITION in failing.columns else []
+        return failing.select(
+            *place,
+            event_digest(failing, self._table.keys).alias(_DIGEST),
+            F.lit(number).alias(_EXPECTATION),
+            brought.alias(_BROUGHT),
+        )
 
     def _refused_whole(self) -> str | None:
         """An expectation of the whole table for which the batch was refused."""
@@ -154,24 +190,6 @@ class _Search:
             return current_rows(events, self._contract)
         upserts = events.where(column(OP) == UPSERT)
         return newest_extract(upserts) if self._contract.write == "replace" else upserts
-
-    def _behind(self, failing: DataFrame, events: DataFrame) -> list[WithdrawnEvent]:
-        """The events of the batch that made these rows, and those of the same source records."""
-        keys = self._table.keys
-        named = events.where(column(BATCH) == self._batch).select(
-            column(POSITION)["file"].alias("file"), row_of_record().alias("row"),
-            event_digest(events, keys).alias("digest"),
-        )  # fmt: skip
-        place = [column(POSITION)["file"].alias("file"), row_of_record().alias("row")]
-        # Rows of a table without keys are events themselves, and only their places tell them apart.
-        at = [*(place if POSITION in failing.columns else []), event_digest(failing, keys).alias("digest")]
-        made = failing.select(*at).distinct()
-        hit = named.join(made, made.columns, "left_semi").select(*named.columns)
-        of_record = named.where(column("row") >= 0).join(
-            hit.select("file", "row"), ["file", "row"], "left_semi"
-        )
-        rows = hit.unionByName(of_record.select(*hit.columns)).distinct().collect()
-        return [WithdrawnEvent(r["file"], None if r["row"] < 0 else r["row"], r["digest"]) for r in rows]
 
     def _files(self) -> list[WithdrawnEvent]:
         """The batch as a whole: the files that its events are of."""

@@ -35,7 +35,7 @@ def judge_suite(
 ) -> Judgement | NothingToJudge:
     """Answer a suite across tables of which one changed, table by table."""
     from kedro_lakehouse.datasets.judged import Judgement, NothingToJudge
-    from kedro_lakehouse.datasets.suites import snapshots_of
+    from kedro_lakehouse.datasets.suites import snapshots_as_text
     from kedro_lakehouse.quality.across import answer_reference
     from kedro_lakehouse.quality.results import Result
 
@@ -52,7 +52,8 @@ def judge_suite(
             results.append(
                 Result(expectation=e, success=difference == 0, engine="aggregation", observed=difference)
             )
-    return Judgement(snapshots=snapshots_of(tables), batch=None, results=results)
+    snapshots = snapshots_as_text({name: table.snapshot for name, table in tables.items()})
+    return Judgement(snapshots=snapshots, batch=None, results=results)
 
 
 def judge_freshness(
