@@ -27,13 +27,17 @@ from kedro_lakehouse.config import (
     Declaration,
     DeriveConfig,
     DmsSourceConfig,
+    ExpectationConfig,
     ExtractSourceConfig,
     ExtractTime,
     HistoryConfig,
     HistoryViewConfig,
+    SuiteConfig,
+    SuiteExpectationConfig,
     TableConfig,
     ValidFromConfig,
 )
+from kedro_lakehouse.config.expectations import KINDS, Scalar
 from kedro_lakehouse.config.monitoring import (
     EmailConfig,
     LineageConfig,
@@ -65,6 +69,12 @@ _DEFAULTS: Final[Mapping[tuple[type[Declaration], str], str]] = {
     (FileSourceConfig, "csv"): "the defaults below",
     (SourceConfig, "max_bytes"): "`2 GiB`",
 }
+_ANSWERED: Final[Mapping[str, str]] = {
+    "row": "one aggregation", "aggregate": "one aggregation", "count": "one aggregation",
+    "unique": "a group by its columns", "drift": "metadata", "fresh": "metadata, in every run",
+    "reference": "a join; suites only", "other_count": "two counts; suites only",
+    "engine": "Great Expectations",
+}  # fmt: skip
 _KINDS: Final[Mapping[type[LakehouseError], str]] = {
     TransientError: "transient", TerminalError: "terminal", UnknownOutcomeError: "unknown",
 }  # fmt: skip
@@ -74,9 +84,9 @@ NOTE: Final = "<!-- Made by docs/generate_reference.py from the code: change the
 CONFIGURATION: Final = """\
 # Configuration
 
-Every key of `sources.yml`, `tables.yml` and `monitoring.yml`. They live in `conf/base/`; those of
-`conf/<env>/` are merged softly over them: a key that an environment does not write keeps its value, a key
-that it sets to `null` counts as not written. Lists are replaced, not joined. An unknown key is refused; the
+Every key of `sources.yml`, `tables.yml`, `expectations.yml` and `monitoring.yml`. They live in `conf/base/`;
+those of `conf/<env>/` are merged softly over them: a key that an environment does not write keeps its value,
+a key that it sets to `null` counts as not written. Lists are replaced, not joined. An unknown key is refused; the
 message names the allowed ones.
 
 The text of a path may use `${globals:landing}` and the other names of `globals.yml`.
@@ -115,6 +125,8 @@ something was wrong (see [Errors](errors.md)), or with 2 where its own words wer
 def _words(kind: Any) -> str:  # noqa: PLR0911 - a table of cases
     """The type of a key as a person says it."""
     origin, args = get_origin(kind), get_args(kind)
+    if set(get_args(Scalar)) <= set(args):
+        return "value"
     if origin is Annotated:
         return _words(args[0])
     if origin is Literal:
@@ -184,6 +196,9 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     SnsConfig: "A notifier of type sns",
     MetricsConfig: "metrics",
     LineageConfig: "lineage",
+    ExpectationConfig: "expectations",
+    SuiteConfig: "expectations.yml",
+    SuiteExpectationConfig: "expectations of a suite",
 }
 
 
@@ -217,7 +232,17 @@ def _planned() -> Iterator[str]:
 def configuration() -> str:
     """The page of all keys."""
     sections = "".join("".join(_section(model)) for model in _TITLES)
-    return NOTE + CONFIGURATION + sections + "".join(_planned())
+    return NOTE + CONFIGURATION + sections + _types_of_expectations() + "".join(_planned())
+
+
+def _types_of_expectations() -> str:
+    """Every type of expectation with its keys, and what answers it."""
+    lines = ["## Types of expectations\n\n", "| type | keys | answered by |\n| --- | --- | --- |\n"]
+    for name, kind in KINDS.items():
+        optional = [f"`{key}`" for key in (*kind.one_of, *kind.takes)]
+        keys = [f"**`{key}`**" for key in kind.needs] + optional
+        lines.append(f"| `{name}` | {', '.join(keys)} | {_ANSWERED[kind.nature]} |\n")
+    return "".join(lines) + "\n"
 
 
 def _leaves(base: type[LakehouseError]) -> Iterator[type[LakehouseError]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.project import activate, active_project
@@ -15,19 +16,29 @@ if TYPE_CHECKING:
 def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
     """The pipelines of the declared tables, by name; another project adds them to its own registry.
 
-    ``__default__`` is what runs every day: ingestion, cdc_merge and scd2. Where no hook has told which
-    project runs (``kedro viz`` calls none), it is the one around the working folder, also for the datasets.
+    ``__default__`` is what runs every day: ingestion, cdc_merge, scd2 and quality. Where no hook has told
+    which project runs (``kedro viz`` calls none), it is the one around the working folder, also for the
+    datasets.
     """
-    from kedro_lakehouse.pipelines import cdc_merge, ingestion, maintenance, scd2
+    # Nodes across tables take inputs of other namespaces: the dots are the fixed interface.
+    warnings.filterwarnings(
+        "ignore", message="One or more dataset names contain '.' characters", category=UserWarning
+    )
+    from kedro_lakehouse.pipelines import cdc_merge, ingestion, maintenance, quality, scd2
 
     declarations = (project or activate(active_project())).declarations
     stages = {
         "ingestion": ingestion.create_pipeline(declarations),
         "cdc_merge": cdc_merge.create_pipeline(declarations),
         "scd2": scd2.create_pipeline(declarations),
+        "quality": quality.create_pipeline(declarations),
     }
-    daily = stages["ingestion"] + stages["cdc_merge"] + stages["scd2"]
-    return stages | {"maintenance": maintenance.create_pipeline(declarations), "__default__": daily}
+    daily = stages["ingestion"] + stages["cdc_merge"] + stages["scd2"] + stages["quality"]
+    others = {
+        "maintenance": maintenance.create_pipeline(declarations),
+        "data_docs": quality.create_data_docs_pipeline(),
+    }
+    return stages | others | {"__default__": daily}
 
 
 def register_pipelines() -> dict[str, Pipeline]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro.config import MissingConfigException, OmegaConfigLoader
 from kedro.framework.startup import bootstrap_project
@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from kedro_lakehouse.formats.iceberg import IcebergFormat
     from kedro_lakehouse.logs.context import RunContext
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.decisions import Decisions
+    from kedro_lakehouse.ops.judgements import Judgements
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.ops.store import OpsStore
 
-_PATTERNS = {
-    "sources": ["sources*"], "tables": ["tables*"], "spark": ["spark*"], "monitoring": ["monitoring*"],
-}  # fmt: skip
+_OWN: Final = ("sources", "tables", "expectations", "monitoring", "spark")
+"""The project's own configuration files, beside Kedro's."""
 
 
 def project_path(path: str) -> str:
@@ -54,11 +55,9 @@ def project_path(path: str) -> str:
 CONFIG_LOADER_ARGS: dict[str, Any] = {
     "base_env": "base",
     "default_run_env": "local",
-    "merge_strategy": dict.fromkeys(
-        ("catalog", "parameters", "sources", "tables", "spark", "monitoring", "globals"), "soft"
-    ),
+    "merge_strategy": dict.fromkeys(("catalog", "parameters", "globals", *_OWN), "soft"),
     "custom_resolvers": {"project_path": project_path},
-    "config_patterns": _PATTERNS,
+    "config_patterns": {name: [f"{name}*"] for name in _OWN},
 }
 
 
@@ -105,7 +104,9 @@ class Project:
         models: dict[str, type[SourceConfig]] = {
             name: cast("Any", load_plugin(SOURCES, name)).config_model for name in list_plugins(SOURCES)
         }
-        declarations = load_declarations(_section(loader, "sources"), _section(loader, "tables"), models)
+        declarations = load_declarations(
+            _section(loader, "sources"), _section(loader, "tables"), models, _section(loader, "expectations")
+        )
         settings = _section(loader, "globals")
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
@@ -177,6 +178,20 @@ class Project:
         from kedro_lakehouse.ops.store import OpsStore  # it brings Arrow: a quarter of a second
 
         return OpsStore(self.catalog)
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        """What people decided about events."""
+        from kedro_lakehouse.ops.decisions import Decisions
+
+        return Decisions(self.ops)
+
+    @cached_property
+    def judgements(self) -> Judgements:
+        """What was judged of tables."""
+        from kedro_lakehouse.ops.judgements import Judgements
+
+        return Judgements(self.ops, self.run_id)
 
     @property
     def session(self) -> SparkSession:

@@ -16,7 +16,7 @@ from kedro_lakehouse.ops.failures import TablesFailedError, told
 from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from kedro.io import CatalogProtocol
     from kedro.pipeline import Pipeline
@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TELL_AFTER_SECONDS: Final = 20
+ALWAYS: Final = "always"
+"""Tag of nodes that run after their ancestors whether these succeeded or not, such as freshness."""
 
 
 class IsolatingThreadRunner(ThreadRunner):
     """Runs every node whose ancestors succeeded, tables side by side, and raises at the end.
+
+    Nodes with the tag ``always`` run also where an ancestor failed.
 
     Raises:
         TablesFailedError: Nodes failed; it names their tables and the command that retries just them.
@@ -48,7 +52,7 @@ class IsolatingThreadRunner(ThreadRunner):
         running: dict[Future[Any], Node] = {}
         with self._get_executor(self._get_required_workers_count(pipeline)) as executor:
             while waiting or running:
-                for node in [n for n in pipeline.nodes if n in waiting and waiting[n] <= done]:
+                for node in _ready(pipeline.nodes, waiting, done, failures):
                     del waiting[node]
                     task = Task(
                         node=node, catalog=catalog, hook_manager=hook_manager, is_async=False, run_id=run_id
@@ -74,6 +78,18 @@ class IsolatingThreadRunner(ThreadRunner):
             raise TablesFailedError(tables=by_table, retry=_retry(by_table)) from next(
                 iter(failures.values())
             )
+
+
+def _ready(
+    nodes: Iterable[Node], waiting: Mapping[Node, set[Node]], done: set[Node], failed: Iterable[Node]
+) -> list[Node]:
+    """The nodes whose ancestors are done; of those tagged ALWAYS it is enough that none is still to run."""
+    lost, more = set(failed), True
+    while more:
+        found = {n for n, needs in waiting.items() if needs & lost and ALWAYS not in n.tags} - lost
+        lost, more = lost | found, bool(found)
+    settled = done | lost
+    return [n for n in nodes if n in waiting and waiting[n] <= (settled if ALWAYS in n.tags else done)]
 
 
 def _let_go(error: BaseException | None) -> None:

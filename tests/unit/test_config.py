@@ -110,6 +110,7 @@ def test_defaults_are_the_contracts():
         "max_delete_fraction": 0.3,
         "allow_empty_extract": False,
         "checks": {},
+        "expectations": (),
         "format": "iceberg",
         "partition_by": (),
         "sort_by": (),
@@ -232,7 +233,6 @@ def test_wrong_table_key_is_named_with_its_remedy(keys, key, words):
 @pytest.mark.parametrize(
     ("keys", "key", "word"),
     [
-        ({"expectations": []}, "expectations", "expectations"),
         ({"subject": "id"}, "subject", "subject"),
         ({"format": "delta"}, "format", "delta"),
     ],

@@ -66,6 +66,8 @@ FACTS = {
     "AUDIT_FAILED": {"table": "a.b", "batch": 3, "check": "row arithmetic", "expected": 5, "found": 4},
     "COMMIT_CONFLICT": {"table": "a.b", "attempts": 7},
     "COMMIT_UNKNOWN": {"table": "a.b", "batch": 3},
+    "EXPECTATION_FAILED": {"table": "a.b", "batch": 3, "rows": 2, "expectations": ["expect_x(column=c)"]},
+    "NOTHING_TO_WITHDRAW": {"table": "a.b", "batch": 3, "blocked_by": [4]},
     "UNREADABLE_FILE": {"table": "a.b", "file": "x.parquet", "detail": "no footer"},
     "BATCH_NOT_FOUND": {"table": "a.b", "batch": 9, "last": 3},
     "LANDED_FILES_GONE": {"table": "a.b", "missing": ["x.csv"], "purpose": "ingest them again"},

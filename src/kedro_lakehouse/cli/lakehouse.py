@@ -86,8 +86,8 @@ def _told(ctx: click.Context, error: LakehouseError) -> click.ClickException:
 def lakehouse() -> None:
     """Look at the lakehouse, and mend it.
 
-    Only `changes`, `rebuild`, `quarantine --replay` and `sql --engine spark` start Spark; only `rebuild`,
-    `quarantine --replay` and `drop` change a table.
+    Only `changes`, `rebuild`, `quarantine` (with --replay, or of a blocked batch) and `sql --engine spark`
+    start Spark; only `rebuild`, `quarantine` and `drop` change what tables hold.
     """
 
 

@@ -1,6 +1,7 @@
 """Declarations of sources.yml and tables.yml, as frozen typed models."""
 
 from kedro_lakehouse.config.base import Declaration, refuse
+from kedro_lakehouse.config.expectations import ExpectationConfig, SuiteConfig, SuiteExpectationConfig
 from kedro_lakehouse.config.history import ColumnChoice, HistoryConfig, HistoryViewConfig, ValidFromConfig
 from kedro_lakehouse.config.loading import Declarations, load_declarations
 from kedro_lakehouse.config.sources import (
@@ -26,12 +27,15 @@ __all__ = [
     "Declarations",
     "DeriveConfig",
     "DmsSourceConfig",
+    "ExpectationConfig",
     "ExtractSourceConfig",
     "ExtractTime",
     "FileSourceConfig",
     "HistoryConfig",
     "HistoryViewConfig",
     "SourceConfig",
+    "SuiteConfig",
+    "SuiteExpectationConfig",
     "TableConfig",
     "ValidFromConfig",
     "load_declarations",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import ValidationError
 
 from kedro_lakehouse.config.base import Declaration
+from kedro_lakehouse.config.expectations import SuiteConfig
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.errors import ConfigurationError, InvalidNameError, did_you_mean, listed
 from kedro_lakehouse.names import ROLES, TableName
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
 SOURCES_FILE: Final = "sources.yml"
 TABLES_FILE: Final = "tables.yml"
+SUITES_FILE: Final = "expectations.yml"
 
 _D = TypeVar("_D", bound=Declaration)
+_SUITE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 _REMEDIES: Final[Mapping[str, str]] = {
     "missing": "Add the key.",
@@ -40,21 +43,26 @@ _REMEDIES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Declarations:
-    """The sources and tables of one environment; each table's source is among the sources."""
+    """The sources, tables and suites of one environment; what one names is among the others."""
 
     sources: Mapping[str, SourceConfig]
     tables: Mapping[TableName, TableConfig]
+    suites: Mapping[str, SuiteConfig] = field(default_factory=dict)
 
 
 def load_declarations(
-    sources: Mapping[str, Any], tables: Mapping[str, Any], source_models: Mapping[str, type[SourceConfig]]
+    sources: Mapping[str, Any],
+    tables: Mapping[str, Any],
+    source_models: Mapping[str, type[SourceConfig]],
+    suites: Mapping[str, Any] | None = None,
 ) -> Declarations:
-    """Return the checked declarations of two merged files; a key whose value is None counts as not written.
+    """Return the checked declarations of the merged files; a key whose value is None counts as not written.
 
     Args:
         sources: What sources.yml says, merged over the environments.
         tables: What tables.yml says, merged likewise.
         source_models: The model of each known source type.
+        suites: What expectations.yml says, merged likewise.
 
     Raises:
         ConfigurationError: Something is wrong in one of the files; the first such key is named.
@@ -69,7 +77,14 @@ def load_declarations(
     _refuse_collisions(checked_tables)
     _refuse_view_names(checked_tables)
     _refuse_bad_inputs(checked_tables)
-    return Declarations(sources=MappingProxyType(checked_sources), tables=MappingProxyType(checked_tables))
+    checked_suites = {
+        name: _suite(name, raw, checked_tables) for name, raw in entries(suites or {}, SUITES_FILE).items()
+    }
+    return Declarations(
+        sources=MappingProxyType(checked_sources),
+        tables=MappingProxyType(checked_tables),
+        suites=MappingProxyType(checked_suites),
+    )
 
 
 def entries(raw: Mapping[Any, Any], file: str) -> dict[str, dict[Any, Any]]:
@@ -133,6 +148,35 @@ def _table(name: TableName, raw: dict[Any, Any], sources: Mapping[str, SourceCon
             file=TABLES_FILE, key=f"{name}.{wrong.key}", problem=wrong.problem, remedy=wrong.remedy
         )
     return table
+
+
+def _suite(name: str, raw: dict[Any, Any], tables: Mapping[TableName, TableConfig]) -> SuiteConfig:
+    if not _SUITE_NAME.fullmatch(name):
+        raise ConfigurationError(
+            file=SUITES_FILE, key=name, problem="the suite's name is not [a-z][a-z0-9_]*.",
+            remedy="Use lower-case letters, digits and underscores.",
+        )  # fmt: skip
+    suite = validated(SuiteConfig, raw, SUITES_FILE, name)
+    kept = {str(t): table for t, table in tables.items() if table.current or table.history}
+    for number, expectation in enumerate(suite.expectations):
+        if (
+            expectation.nature == "drift"
+            and expectation.table in kept
+            and not kept[expectation.table].current
+        ):
+            raise ConfigurationError(
+                file=SUITES_FILE, key=f"{name}.expectations[{number}].table",
+                problem=f"'{expectation.table}' keeps no current table whose rows could be counted.",
+                remedy="Remove the expectation.",
+            )  # fmt: skip
+        for key, table in (("table", expectation.table), ("other_table", expectation.other_table)):
+            if table is not None and table not in kept:
+                raise ConfigurationError(
+                    file=SUITES_FILE, key=f"{name}.expectations[{number}].{key}",
+                    problem=f"no table '{table}' is declared.{did_you_mean(table, kept)}",
+                    remedy=f"Declare it in {TABLES_FILE}.",
+                )  # fmt: skip
+    return suite
 
 
 def _refuse_bad_inputs(tables: Mapping[TableName, TableConfig]) -> None:

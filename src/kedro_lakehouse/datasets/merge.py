@@ -38,11 +38,13 @@ from kedro_lakehouse.changes.plan import (
     mark_late,
 )
 from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
+from kedro_lakehouse.datasets.blocking import judge_stage
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.kept import keep
 from kedro_lakehouse.datasets.observed import counted
 from kedro_lakehouse.datasets.publish import acknowledge
 from kedro_lakehouse.datasets.trim import horizon_of
+from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.errors import AuditFailedError, CommitConflictError
 from kedro_lakehouse.formats.base import Layout, enter_phase
 from kedro_lakehouse.ops.lease import lease
@@ -97,6 +99,7 @@ class MergeCommit:
         Raises:
             CommitConflictError: Other writers won every race.
             AuditFailedError: What was staged is not what was planned; nothing was published.
+            ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
         """
         with lease(self._project.leases, self._name, self._kind):
             for attempt in range(_ATTEMPTS):
@@ -132,6 +135,7 @@ class MergeCommit:
                 target = self._planned_on(held, token.batch, truncates=truncates)
                 counts = self._stage_changes(stage, events, target, state)
             enter_phase("staged", self._name, self._kind, token.batch)
+            judge_stage(self._project, self._name, self._kind, stage, events, before=state.rows)
             report = CommitReport(
                 table=str(self._name), stage=self._kind, batch=token.batch, batches=token.batch - held,
                 content_hash=token.content_hash, run_id=self._project.run_id,
@@ -160,7 +164,7 @@ class MergeCommit:
     def _planned_on(self, held: int, batch: int, *, truncates: bool) -> Target:
         """The target as planning needs it; what metadata tells spares passes over tables."""
         lake = self._project.iceberg
-        past = lake.read(self._record).where(column(BATCH) <= batch)
+        past = accepted_events(self._project, self._name).where(column(BATCH) <= batch)
         new_truncates = (
             truncates and not past.where((column(OP) == TRUNCATE) & (column(BATCH) > held)).isEmpty()
         )

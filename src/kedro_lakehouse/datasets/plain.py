@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.changes.events import BATCH, OP, ORDER, UPSERT, column, columns, value_columns
 from kedro_lakehouse.changes.plain import compare_extracts, newest_extract
+from kedro_lakehouse.datasets.blocking import judge_stage
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.observed import counted
 from kedro_lakehouse.datasets.publish import acknowledge
@@ -55,6 +56,7 @@ class PlainCommit:
         Raises:
             CommitConflictError: Other writers won every race.
             AuditFailedError: What was staged is not what was planned; nothing was published.
+            ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
         """
         with lease(self._project.leases, self._name, "current"):
             for attempt in range(_ATTEMPTS):
@@ -82,6 +84,7 @@ class PlainCommit:
                 self._replace(stage, rows, state) if replaces else self._append(stage, rows, state.rows, 0)
             )
             enter_phase("staged", self._name, "current", token.batch)
+            judge_stage(self._project, self._name, "current", stage, events, before=state.rows)
             report = CommitReport(
                 table=str(self._name), stage="current", batch=token.batch, batches=token.batch - held,
                 content_hash=token.content_hash, run_id=self._project.run_id,

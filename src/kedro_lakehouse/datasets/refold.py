@@ -13,9 +13,11 @@ from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, column, columns, value_columns
 from kedro_lakehouse.changes.history import ORDER_TO
 from kedro_lakehouse.changes.plan import first_rows
+from kedro_lakehouse.datasets.blocking import judge_stage
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.observed import counted
 from kedro_lakehouse.datasets.publish import acknowledge
+from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.errors import AuditFailedError
 from kedro_lakehouse.formats.base import Layout, enter_phase
 from kedro_lakehouse.ops.lease import lease
@@ -67,6 +69,7 @@ def refold(
     Raises:
         TrackHistoryDriftError: The declaration is another one, and may not be.
         AuditFailedError: What was staged is not one row a key; nothing was published.
+        ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
         CommitConflictError: Another writer was faster; nothing was published.
     """
     begun = perf_counter()
@@ -77,7 +80,7 @@ def refold(
         if state is None:
             return
         batch = state.batch if upto is None else upto
-        events = lake.read(name.with_suffix("changes")).where(column(BATCH) <= batch)
+        events = accepted_events(project, name).where(column(BATCH) <= batch)
         gone = [c for c in value_columns(events) if not declares(table, c)]
         rows = first_rows(kind, events.drop(*columns(gone)), contract, truncates=True)
         wanted = {f.name: f.dataType for f in rows.schema.fields}
@@ -92,6 +95,7 @@ def refold(
             stage.replace(rows)
             _audit(stage, kind, contract, count(), batch)
             enter_phase("staged", name, kind, batch)
+            judge_stage(project, name, kind, stage, events, before=state.rows)
             made = report or _report(project, name, kind, state, batch)
             snapshot = stage.publish(
                 made, properties=properties, without=[c for c in state.columns if c not in wanted]

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, OPENED_ORDER, OPENED_TIME, ORDER, TIME, column
 from kedro_lakehouse.changes.trim import fold_old_events, is_old
+from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.errors import AuditFailedError, UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.names import quote
@@ -112,7 +113,7 @@ def _trim(project: Project, name: TableName, state: TableState, horizon: dt.date
         # Before anything reads the record: Spark runs no plan whose table has changed since.
         more = {OPENED_ORDER: state.columns[ORDER], OPENED_TIME: state.columns[TIME]}
         lake.evolve(changes, dict(state.columns) | more, state)
-    events = lake.read(changes)
+    events = accepted_events(project, name)
     rows = fold_old_events(events, contract, horizon=horizon, applied=applied, opened=opened)
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:

@@ -34,6 +34,7 @@ from kedro_lakehouse.errors.files import (
     SourceNotFoundError,
     UnreadableFileError,
 )
+from kedro_lakehouse.errors.quality import ExpectationFailedError, NothingToWithdrawError
 from kedro_lakehouse.errors.schema import (
     FoldRuleDriftError,
     IncompatibleTypeError,
@@ -54,6 +55,7 @@ __all__ = [
     "CommitConflictError",
     "CommitUnknownError",
     "ConfigurationError",
+    "ExpectationFailedError",
     "FoldRuleDriftError",
     "IncompatibleTypeError",
     "InvalidNameError",
@@ -63,6 +65,7 @@ __all__ = [
     "LandedFilesGoneError",
     "LogNotFoundError",
     "MissingColumnError",
+    "NothingToWithdrawError",
     "RefusedExtractsError",
     "ReservedColumnError",
     "SchemaFixedError",

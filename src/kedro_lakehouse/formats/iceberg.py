@@ -225,11 +225,15 @@ class Stage:
 
     def __init__(self, session: SparkSession, table: TableName, branch: str) -> None:
         """Remember where the stage will be; the branch is made with the first write."""
-        self._session = session
-        self.table = table
-        self.branch = branch
+        self._session, self.table, self.branch = session, table, branch
         self._open = False
         self.base: int | None = None
+        self.has_new_rows = self._replaced = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything was staged."""
+        return self._open
 
     @property
     def target(self) -> str:
@@ -247,6 +251,7 @@ class Stage:
     def append(self, rows: DataFrame) -> None:
         """Write rows; one Spark job."""
         self._ensure()
+        self.has_new_rows = True
         rows.writeTo(self.target).option("fanout-enabled", "true").append()
 
     def replace(self, rows: DataFrame) -> None:
@@ -254,6 +259,7 @@ class Stage:
         from pyspark.sql import functions as F
 
         self._ensure()
+        self.has_new_rows = self._replaced = True
         rows.writeTo(self.target).option("fanout-enabled", "true").overwrite(F.lit(True))
 
     def staged(self) -> DataFrame:
@@ -303,7 +309,9 @@ class Stage:
         return summary.get("total-records", 0) - summary.get("total-position-deletes", 0)
 
     def appended(self) -> DataFrame:
-        """The rows that the last append of this stage wrote, read back from their files."""
+        """The rows that the last write of this stage wrote, read back from their files."""
+        if self._replaced:
+            return self.staged()
         head = _load(self._session, self.table).snapshot(self.branch)
         reader = self._session.read.format("iceberg").option("end-snapshot-id", head.snapshotId())
         if head.parentId() is None:

@@ -33,6 +33,10 @@ BATCH_LEDGER: Final = "batch_ledger"
 BATCHES: Final = "batches"
 RUNS: Final = "runs"
 ALERTS: Final = "alerts"
+QUALITY_RESULTS: Final = "quality_results"
+DECISIONS: Final = "decisions"
+PUBLISHED: Final = "published"
+"""Stage of a quality result that speaks of what readers see."""
 
 SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     # One row a planned batch; a row without a number only refuses files.
@@ -79,7 +83,8 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("correlation_id", pa.string()),
         ]
     ),
-    # One row a change of state that a notifier was told; its newest rows are what it knows.
+    # One row a change of state that a notifier was told, or, without a notifier, that was found; the
+    # newest rows are what is known.
     ALERTS: pa.schema(
         [
             ("notifier", pa.string()),
@@ -90,6 +95,44 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("message", pa.string()),
             ("run_id", pa.string()),
             ("told_at", _UTC),
+        ]
+    ),
+    # One row an expectation that was judged: figures, never a value of a row. `suite` is the table's name,
+    # or that of a suite across tables; `stage`: published, or current | history of a refused commit.
+    QUALITY_RESULTS: pa.schema(
+        [
+            ("suite", pa.string()),
+            ("table", pa.string()),
+            ("stage", pa.string()),
+            ("batch", pa.int64()),
+            ("snapshots", pa.string()),
+            ("expectation", pa.string()),
+            ("type", pa.string()),
+            ("kwargs", pa.string()),
+            ("severity", pa.string()),
+            ("success", pa.bool_()),
+            ("elements", pa.int64()),
+            ("unexpected", pa.int64()),
+            ("observed", pa.float64()),
+            ("engine", pa.string()),
+            ("run_id", pa.string()),
+            ("judged_at", _UTC),
+        ]
+    ),
+    # One row an event that a person withdrew: where its record stood, and a digest of its key and order.
+    # A row without a digest withdraws every event of the file.
+    DECISIONS: pa.schema(
+        [
+            ("decision", pa.string()),
+            ("action", pa.string()),
+            ("table", pa.string()),
+            ("batch", pa.int64()),
+            ("expectation", pa.string()),
+            ("file", pa.string()),
+            ("row", pa.int64()),
+            ("digest", pa.int64()),
+            ("run_id", pa.string()),
+            ("decided_at", _UTC),
         ]
     ),
 }
@@ -156,6 +199,11 @@ class OpsStore:
         return self._catalog.catalog.create_table_if_not_exists(
             (OPS_NAMESPACE, table), schema=SCHEMAS[table], properties=properties
         )
+
+    def arrow(self, table: str, *fields: str) -> pa.Table | None:
+        """Some columns of all rows, in no order; None where nothing was written yet."""
+        found = self._catalog.find(TableName.ops(table))
+        return found.scan(selected_fields=fields).to_arrow() if found is not None else None
 
     def read(self, table: str, *, of_table: str | None = None) -> list[dict[str, Any]]:
         """Read rows in no order, of one declared table or of all; none where nothing was written yet."""

@@ -20,8 +20,8 @@ def target_node(  # noqa: PLR0913 - a node's parts
 ) -> Node:
     """The node that keeps the current or history table of ``name`` up to date.
 
-    Where derived tables wait for it, it has an output that tells them so: they must be able to start
-    although the table holds nothing yet, when its own dataset cannot be loaded.
+    Where derived tables or quality wait for it, it has an output that tells them so: they must be able to
+    start although the table holds nothing yet, when its own dataset cannot be loaded.
     """
     target = f"{name}.{kind}"
     return Node(
