@@ -249,7 +249,7 @@ def test_what_is_published_is_judged_once(mended: Mended) -> None:
 def test_a_stale_table_is_told_once(mended: Mended) -> None:
     project, _ = mended
     project.run("quality", namespaces=REST)
-    stale = [(r["table"], r["state"]) for r in project.ops("alerts")]
+    stale = [(r["subject"].partition(":")[0], r["state"]) for r in project.ops("alerts")]
     assert stale == [("shop.corrected", "stale")]
 
 
