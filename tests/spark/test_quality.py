@@ -54,6 +54,16 @@ SUITE = {
         ]
     }
 }  # fmt: skip
+COUNT = {
+    "type": "expect_table_row_count_to_be_between",
+    "max_value": 4,
+    "severity": "block",
+    "scope": "table",
+}
+OTHERS = {
+    "shop.counted": {"source": "shop", "write": "append", "expectations": [COUNT]},
+    "shop.past": PERSON | {"current": False, "expectations": [KNOWN]},
+}
 GOOD = [("I", 1, "a@x", "new", 1), ("I", 2, "b@x", "new", 2), ("I", 3, "c@x", "old", 3)]
 WRONG = [
     ("U", 1, "a@x", "old", 11),  # as it should be
@@ -66,7 +76,7 @@ CORRECTION = [("U", 2, "b2@x", "new", 21), ("U", 4, "d@x", "old", 22)]
 
 def land(project: TemporaryProject, day: int, events: list[tuple[Any, ...]], *tables: str) -> None:
     rows = [dict(zip(SHAPE, (*e[:4], str(e[4])), strict=True)) for e in events]
-    for table in tables or ("corrected", "withdrawn", "read"):
+    for table in tables or ("corrected", "withdrawn", "read", "counted", "past"):
         write_parquet(project.landing / f"shop/{table}/202601{day:02}-000001000.parquet", rows, SHAPE)
 
 
@@ -130,9 +140,9 @@ def audited(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
-    """Three tables that hold the good batch; the wrong one has landed."""
+    """Tables that hold the good batch; the wrong one has landed."""
     path = tmp_path_factory.mktemp("quality") / "p"
-    project = TemporaryProject.make(path, SOURCES, WAYS | {READ: WAYS[BLOCKED]})
+    project = TemporaryProject.make(path, SOURCES, WAYS | OTHERS | {READ: WAYS[BLOCKED]})
     project.write("expectations", SUITE)
     land(project, 1, GOOD)
     project.run()
@@ -151,6 +161,22 @@ def test_a_wrong_batch_is_never_seen(audited: bool, started: TemporaryProject) -
     assert "expect_column_values_to_be_unique" in str(error)
     assert f"kedro lakehouse quarantine {READ} --batch 2" in str(error)
     assert "a@x" not in str(error)
+
+
+def test_tables_without_keys_and_histories_alone_are_blocked_and_withdrawn_from(
+    started: TemporaryProject,
+) -> None:
+    failed = started.attempt(namespaces=list(OTHERS)).failed
+    assert {t: (e.batch, e.rows) for t, e in failed.items()} == {"shop.counted": (2, 0), "shop.past": (2, 1)}
+    assert "the table as a whole fails the expectation expect_table_row_count" in str(failed["shop.counted"])
+    assert [told(call(started, "quarantine", t, "--batch", "2", "--json"))["withdrawn"] for t in OTHERS] == [
+        1,
+        2,
+    ]
+    started.run(namespaces=list(OTHERS))
+    assert len(started.rows("shop.counted")) == 3  # no row of the table can be blamed: the whole batch is
+    _, history = present(started, "shop.past")
+    assert history == {(1, "a@x", "old"), (2, "a@x", "new"), (5, "e@x", "new")}
 
 
 def told(result: Result) -> Any:

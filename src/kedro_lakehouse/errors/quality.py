@@ -21,6 +21,13 @@ class ExpectationFailedError(TerminalError):
         "withdraw the failing ones: `kedro lakehouse quarantine {table} --batch {batch}`."
     )
 
+    def sentences(self) -> tuple[str, str]:
+        """Return how many rows fail, unless it is the table as a whole."""
+        what, advice = super().sentences()
+        if self.rows:
+            return what, advice
+        return what.replace("0 row(s) fail", "the table as a whole fails", 1), advice
+
 
 class NothingToWithdrawError(TerminalError):
     """A batch has no event that fails a blocking expectation."""
