@@ -8,7 +8,6 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kedro_lakehouse.datasets.base import DeclaredDataset
-from kedro_lakehouse.datasets.blocking import present_rows
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.ops.store import QUALITY_RESULTS
 
@@ -66,6 +65,8 @@ def snapshot_of(project: Project, name: TableName) -> int | None:
 
 def published(project: Project, name: TableName) -> Published | None:
     """The published state of a table, by metadata and as a lazy frame; None where it holds nothing yet."""
+    from kedro_lakehouse.datasets.blocking import present_rows
+
     kind: Kind = "current" if project.table(name).current else "history"
     state = project.iceberg.state(name.with_suffix(kind))
     if state is None or state.bookmark is None:
