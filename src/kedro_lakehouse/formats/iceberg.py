@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import uuid
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError, IncompatibleTypeError
 from kedro_lakehouse.formats.base import Bounds, Layout, TableState, is_stage_branch, stage_branch
 from kedro_lakehouse.formats.ddl import sql_type, storable
+from kedro_lakehouse.formats.literals import constant, text, transform
 from kedro_lakehouse.names import CATALOG, TableName, quote
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 
@@ -135,12 +135,12 @@ class IcebergFormat:
         self._catalog.ensure_namespace(table.namespace)
         fields = ", ".join(f"{quote(n)} {sql_type(storable(t))}" for n, t in columns.items())
         partitions = (
-            f" PARTITIONED BY ({', '.join(map(_transform, layout.partition_by))})"
+            f" PARTITIONED BY ({', '.join(map(transform, layout.partition_by))})"
             if layout.partition_by
             else ""
         )
         properties = ", ".join(
-            f"{_text(k)} = {_text(v)}" for k, v in (_BASE_PROPERTIES | dict(layout.properties)).items()
+            f"{text(k)} = {text(v)}" for k, v in (_BASE_PROPERTIES | dict(layout.properties)).items()
         )
         session = self._session()
         session.sql(
@@ -278,7 +278,7 @@ class Stage:
         doomed.createOrReplaceTempView(view)
         matches = " AND ".join(f"t.{quote(c)} = d.{quote(c)}" for c in on)
         ranges = [
-            f"t.{quote(c)} BETWEEN {_constant(low)} AND {_constant(high)}"
+            f"t.{quote(c)} BETWEEN {constant(low)} AND {constant(high)}"
             for c, (low, high) in (near or {}).items()
         ]
         exists = f"EXISTS (SELECT 1 FROM {quote(view)} AS d WHERE {matches})"  # noqa: S608 - quoted
@@ -386,23 +386,3 @@ def _literal(value: object, *, zoned: bool) -> Any:
     if zoned and isinstance(value, datetime):
         value = value.astimezone(UTC)  # Spark gives times with a zone as naive local ones
     return value.isoformat() if isinstance(value, date) else value
-
-
-def _text(value: str) -> str:
-    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _constant(value: int | str | Decimal) -> str:
-    """A bound as SQL; Iceberg's DELETE takes no parameters."""
-    if isinstance(value, str):
-        return _text(value)
-    return f"{value:f}BD" if isinstance(value, Decimal) else str(value)
-
-
-def _transform(text: str) -> str:
-    """Quote the column of a partition transform such as ``days(ts)`` or ``bucket(8, id)``."""
-    name, bracket, inner = text.partition("(")
-    if not bracket:
-        return quote(text)
-    *number, source = [part.strip() for part in inner.rstrip(") ").split(",")]
-    return f"{name.strip()}({', '.join([*number, quote(source)])})"
