@@ -220,8 +220,8 @@ def test_withdrawing_a_batch_publishes_the_rest_of_it(mended: Mended) -> None:
     listed = told(call(project, "quarantine", BLOCKED, "--decisions", "--json"))
     assert sorted(row["row"] for row in listed) == [2, 3, 4]
     assert {row["batch"] for row in listed} == {2}
-    (summed,) = told(call(project, "quarantine", "--decisions", "--json"))[:1]
-    assert summed["table"] == BLOCKED
+    summed = told(call(project, "quarantine", "--decisions", "--json"))
+    assert BLOCKED in {row["table"] for row in summed}
 
 
 def test_only_a_failing_batch_can_be_withdrawn(mended: Mended) -> None:
