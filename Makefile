@@ -72,6 +72,10 @@ bench: setup jars ## Measure one merge and one history beside other ways (BENCH=
 
 ##@ Develop
 
+.PHONY: docs
+docs: setup ## Build the documentation into site/ (index.html is its start)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 .PHONY: test-unit
 test-unit: setup ## Run the tests that need no JVM
 	@$(BIN)/pytest tests/unit

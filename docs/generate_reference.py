@@ -1,18 +1,23 @@
-"""Write the reference pages from the code: ``.venv/bin/python docs/generate_reference.py [--check]``."""  # noqa: INP001
+"""Write the reference pages from the code: ``.venv/bin/python docs/generate_reference.py [--check]``."""
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
 import inspect
+import re
 import sys
+import textwrap
 import types
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_args, get_origin
 
+import click
+
 import kedro_lakehouse.cli.parse  # defines an error of its own
 import kedro_lakehouse.ops.failures  # noqa: F401 - the same
+from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.config import (
     ChangesSourceConfig,
     ColumnChoice,
@@ -22,12 +27,25 @@ from kedro_lakehouse.config import (
     Declaration,
     DeriveConfig,
     DmsSourceConfig,
+    ExpectationConfig,
     ExtractSourceConfig,
     ExtractTime,
     HistoryConfig,
     HistoryViewConfig,
+    SuiteConfig,
+    SuiteExpectationConfig,
     TableConfig,
     ValidFromConfig,
+)
+from kedro_lakehouse.config.expectations import KINDS, Scalar
+from kedro_lakehouse.config.monitoring import (
+    EmailConfig,
+    LineageConfig,
+    MetricsConfig,
+    MonitoringConfig,
+    NotifierConfig,
+    SnsConfig,
+    WebhookConfig,
 )
 from kedro_lakehouse.config.sources import FileSourceConfig, SourceConfig
 from kedro_lakehouse.errors import LakehouseError, TerminalError, TransientError, UnknownOutcomeError
@@ -51,6 +69,12 @@ _DEFAULTS: Final[Mapping[tuple[type[Declaration], str], str]] = {
     (FileSourceConfig, "csv"): "the defaults below",
     (SourceConfig, "max_bytes"): "`2 GiB`",
 }
+_ANSWERED: Final[Mapping[str, str]] = {
+    "row": "one aggregation", "aggregate": "one aggregation", "count": "one aggregation",
+    "unique": "a group by its columns", "drift": "metadata", "fresh": "metadata, in every run",
+    "reference": "a join; suites only", "other_count": "two counts; suites only",
+    "engine": "Great Expectations",
+}  # fmt: skip
 _KINDS: Final[Mapping[type[LakehouseError], str]] = {
     TransientError: "transient", TerminalError: "terminal", UnknownOutcomeError: "unknown",
 }  # fmt: skip
@@ -60,10 +84,10 @@ NOTE: Final = "<!-- Made by docs/generate_reference.py from the code: change the
 CONFIGURATION: Final = """\
 # Configuration
 
-Every key of `sources.yml` and `tables.yml`. Both files live in `conf/base/`; those of `conf/<env>/` are
-merged softly over them: a key that an environment does not write keeps its value, a key that it sets to
-`null` counts as not written. Lists are replaced, not joined. An unknown key is refused; the message names
-the allowed ones.
+Every key of `sources.yml`, `tables.yml`, `expectations.yml` and `monitoring.yml`. They live in `conf/base/`;
+those of `conf/<env>/` are merged softly over them: a key that an environment does not write keeps its value,
+a key that it sets to `null` counts as not written. Lists are replaced, not joined. An unknown key is refused;
+the message names the allowed ones.
 
 The text of a path may use `${globals:landing}` and the other names of `globals.yml`.
 
@@ -85,11 +109,24 @@ Words in braces stand for facts of the case. No message holds a value of a row. 
 [Recover from a failure](../how-to/recover-from-a-failure.md#when-the-advice-is-to-rebuild).
 
 """
+COMMANDS: Final = """\
+# Commands
+
+What `kedro lakehouse` offers in any project that installs the package; put `.venv/bin/` before it. Every
+command explains itself with `--help`. `--env` may also stand right after `lakehouse`.
+
+With `--json` a command prints JSON on its standard output, and an error on its standard error, as
+`{"error": {"code": ..., "message": ..., "remedy": ...}}`. A command ends with status 0, with 1 where
+something was wrong (see [Errors](errors.md)), or with 2 where its own words were (code `USAGE`).
+
+"""
 
 
 def _words(kind: Any) -> str:  # noqa: PLR0911 - a table of cases
     """The type of a key as a person says it."""
     origin, args = get_origin(kind), get_args(kind)
+    if set(get_args(Scalar)) <= set(args):
+        return "value"
     if origin is Annotated:
         return _words(args[0])
     if origin is Literal:
@@ -152,6 +189,16 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     HistoryViewConfig: "history.view",
     ValidFromConfig: "valid_from",
     DeriveConfig: "derive",
+    MonitoringConfig: "monitoring.yml",
+    NotifierConfig: "A notifier of any type",
+    EmailConfig: "A notifier of type email",
+    WebhookConfig: "A notifier of type webhook",
+    SnsConfig: "A notifier of type sns",
+    MetricsConfig: "metrics",
+    LineageConfig: "lineage",
+    ExpectationConfig: "expectations",
+    SuiteConfig: "expectations.yml",
+    SuiteExpectationConfig: "expectations of a suite",
 }
 
 
@@ -185,7 +232,17 @@ def _planned() -> Iterator[str]:
 def configuration() -> str:
     """The page of all keys."""
     sections = "".join("".join(_section(model)) for model in _TITLES)
-    return NOTE + CONFIGURATION + sections + "".join(_planned())
+    return NOTE + CONFIGURATION + sections + _types_of_expectations() + "".join(_planned())
+
+
+def _types_of_expectations() -> str:
+    """Every type of expectation with its keys, and what answers it."""
+    lines = ["## Types of expectations\n\n", "| type | keys | answered by |\n| --- | --- | --- |\n"]
+    for name, kind in KINDS.items():
+        optional = [f"`{key}`" for key in (*kind.one_of, *kind.takes)]
+        keys = [f"**`{key}`**" for key in kind.needs] + optional
+        lines.append(f"| `{name}` | {', '.join(keys)} | {_ANSWERED[kind.nature]} |\n")
+    return "".join(lines) + "\n"
 
 
 def _leaves(base: type[LakehouseError]) -> Iterator[type[LakehouseError]]:
@@ -209,7 +266,38 @@ def errors() -> str:
     return NOTE + ERRORS + "".join(lines)
 
 
-PAGES: Final = {"configuration.md": configuration, "errors.md": errors}
+def _fenced(text: str) -> str:
+    return f"\n\n```bash\n{textwrap.dedent(text).rstrip()}\n```"
+
+
+def _command(path: str, command: click.Command) -> Iterator[str]:
+    context = click.Context(command, info_name=path)
+    yield f"## {path}\n\n"
+    told = inspect.cleandoc(command.help or "").replace("\b\n", "")
+    # Indented lines are examples.
+    yield re.sub(r"\n((?:  .+(?:\n|$))+)", lambda found: _fenced(found[1]), told) + "\n\n"
+    yield "```text\n" + " ".join([path, *command.collect_usage_pieces(context)]) + "\n```\n\n"
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    if options:
+        yield "| option | meaning |\n| --- | --- |\n"
+    for option in options:
+        value = "" if option.is_flag else f" {option.make_metavar(context)}"
+        meaning = option.help or ""
+        if option.show_default and option.default is not None:
+            meaning += f" Default: `{option.default}`."
+        cells = (f"`{', '.join(option.opts)}{value}`", meaning)
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    yield "\n"
+
+
+def commands() -> str:
+    """The page of ``kedro lakehouse``."""
+    found = sorted(lakehouse.commands.items())
+    parts = (part for name, command in found for part in _command(f"kedro lakehouse {name}", command))
+    return NOTE + COMMANDS + "".join(parts).rstrip("\n") + "\n"
+
+
+PAGES: Final = {"commands.md": commands, "configuration.md": configuration, "errors.md": errors}
 
 
 def stale() -> list[str]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import logging
 import warnings
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kedro.framework.hooks import hook_impl
 
 if TYPE_CHECKING:
     from kedro.framework.context import KedroContext
+    from kedro.pipeline import Pipeline
+    from kedro.pipeline.node import Node
 
+    from kedro_lakehouse.logs.run import RunLog
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
@@ -23,54 +27,91 @@ class LakehouseHooks:
     def __init__(self) -> None:
         """Start without a project."""
         self._project: Project | None = None
+        self._folder = Path()
+        self._log: RunLog | None = None
         self._started = datetime.now(UTC)
 
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
         """Make the environment that Kedro runs in the one that datasets look declarations up in."""
-        from kedro_lakehouse.project import Project, activate
+        from kedro_lakehouse.project import Project, activate, declares_tables
 
+        self._project = None
+        if not declares_tables(context.config_loader):
+            return
         # Dotted dataset names are the fixed interface; Kedro takes the dots for namespaces.
         warnings.filterwarnings(
             "ignore", message="Dataset name .* contains '.' characters", category=UserWarning
         )
         project = activate(Project.of_context(context))
-        self._project = project if project.declarations.tables else None
+        if project.declarations.tables:
+            self._project, self._folder = project, Path(context.project_path)
 
     @hook_impl
-    def before_pipeline_run(self) -> None:
-        """Look for Java once, not once a table, and settle what a killed run left to be written."""
+    def before_pipeline_run(self, run_params: dict[str, Any]) -> None:
+        """Look for Java once, not once a table; open the log; settle what a killed run left to be written."""
         if self._project is None:
             return
         from kedro_lakehouse.datasets.publish import write_owed_rows
+        from kedro_lakehouse.logs.run import RunLog
         from kedro_lakehouse.session.java import require_java
         from kedro_lakehouse.session.spark import spark_runs
 
         if not spark_runs():
             require_java()
         self._started = datetime.now(UTC)
-        owed = write_owed_rows(self._project, self._project.declarations.tables)
+        self._close_log()  # of a run that was interrupted
+        self._log = RunLog(self._project, run_params).open()
+        try:
+            owed = write_owed_rows(self._project, self._project.declarations.tables)
+        except BaseException:
+            self._close_log()
+            raise
         if owed:
             logger.info("Wrote %s rows of lake.ops.batches that an interrupted run owed.", owed)
 
     @hook_impl
-    def after_pipeline_run(self, run_params: dict[str, Any]) -> None:
+    def before_dataset_loaded(self, node: Node) -> None:
+        """Let the lines and jobs of this thread speak of its node: the first that happens to one."""
+        if self._log is not None:
+            from kedro_lakehouse.logs.context import turn_to
+
+            turn_to(node=node.name, table=node.namespace)
+
+    @hook_impl(trylast=True)
+    def after_pipeline_run(self, run_params: dict[str, Any], pipeline: Pipeline) -> None:
         """Record a run that changed something, and print what happened to each table."""
-        self._finish(run_params, None)
+        self._finish(run_params, None, pipeline)
 
-    @hook_impl
-    def on_pipeline_error(self, error: Exception, run_params: dict[str, Any]) -> None:
+    @hook_impl(trylast=True)
+    def on_pipeline_error(self, error: Exception, run_params: dict[str, Any], pipeline: Pipeline) -> None:
         """Record a failed run, and print what happened to each table."""
-        self._finish(run_params, error)
+        self._finish(run_params, error, pipeline)
 
-    def _finish(self, run_params: dict[str, Any], error: Exception | None) -> None:
+    def _finish(self, run_params: dict[str, Any], error: Exception | None, pipeline: Pipeline) -> None:
         if self._project is None:
             return
+        from kedro_lakehouse.datasets.viz_stats import write_viz_stats
         from kedro_lakehouse.ops.runs import record_run
         from kedro_lakehouse.ops.summary import print_summary
 
-        record_run(self._project, run_params, self._started, error)
-        print_summary(self._project, error)
+        try:
+            record_run(self._project, run_params, self._started, error)
+            write_viz_stats(
+                self._project, self._folder
+            )  # after kedro-viz's own hook: it writes the file anew
+            print_summary(self._project, error)
+            if self._project.monitoring is not None:
+                from kedro_lakehouse.notifiers.outcome import tell_outcome
+
+                tell_outcome(self._project, self._project.monitoring, error, pipeline)
+        finally:
+            self._close_log()
+
+    def _close_log(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
 
 hooks = LakehouseHooks()

@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from kedro.pipeline import Pipeline
 
-from kedro_lakehouse.project import active_project
+from kedro_lakehouse.project import activate, active_project
 
 if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 
-def register_tables(project: Project) -> dict[str, Pipeline]:
-    """The pipelines of the declared tables, by name; another project adds them to its own registry."""
-    from kedro_lakehouse.pipelines import cdc_merge, column_eval, column_index, ingestion, maintenance, scd2
+def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
+    """The pipelines of the declared tables, by name; another project adds them to its own registry.
 
-    declarations = project.declarations
-    indexed = project.column_index
+    ``__default__`` is what runs every day: ingestion, cdc_merge, scd2, quality and column_index. Where no
+    hook has told which project runs (``kedro viz`` calls none), it is the one around the working folder, also
+    for the datasets.
+    """
+    # Nodes across tables take inputs of other namespaces: the dots are the fixed interface.
+    warnings.filterwarnings(
+        "ignore", message="One or more dataset names contain '.' characters", category=UserWarning
+    )
+    from kedro_lakehouse.pipelines import (
+        cdc_merge,
+        column_eval,
+        column_index,
+        ingestion,
+        maintenance,
+        quality,
+        scd2,
+    )
+
+    own = project or activate(active_project())
+    declarations, indexed = own.declarations, own.column_index
     stages = {
         "ingestion": ingestion.create_pipeline(declarations),
         "cdc_merge": cdc_merge.create_pipeline(declarations, all_awaited=bool(indexed.models)),
         "scd2": scd2.create_pipeline(declarations),
+        "quality": quality.create_pipeline(declarations),
         "column_index": column_index.create_pipeline(declarations, indexed),
     }
     others = {
         "maintenance": maintenance.create_pipeline(declarations),
+        "data_docs": quality.create_data_docs_pipeline(),
         "column_eval": column_eval.create_pipeline(indexed),
     }
     return stages | others | {"__default__": sum(stages.values(), Pipeline([]))}
@@ -33,4 +53,4 @@ def register_tables(project: Project) -> dict[str, Pipeline]:
 
 def register_pipelines() -> dict[str, Pipeline]:
     """Kedro's entry to the pipelines."""
-    return register_tables(active_project())
+    return register_tables()

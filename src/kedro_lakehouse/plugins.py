@@ -12,7 +12,8 @@ CHANGE_DECODERS: Final = "kedro_lakehouse.change_decoders"
 TABLE_FORMATS: Final = "kedro_lakehouse.table_formats"
 EMBEDDERS: Final = "kedro_lakehouse.embedders"
 VECTOR_INDEXES: Final = "kedro_lakehouse.vector_indexes"
-GROUPS: Final = (SOURCES, CHANGE_DECODERS, TABLE_FORMATS, EMBEDDERS, VECTOR_INDEXES)
+NOTIFIERS: Final = "kedro_lakehouse.notifiers"
+GROUPS: Final = (SOURCES, CHANGE_DECODERS, TABLE_FORMATS, EMBEDDERS, VECTOR_INDEXES, NOTIFIERS)
 
 
 def list_plugins(group: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro.config import MissingConfigException, OmegaConfigLoader
 from kedro.framework.startup import bootstrap_project
@@ -17,22 +17,33 @@ from kedro.utils import find_kedro_project
 from kedro_lakehouse.config.columns import ColumnIndexConfig
 from kedro_lakehouse.config.loading import Declarations, load_column_index, load_declarations
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
-from kedro_lakehouse.ops.store import OpsStore
-from kedro_lakehouse.plugins import SOURCES, list_plugins, load_plugin
+from kedro_lakehouse.logs.context import at_work_on
+from kedro_lakehouse.logs.run import JVM_LINES
+from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
-from kedro_lakehouse.session.spark import get_session
+from kedro_lakehouse.session.labels import JvmLabels, name_run
+from kedro_lakehouse.session.spark import get_session, spark_runs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kedro.config import AbstractConfigLoader
     from kedro.framework.context import KedroContext
     from pyspark.sql import SparkSession
 
+    from kedro_lakehouse.config.monitoring import MonitoringConfig
     from kedro_lakehouse.config.sources import SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.formats.iceberg import IcebergFormat
+    from kedro_lakehouse.logs.context import RunContext
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.decisions import Decisions
+    from kedro_lakehouse.ops.judgements import Judgements
     from kedro_lakehouse.ops.report import CommitReport
+    from kedro_lakehouse.ops.store import OpsStore
 
-_PATTERNS = {"sources": ["sources*"], "tables": ["tables*"], "spark": ["spark*"]}
+_OWN: Final = ("sources", "tables", "expectations", "monitoring", "spark")
+"""The project's own configuration files, beside Kedro's."""
 
 
 def project_path(path: str) -> str:
@@ -45,11 +56,9 @@ def project_path(path: str) -> str:
 CONFIG_LOADER_ARGS: dict[str, Any] = {
     "base_env": "base",
     "default_run_env": "local",
-    "merge_strategy": dict.fromkeys(
-        ("catalog", "parameters", "sources", "tables", "spark", "globals"), "soft"
-    ),
+    "merge_strategy": dict.fromkeys(("catalog", "parameters", "globals", *_OWN), "soft"),
     "custom_resolvers": {"project_path": project_path},
-    "config_patterns": _PATTERNS,
+    "config_patterns": {name: [f"{name}*"] for name in _OWN},
 }
 
 
@@ -63,7 +72,9 @@ class Project:
     """One environment of one project, and one run of it.
 
     ``reports`` collects what each commit of this run did, for the summary at its end; ``quarantined``
-    holds checked events between the saving of a batch's quarantine and that of its changes.
+    holds checked events between the saving of a batch's quarantine and that of its changes;
+    ``source_columns`` are those that a table's landed files had, for its lineage; ``run`` is what
+    log lines, jobs and commits name, while a run is on.
     """
 
     env: str
@@ -75,6 +86,12 @@ class Project:
     run_id: str = field(default_factory=new_run_id)
     reports: list[CommitReport] = field(default_factory=list)
     quarantined: dict[TableName, Any] = field(default_factory=dict)
+    source_columns: dict[TableName, tuple[str, ...]] = field(default_factory=dict)
+    monitoring: MonitoringConfig | None = None
+    run: RunContext | None = None
+    logs_folder: str | None = None
+    _credentials: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _labels: JvmLabels = field(default_factory=JvmLabels, repr=False)
 
     @classmethod
     def load(
@@ -90,19 +107,19 @@ class Project:
         models: dict[str, type[SourceConfig]] = {
             name: cast("Any", load_plugin(SOURCES, name)).config_model for name in list_plugins(SOURCES)
         }
-        declarations = load_declarations(_section(loader, "sources"), _section(loader, "tables"), models)
+        declarations = load_declarations(
+            _section(loader, "sources"), _section(loader, "tables"), models, _section(loader, "expectations")
+        )
         settings = _section(loader, "globals")
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
-        cache = str(settings.get("cache") or project_path(".cache"))
         return cls(
-            env=env or default,
-            declarations=declarations,
-            spark_conf=spark,
-            lakehouse=lakehouse,
-            cache=cache,
+            env=env or default, declarations=declarations, spark_conf=spark, lakehouse=lakehouse,
+            cache=str(settings.get("cache") or project_path(".cache")),
             column_index=load_column_index(_section(loader, "parameters")),
-        )
+            monitoring=_monitoring(_section(loader, "monitoring"), declarations),
+            logs_folder=settings.get("logs"), _credentials=lambda: _section(loader, "credentials"),
+        )  # fmt: skip
 
     @classmethod
     def of_context(cls, context: KedroContext) -> Project:
@@ -132,6 +149,29 @@ class Project:
         """The declaration of a table's source; a derived table has none."""
         return self.declarations.sources[str(self.table(name).source)]
 
+    def credentials(self, name: str) -> Mapping[str, Any]:
+        """An entry of credentials.yml, read now: it is kept nowhere.
+
+        Raises:
+            ConfigurationError: There is no such entry.
+        """
+        held = self._credentials()
+        found = held.get(name)
+        if not isinstance(found, dict):
+            raise ConfigurationError(
+                file="credentials.yml",
+                key=name,
+                problem=f"there is no such entry with keys below it.{did_you_mean(name, map(str, held))}",
+                remedy="Write it into conf/local/credentials.yml.",
+            )
+        return found
+
+    @property
+    def env_option(self) -> str:
+        """What a command needs, after a blank, to find this environment again; often nothing."""
+        usual = self.env == "local" and "KEDRO_ENV" not in os.environ
+        return "" if usual else f" --env={self.env}"
+
     @cached_property
     def catalog(self) -> MetadataCatalog:
         """Metadata of the lake's tables, without a JVM."""
@@ -140,24 +180,87 @@ class Project:
     @cached_property
     def ops(self) -> OpsStore:
         """The project's own tables."""
+        from kedro_lakehouse.ops.store import OpsStore  # it brings Arrow: a quarter of a second
+
         return OpsStore(self.catalog)
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        """What people decided about events."""
+        from kedro_lakehouse.ops.decisions import Decisions
+
+        return Decisions(self.ops)
+
+    @cached_property
+    def judgements(self) -> Judgements:
+        """What was judged of tables."""
+        from kedro_lakehouse.ops.judgements import Judgements
+
+        return Judgements(self.ops, self.run_id)
 
     @property
     def session(self) -> SparkSession:
-        """The Spark session, started at first use."""
-        return get_session(self.spark_conf)
+        """The Spark session, started at first use; it knows what this thread is at work on."""
+        if self.run is not None:
+            name_run(self.run.fields())
+        session = get_session(self.spark_conf)
+        if self.run is not None:
+            log = str(self.logs / f"{self.run_id}{JVM_LINES}") if self.logs else ""
+            self._labels.put(session, self.run.fields(), at_work_on(), log)
+        return session
+
+    def unlabel(self) -> None:
+        """Let later jobs and lines of the JVM not speak of this run any more."""
+        if spark_runs():
+            self._labels.clear(get_session(self.spark_conf))
+
+    @property
+    def correlation_id(self) -> str:
+        """The scheduler's name of this run, where it is part of one; else its own."""
+        return self.run.correlation_id if self.run else self.run_id
 
     @cached_property
     def iceberg(self) -> IcebergFormat:
         """The table format of this environment."""
         from kedro_lakehouse.formats.iceberg import IcebergFormat  # it brings Spark's types: half a second
 
-        return IcebergFormat(session=lambda: self.session, catalog=self.catalog, run_id=self.run_id)
+        return IcebergFormat(
+            session=lambda: self.session, catalog=self.catalog, run_id=self.run_id,
+            correlation_id=self.correlation_id,
+        )  # fmt: skip
 
     @property
     def leases(self) -> Path:
         """The folder of the leases that keep two runs from working on one table."""
         return Path(self.lakehouse) / "leases"
+
+    @property
+    def logs(self) -> Path | None:
+        """The folder of the runs' logs: the global ``logs``, else beside the tables if those are local."""
+        folder = self.logs_folder or ("" if "://" in self.lakehouse else f"{self.lakehouse}/logs")
+        return Path(folder) if folder else None
+
+
+def _monitoring(raw: Mapping[str, Any], declarations: Declarations) -> MonitoringConfig | None:
+    """The checked monitoring.yml; where there is none, nothing of it is imported."""
+    if not raw:
+        return None
+    from kedro_lakehouse.config.monitoring import load_monitoring
+
+    models: dict[str, Any] = {}
+    if raw.get("notifiers"):
+        models = {n: cast("Any", load_plugin(NOTIFIERS, n)).config_model for n in list_plugins(NOTIFIERS)}
+    return load_monitoring(raw, [str(table) for table in declarations.tables], models)
+
+
+def declares_tables(loader: AbstractConfigLoader) -> bool:
+    """Whether a project has a tables.yml in any environment: what has none is left alone.
+
+    Found by name, before any file is read or resolver registered; packed configuration has to be read.
+    """
+    conf = Path(str(loader.conf_source))
+    kinds = (".yml", ".yaml", ".json")
+    return not conf.is_dir() or any(file.suffix in kinds for file in conf.glob("*/tables*"))
 
 
 def _section(loader: OmegaConfigLoader, name: str) -> dict[str, Any]:
@@ -188,8 +291,12 @@ def active_project() -> Project:
     return _Active.project or found_project()
 
 
-def found_project() -> Project:
-    """Read the project around the working folder, for the environment of KEDRO_ENV or the default one."""
+def find_root() -> Path:
+    """The folder of the Kedro project around the working folder.
+
+    Raises:
+        ConfigurationError: The working folder is not inside a Kedro project.
+    """
     root = find_kedro_project(Path.cwd())
     if root is None:
         raise ConfigurationError(
@@ -198,5 +305,11 @@ def found_project() -> Project:
             problem=f"no Kedro project around {Path.cwd().name}.",
             remedy="Change into the project's folder.",
         )
+    return Path(root)
+
+
+def found_project() -> Project:
+    """Read the project around the working folder, for the environment of KEDRO_ENV or the default one."""
+    root = find_root()
     bootstrap_project(root)
     return Project.load(str(root / "conf"), os.environ.get("KEDRO_ENV"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import traceback
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import TYPE_CHECKING, Any, Final
@@ -12,11 +11,12 @@ from kedro.runner import ThreadRunner
 from kedro.runner.task import Task
 
 from kedro_lakehouse.errors import RefusedExtractsError
+from kedro_lakehouse.logs.context import working_on
 from kedro_lakehouse.ops.failures import TablesFailedError, told
 from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from kedro.io import CatalogProtocol
     from kedro.pipeline import Pipeline
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TELL_AFTER_SECONDS: Final = 20
-SETTLED: Final = "settled"
-"""Tag of nodes that wait for their ancestors to end, not to succeed: they read what is there by then."""
+ALWAYS: Final = "always"
+"""Tag of nodes that run after their ancestors whether these succeeded or not, such as freshness."""
 
 
 class IsolatingThreadRunner(ThreadRunner):
     """Runs every node whose ancestors succeeded, tables side by side, and raises at the end.
+
+    Nodes with the tag ``always`` run also where an ancestor failed.
 
     Raises:
         TablesFailedError: Nodes failed; it names their tables and the command that retries just them.
@@ -50,10 +52,7 @@ class IsolatingThreadRunner(ThreadRunner):
         running: dict[Future[Any], Node] = {}
         with self._get_executor(self._get_required_workers_count(pipeline)) as executor:
             while waiting or running:
-                ready = [n for n in pipeline.nodes if n in waiting and waiting[n] <= done]
-                if not ready and not running:
-                    ready = [n for n in pipeline.nodes if n in waiting and SETTLED in n.tags]
-                for node in ready:
+                for node in _ready(pipeline.nodes, waiting, done, failures):
                     del waiting[node]
                     task = Task(
                         node=node, catalog=catalog, hook_manager=hook_manager, is_async=False, run_id=run_id
@@ -70,14 +69,27 @@ class IsolatingThreadRunner(ThreadRunner):
                         done.add(node)
                     if error is not None:
                         failures[node] = error
-                        logger.error("%s failed: %s", node.name, told(_cause(error)))
-                        logger.debug("%s", node.name, exc_info=error)
+                        with working_on(node=node.name, table=node.namespace):
+                            logger.error("%s failed: %s", node.name, told(_cause(error)))
+                            logger.debug("%s", node.name, exc_info=error)
                         _let_go(error)
         if failures:
             by_table = {node.namespace or node.name: _cause(error) for node, error in failures.items()}
             raise TablesFailedError(tables=by_table, retry=_retry(by_table)) from next(
                 iter(failures.values())
             )
+
+
+def _ready(
+    nodes: Iterable[Node], waiting: Mapping[Node, set[Node]], done: set[Node], failed: Iterable[Node]
+) -> list[Node]:
+    """The nodes whose ancestors are done; of those tagged ALWAYS it is enough that none is still to run."""
+    lost, more = set(failed), True
+    while more:
+        found = {n for n, needs in waiting.items() if needs & lost and ALWAYS not in n.tags} - lost
+        lost, more = lost | found, bool(found)
+    settled = done | lost
+    return [n for n in nodes if n in waiting and waiting[n] <= (settled if ALWAYS in n.tags else done)]
 
 
 def _let_go(error: BaseException | None) -> None:
@@ -104,6 +116,4 @@ def _rest_went_on(error: BaseException) -> bool:
 
 def _retry(tables: Iterable[str]) -> str:
     """The command that runs all stages of these tables again, in the environment that ran now."""
-    env = active_project().env
-    usual = env == "local" and "KEDRO_ENV" not in os.environ
-    return f"kedro run{'' if usual else f' --env={env}'} --namespaces={','.join(sorted(tables))}"
+    return f"kedro run{active_project().env_option} --namespaces={','.join(sorted(tables))}"

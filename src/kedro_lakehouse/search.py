@@ -46,8 +46,8 @@ def open_search(
 
     Args:
         project: By default the active one.
-        model: As in parameters.yml, by default its first: ``minilm``, ``glove:/path``.
-        index: By default that of parameters.yml: ``exact``, ``lance``, ``opensearch:https://host:9200``.
+        model: As in parameters_column_index.yml, by default its first: ``minilm``, ``glove:/path``.
+        index: By default that of parameters_column_index.yml: ``exact``, ``lance``, ``opensearch:https://host:9200``.
 
     Raises:
         ModelNotFoundError: The model's weights are not there.

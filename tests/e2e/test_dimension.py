@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from harness.project import ROOT, TemporaryProject
 
 from kedro_lakehouse.changes.asof import join_as_of
@@ -54,25 +53,15 @@ class Dimension:
         self.views.append([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
 
 
-def copy_of_example(folder: Path) -> Path:
-    ignored = shutil.ignore_patterns("lakehouse")
-    path = Path(shutil.copytree(EXAMPLE, folder, ignore=ignored))
-    places = {
-        "lakehouse": str(path / "data/lakehouse"), "landing": str(path / "data/01_raw"),
-        "cache": str(ROOT / ".cache"), "conf": str(ROOT / "conf"),
-    }  # fmt: skip
-    (path / "conf/local").mkdir(exist_ok=True)
-    (path / "conf/local/globals.yml").write_text(yaml.safe_dump(places), encoding="utf-8")
-    return path
-
-
 def land_later_files(path: Path) -> None:
     shutil.copytree(path / "data/later", path / "data/01_raw", dirs_exist_ok=True)
 
 
 @pytest.fixture(scope="module")
 def dimension(tmp_path_factory: pytest.TempPathFactory) -> Dimension:
-    found = Dimension(TemporaryProject(copy_of_example(tmp_path_factory.mktemp("example") / "dimension")))
+    found = Dimension(
+        TemporaryProject.of_example("dimension", tmp_path_factory.mktemp("example") / "dimension")
+    )
     found.run()
     land_later_files(found.project.path)
     found.run()
@@ -110,11 +99,6 @@ def test_the_bundled_files_are_what_the_script_makes() -> None:
     spec.loader.exec_module(module)
     for name, text in module.files().items():
         assert (EXAMPLE / "data" / name).read_text(encoding="utf-8") == text, name
-
-
-@pytest.mark.parametrize("name", ["catalog.yml", "spark.yml"])
-def test_the_example_has_the_projects_own_datasets_and_settings(name: str) -> None:
-    assert (EXAMPLE / "conf/base" / name).read_text() == (ROOT / "conf/base" / name).read_text()
 
 
 def test_one_row_a_customer_with_or_without_an_address(dimension: Dimension) -> None:
@@ -162,7 +146,7 @@ def test_keys_of_versions_stay_and_facts_find_them(dimension: Dimension) -> None
 
 
 def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
-    path = copy_of_example(tmp_path / "dimension")
+    path = TemporaryProject.of_example("dimension", tmp_path / "dimension").path
 
     def kedro(*words: str) -> str:
         command = [str(Path(sys.executable).with_name("kedro")), *words]

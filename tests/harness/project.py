@@ -75,6 +75,20 @@ class TemporaryProject:
         project.declare(sources, tables)
         return project
 
+    @classmethod
+    def of_example(cls, name: str, path: Path) -> TemporaryProject:
+        """Copy a project of ``examples/`` without its tables; Spark plans as for small data."""
+        ignored = shutil.ignore_patterns("lakehouse", "local")
+        project = cls(Path(shutil.copytree(ROOT / "examples" / name, path, ignore=ignored)))
+        # A test's working folder is not the project's, and the repository is not around the copy.
+        places = {
+            "lakehouse": str(project.path / "data/lakehouse"), "landing": str(project.path / "data/01_raw"),
+            "cache": str(ROOT / ".cache"), "conf": str(ROOT / "conf"),
+        }  # fmt: skip
+        project.write("globals", places, env="local")
+        project.write("spark", SMALL, env="local")
+        return project
+
     def write(self, name: str, content: dict[str, Any], env: str = "base") -> None:
         """Write one configuration file."""
         folder = self.path / "conf" / env

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 T = TypeVar("T")
-ROUNDS = 4
+ROUNDS = 3
 MARKER = "__unavailable"
 COLUMNS = {"h": "bigint", "k": "bigint", "v": "string", "w": "bigint"}
 

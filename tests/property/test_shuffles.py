@@ -66,6 +66,7 @@ def test_any_order_and_number_of_batches_gives_the_same_tables(tmp_path: Path) -
         for table in TABLES:
             for name, rows in pieces(table, chance):
                 folder = project.landing / f"shuffle{number}" / table
+                folder.mkdir(parents=True, exist_ok=True)  # its files may all come in later rounds
                 batches[chance.randrange(rounds)].append((folder / name, rows))
     for landed in batches.values():
         for path, rows in landed:

@@ -196,9 +196,8 @@ def test_a_column_may_tell_the_time_and_not_be_kept(done: Done) -> None:
     }  # fmt: skip
 
 
-@both
-def test_a_declared_start_of_the_first_load_goes_before_its_columns(done: Done, source: str) -> None:
-    rows = done[0].rows(f"{source}.started_changes")
+def test_a_declared_start_of_the_first_load_goes_before_its_columns(done: Done) -> None:
+    rows = done[0].rows("all.started_changes")
     assert {(r["id"], r["name"], r["_time"]) for r in rows} == {
         ("1", "a", day("2020-01-01")), ("2", "b", day("2020-01-01")), ("1", "A", day("2025-02-01")),
     }  # fmt: skip

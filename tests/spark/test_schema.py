@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.keys import split_key_changes
 from kedro_lakehouse.changes.validate import check_events, convert
 from kedro_lakehouse.decoders.records import Columns
+from kedro_lakehouse.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -240,8 +242,13 @@ def test_names_of_any_kind_are_taken_literally(session):
 
 
 def test_text_of_structs_and_structs_of_text_keep_what_they_say(session):
-    found = converted(session, "a struct<x: int>, b string", [((1,), "{}")], "a string, b struct<x: int>")
-    assert found == [{"a": '{"x":1}', "b": None, "__failed": ["b"]}]
+    rows = [((1,), '{"x": 2}'), ((None,), "{}"), (None, "no JSON")]
+    found = converted(session, "a struct<x: int>, b string", rows, "a string, b struct<x: int>")
+    assert found == [
+        {"a": '{"x":1}', "b": {"x": 2}, "__failed": []},
+        {"a": "{}", "b": {"x": None}, "__failed": []},
+        {"a": None, "b": None, "__failed": ["b"]},
+    ]
 
 
 def test_a_marked_value_was_not_sent_whatever_its_type(session):
@@ -276,13 +283,13 @@ CONTRACT = TableContract(table="a.b", keys=("id",), checks={"short": "length(v) 
 HORIZON = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
-def checked(session: SparkSession, *events: dict[str, Any]) -> DataFrame:
+def checked(session: SparkSession, *events: dict[str, Any], contract: TableContract = CONTRACT) -> DataFrame:
     whole = [
         {"id": 1, "v": None, "_op": "upsert", "_order": (1,), "_time": DAY, "_unset": None, "__failed": [],
          "__malformed": False, "__key_mismatch": False, "__before": None} | e
         for e in events
     ]  # fmt: skip
-    return check_events(session.createDataFrame(whole, EVENT), CONTRACT, horizon=HORIZON)
+    return check_events(session.createDataFrame(whole, EVENT), contract, horizon=HORIZON)
 
 
 def test_reasons_come_in_the_contracts_order(session):
@@ -302,6 +309,21 @@ def test_reasons_come_in_the_contracts_order(session):
         [],
         ["too_late"],
     ]
+
+
+def test_a_check_of_a_column_that_no_record_has_had_yet_sees_null(session):
+    named = replace(CONTRACT, checks={"is_mail": "`e mail` like '%@%'", "known": "plan is not null or w > 1"})
+    found = checked(session, {"v": "x"}, contract=named)
+    assert [r["_reasons"] for r in found.collect()] == [[]]
+    assert not {"e mail", "plan", "w"} & set(found.columns)
+    strict = replace(CONTRACT, checks={"has_plan": "plan is not null"})
+    assert [r["_reasons"] for r in checked(session, {"v": "x"}, contract=strict).collect()] == [["has_plan"]]
+
+
+@pytest.mark.parametrize("sql", ["lenght(v) < 3", "v <", "_order.m > 1"])
+def test_a_check_that_is_no_condition_is_named(session, sql):
+    with pytest.raises(ConfigurationError, match=r"tables\.yml: 'a\.b\.checks'"):
+        checked(session, {"v": "x"}, contract=replace(CONTRACT, checks={"wrong": sql}))
 
 
 def test_only_upserts_leave_values_unset(session):

@@ -257,9 +257,15 @@ def test_quarantine_refuses_what_is_no_declared_table(call, words, code, told):
         (("rebuild", "shop.itm", "--yes"), 1, "Did you mean 'shop.item'?"),
         (("rebuild", "shop.nothing", "--yes"), 1, "Nothing of shop.nothing is recorded yet"),
         (("rebuild", "shop.item", "--from-landing"), 2, "add --yes"),
+        (("drop", "shop.itm", "--yes"), 1, "Did you mean 'shop.item'?"),
+        (("drop", "shop.item"), 2, "add --yes"),
+        (("logs", "--cloudwatch"), 2, "--cloudwatch needs an ID"),
+        (("logs", "--table", "shop.itm"), 1, "Did you mean 'shop.item'?"),
+        (("logs",), 1, "No log of the last run is kept"),
+        (("sql", "from shop.item", "--engine", "spark", "--as-of", "2026-01-01"), 2, "takes no --as-of"),
     ],
 )
-def test_commands_that_start_spark_refuse_before_they_start_it(call, words, code, told):
+def test_commands_refuse_before_they_start_anything(call, words, code, told):
     result = call(*words)
     assert result.exit_code == code
     assert told in result.stderr
@@ -352,12 +358,66 @@ def test_sql_tells_what_it_cannot_answer(call, words, code, told):
     assert "Traceback" not in result.output
 
 
-def test_no_command_starts_a_jvm(call):
+@pytest.mark.parametrize(
+    ("words", "status", "code"),
+    [
+        (("changes", "shop.itm", "--batch", "1"), 1, "CONFIGURATION"),
+        (("sql", "select * from shop.itm"), 1, "QUERY"),
+        (("logs", "manual__2020"), 1, "LOG_NOT_FOUND"),
+        (("changes", "shop.item"), 2, "USAGE"),
+        (("drop", "shop.item"), 2, "USAGE"),
+    ],
+)
+def test_errors_are_json_where_json_is_asked_for(call, words, status, code):
+    result = call(*words, "--json")
+    assert (result.exit_code, result.stdout) == (status, "")
+    error = json.loads(result.stderr)["error"]
+    assert error["code"] == code
+    assert error["message"]
+    assert "`kedro " in error["remedy"]
+
+
+def test_drop_says_what_goes_before_it_asks(call):
+    tables = ("item_changes", "item_quarantine", "item", "item_history")
+    told = "".join(f"  shop.{table}: 3 rows\n" for table in tables)
+    assert call("drop", "shop.item").stderr.startswith(told)
+
+
+def test_dropping_what_holds_nothing_says_so(call):
+    assert call("drop", "shop.nothing").stdout == "Nothing is stored of shop.nothing.\n"
+
+
+def test_dropped_table_is_gone_and_the_others_stay(call, root):
+    lake = MetadataCatalog(dict(line.split(": ", 1) for line in SPARK.format(root=root).split("\n") if line))
+    lake.catalog.create_table("shop.spare", schema=ITEMS.schema).append(ITEMS)
+    declared = root / "conf/base/tables.yml"
+    before = declared.read_text()
+    declared.write_text(before + "shop.spare: {source: shop, keys: [id]}\n")
+    try:
+        result = call("drop", "shop.spare", "--yes")
+        told = result.stdout
+        assert result.exit_code == 0, result.output
+        assert "shop.spare: 3 rows" in told
+        assert "The next `kedro run` ingests its landed files anew" in told
+        assert not lake.catalog.table_exists("shop.spare")
+        assert not (root / "lake/warehouse/shop/spare").exists()
+        (run,) = [row for row in rows_of(call("runs", "--json")) if row["pipeline"] == "drop shop.spare"]
+        assert run["tables"] == ["shop.spare"]
+        assert "dropped shop.spare" in call("logs").stdout
+    finally:
+        declared.write_text(before)
+        lake.catalog.load_table("ops.runs").delete("pipeline = 'drop shop.spare'")
+
+
+def test_no_command_that_only_looks_starts_a_jvm(call):
     from pyspark import SparkContext
 
     before = SparkContext._gateway  # the Spark tests of the same process may have left one
-    for words in (("tables",), ("runs",), ("quarantine",), ("plugins",), ("sql", "from shop.item")):
-        assert call(*words).exit_code == 0
+    for words in (
+        ("tables",), ("runs",), ("quarantine",), ("plugins",), ("sql", "from shop.item"),
+        ("drop", "shop.nothing"), ("logs", "x", "--cloudwatch"),
+    ):  # fmt: skip
+        assert call(*words).exit_code == 0, words
     assert SparkContext._gateway is before
 
 

@@ -92,6 +92,8 @@ def test_defaults_are_the_contracts():
         "valid_from": {"column": None, "updated_at": None},
         "delete_scope": (),
         "changes_retention": None,
+        "personal": (),
+        "public": (),
         "schema_policy": "evolve",
         "write": "merge",
         "order_by": (),
@@ -108,11 +110,11 @@ def test_defaults_are_the_contracts():
         "max_delete_fraction": 0.3,
         "allow_empty_extract": False,
         "checks": {},
+        "expectations": (),
         "format": "iceberg",
         "partition_by": (),
         "sort_by": (),
         "properties": {},
-        "personal": (),
         "tags": (),
     }
 
@@ -231,7 +233,7 @@ def test_wrong_table_key_is_named_with_its_remedy(keys, key, words):
 @pytest.mark.parametrize(
     ("keys", "key", "word"),
     [
-        ({"expectations": []}, "expectations", "expectations"),
+        ({"subject": "id"}, "subject", "subject"),
         ({"format": "delta"}, "format", "delta"),
     ],
 )

@@ -46,6 +46,7 @@ FACTS = {
         "place": "f.csv",
     },
     "SCHEMA_FIXED": {"table": "a.b", "columns": ["c"], "place": "f.parquet"},
+    "FOLD_RULE_DRIFT": {"table": "a.b", "existing": ["on_tie upsert_wins"], "declared": ["on_tie fail"]},
     "KEY_SCHEMA_DRIFT": {"table": "a.b", "existing": ["id"], "declared": ["id", "x"]},
     "SEQUENCE_TYPE_DRIFT": {"table": "a.b", "existing": "bigint", "declared": "string"},
     "TRACK_HISTORY_DRIFT": {"table": "a.b", "existing": ["x"], "declared": ["y"]},
@@ -65,13 +66,16 @@ FACTS = {
     "AUDIT_FAILED": {"table": "a.b", "batch": 3, "check": "row arithmetic", "expected": 5, "found": 4},
     "COMMIT_CONFLICT": {"table": "a.b", "attempts": 7},
     "COMMIT_UNKNOWN": {"table": "a.b", "batch": 3},
+    "EXPECTATION_FAILED": {"table": "a.b", "batch": 3, "rows": 2, "expectations": ["expect_x(column=c)"]},
+    "NOTHING_TO_WITHDRAW": {"table": "a.b", "batch": 3, "blocked_by": [4]},
     "UNREADABLE_FILE": {"table": "a.b", "file": "x.parquet", "detail": "no footer"},
     "BATCH_NOT_FOUND": {"table": "a.b", "batch": 9, "last": 3},
     "LANDED_FILES_GONE": {"table": "a.b", "missing": ["x.csv"], "purpose": "ingest them again"},
-    "MODEL_NOT_FOUND": {"model": "m", "problem": "it is not there", "fetch": "make model"},
+    "MODEL_NOT_FOUND": {"model": "m", "problem": "it is not there", "remedy": "Fetch it."},
     "INDEX_EMPTY": {"model": "m", "indexed": ["hash"]},
     "COLUMN_NOT_FOUND": {"column": "a.b.c", "columns": 3},
     "SEARCH_BELOW_THRESHOLD": {"measures": ["m mrr 0.1 < 0.7"]},
+    "LOG_NOT_FOUND": {"id": "manual__1", "kept": ["run1"]},
     "SOURCE_NOT_FOUND": {"table": "a.b", "path": "/landing/b", "remedy": "Create it."},
 }
 LEAVES = {
@@ -95,6 +99,11 @@ def test_leaf_keeps_its_facts_and_says_what_to_do(code):
     assert str(error) == f"[{code}] {what} {advice}"
     assert advice.endswith(".")
     assert "{" not in str(error)
+
+
+@pytest.mark.parametrize("code", FACTS)
+def test_every_error_names_the_next_command(code):
+    assert "`kedro " in LEAVES[code](**FACTS[code]).sentences()[1]
 
 
 @pytest.mark.parametrize("code", FACTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.compare import comparable_row
@@ -19,7 +20,7 @@ from kedro_lakehouse.changes.events import (
     columns,
     value_columns,
 )
-from kedro_lakehouse.changes.fold import last_states, rank_of
+from kedro_lakehouse.changes.fold import last_states
 from kedro_lakehouse.changes.history import ORDER_FROM, ORDER_LAST, ORDER_TO, is_open, open_rows_as_events
 from kedro_lakehouse.changes.plan import (
     ACTION,
@@ -53,35 +54,36 @@ if TYPE_CHECKING:
 
 _INSIDE: Final = "__inside"
 _AFTER: Final = "__after"
+_FOLLOWING: Final = "__following"
 
 
 def rows_by_order(events: DataFrame, target: Target, contract: TableContract) -> DataFrame:
-    """Plan a current table in one pass, for events of which none ties with what its key held.
+    """Plan a current table in one pass, for events that are ordered by their order alone.
 
     Schema:
         events: pending events without truncates; none is pending.
-        returns: one row for each touched key: the target's columns + ``_action`` (null where the row stays),
-            ``_late`` and ``_tied`` (how many of its events are).
+        returns: one row for each event: the target's columns + ``_action`` (null where the row stays as it
+            is, or another event decides), ``_late``, and ``_tied`` (with another event or with what its key
+            held; where any is, the plan does not hold).
 
     Returns:
         A lazy frame: calling this function starts no Spark job.
     """
-    keys, names = list(contract.keys), event_columns(target)
-    last = F.max_by(F.struct(*columns(names)), rank_of(events, contract)).alias("__last")
-    of_key = [column(k).alias(k) for k in keys]
-    winners = events.groupBy(*of_key).agg(last, F.collect_list(ORDER).alias("__orders"))
-    held = with_held(winners, touched_keys(events, target, contract), target, contract)
-    last_event, had_row = column("__last"), column(ROW).isNotNull()
-    decides = column(HELD).isNull() | (last_event[ORDER] > column(HELD))
-    exists = last_event[OP] == UPSERT
+    keys = columns(contract.keys)
+    names = [n for n in event_columns(target) if n not in (OP, TIME)]
+    of_key = Window.partitionBy(*keys).orderBy(column(ORDER).desc())
+    following = F.lag(column(ORDER)).over(of_key)
+    ranked = events.select(*columns([*names, OP]), following.alias(_FOLLOWING))
+    held = with_held(ranked, touched_keys(events, target, contract), target, contract)
+    order, before, had_row = column(ORDER), column(HELD), column(ROW).isNotNull()
+    decides = column(_FOLLOWING).isNull() & (before.isNull() | (order > before))
+    exists = column(OP) == UPSERT
     action = F.when(decides, F.when(exists, F.when(had_row, UPDATE).otherwise(INSERT)).when(had_row, REMOVE))
-    late = F.size(F.filter("__orders", lambda order: order <= column(HELD)))
-    tied = F.size(F.filter("__orders", lambda order: order == column(HELD)))
-    values = [n for n in names if n not in (OP, TIME)]
+    tied = F.coalesce(order == before, F.lit(False)) | F.coalesce(column(_FOLLOWING) == order, F.lit(False))
     return held.select(
         action.alias(ACTION),
-        *[last_event[n].alias(n) for n in values],
-        late.alias(LATE),
+        *columns(names),
+        F.coalesce(order <= before, F.lit(False)).alias(LATE),
         tied.alias(TIED),
     )
 

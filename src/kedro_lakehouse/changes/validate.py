@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.conversion import Conversion, convert
@@ -18,6 +21,7 @@ from kedro_lakehouse.changes.events import (
     UPSERT,
     column,
 )
+from kedro_lakehouse.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.contract import TableContract
 
 __all__ = ["REASON_ORDER", "Conversion", "check_events", "convert", "reasons_of"]
+
+logger = logging.getLogger(__name__)
 
 MALFORMED: Final = "malformed"
 UNKNOWN_OP: Final = "unknown_op"
@@ -87,8 +93,48 @@ def check_events(
         conditions[TOO_LATE] = before(horizon)
     if UNSET in events.columns:
         events = events.withColumn(UNSET, F.when(column(OP) == UPSERT, column(UNSET)))
-    reasons = reasons_of(conditions, contract.checks or {})
-    return events.withColumn(REASONS, reasons).drop("__failed", "__malformed", KEY_MISMATCHED)
+    judged = _judged(events, conditions, contract)
+    return judged.drop("__failed", "__malformed", KEY_MISMATCHED)
+
+
+def _judged(
+    events: DataFrame, conditions: Mapping[str, Column], contract: TableContract, absent: tuple[str, ...] = ()
+) -> DataFrame:
+    """Add the reasons; a column that a check names and no record has had yet is null, as in every table.
+
+    Which columns there are may depend on the files that came first: what a check says may not.
+
+    Raises:
+        ConfigurationError: A check is no SQL condition on the table's columns.
+    """
+    try:
+        judged = events.withColumn(REASONS, reasons_of(conditions, contract.checks))
+        names = judged.columns
+    except AnalysisException as error:
+        name = _unresolved(error)
+        if name is None or name in events.columns:
+            raise ConfigurationError(
+                file="tables.yml",
+                key=f"{contract.table}.checks",
+                problem=str(error).partition(" SQLSTATE")[0].partition("\n")[0],
+                remedy="Correct the SQL of the check that it speaks of, then `kedro run` again.",
+            ) from error
+        return _judged(events.withColumn(name, F.lit(None)), conditions, contract, (*absent, name))
+    if absent:
+        logger.warning(
+            "%s: its checks name columns without values so far: %s", contract.table, ", ".join(absent)
+        )
+    return judged.select(*[column(n) for n in names if n not in absent])
+
+
+def _unresolved(error: AnalysisException) -> str | None:
+    """The column that a statement names and a frame lacks; None where the statement is wrong otherwise."""
+    condition = getattr(error, "getCondition", error.getErrorClass)()  # Spark 3.5 has the older name alone
+    if not str(condition).startswith("UNRESOLVED_COLUMN"):
+        return None
+    told = error.getMessageParameters() or {}
+    plain = re.fullmatch(r"`((?:[^`]|``)+)`", told.get("objectName", ""))
+    return plain[1].replace("``", "`") if plain else None
 
 
 def before(horizon: dt.datetime, name: str = TIME) -> Column:

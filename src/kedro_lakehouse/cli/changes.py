@@ -60,6 +60,7 @@ def _effects(project: Project, name: TableName, batch: int) -> Any:
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.changes.effects import EFFECT, batch_effects
     from kedro_lakehouse.changes.events import columns
+    from kedro_lakehouse.datasets.withdrawn import accepted_events
     from kedro_lakehouse.errors import BatchNotFoundError, UnsupportedError
     from kedro_lakehouse.plugins import SOURCES, load_plugin
 
@@ -78,7 +79,7 @@ def _effects(project: Project, name: TableName, batch: int) -> Any:
         source: Any = load_plugin(SOURCES, project.source(name).type)
         whole = source.gives == "extracts"
     contract = TableContract.of(name, table)
-    events = project.iceberg.read(name.with_suffix("changes"))
+    events = accepted_events(project, name)
     found = batch_effects(events, contract, batch, every_key=whole)
     return found.orderBy(EFFECT, *columns(contract.keys)).persist()
 

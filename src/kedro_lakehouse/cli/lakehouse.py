@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
 from kedro_lakehouse.cli.changes import changes
-from kedro_lakehouse.cli.options import env_option
+from kedro_lakehouse.cli.drop import drop
+from kedro_lakehouse.cli.init import init
+from kedro_lakehouse.cli.logs import logs
+from kedro_lakehouse.cli.options import AS_JSON, env_option
 from kedro_lakehouse.cli.plugins import plugins
 from kedro_lakehouse.cli.quarantine import quarantine
 from kedro_lakehouse.cli.rebuild import rebuild
@@ -16,23 +20,66 @@ from kedro_lakehouse.cli.runs import runs
 from kedro_lakehouse.cli.search import search
 from kedro_lakehouse.cli.sql import sql
 from kedro_lakehouse.cli.tables import tables
-from kedro_lakehouse.errors import LakehouseError
+from kedro_lakehouse.errors import LakehouseError, TerminalError
+
+
+class FileGoneError(TerminalError):
+    """A file that the lake's catalog names is not there."""
+
+    code = "FILE_GONE"
+    file: str
+    summary = "The lake's catalog names a file that is not there: {file}."
+    advice = "The lakehouse's folder was moved, or is being deleted or rebuilt: put it back, or `kedro run`."
+
+
+class ErrorAsJson(click.ClickException):
+    """What went wrong as one JSON object on stderr: code, what is wrong, what to do."""
+
+    def __init__(self, code: str, message: str, remedy: str) -> None:
+        """Keep the facts of an error."""
+        super().__init__(message)
+        self._facts = {"code": code, "message": message, "remedy": remedy}
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print it."""
+        click.echo(json.dumps({"error": self._facts}, ensure_ascii=False), file=file, err=file is None)
+
+
+class MisuseAsJson(ErrorAsJson):
+    """The same, of words that are no command."""
+
+    exit_code = click.UsageError.exit_code
 
 
 class LakehouseGroup(click.Group):
     """Commands that end with status 1 and one message where the package says what is wrong."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Remember whether JSON is asked for: also where the command's own words cannot be understood."""
+        ctx.meta[AS_JSON] = "--json" in args
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what the package raises on purpose becomes click's error."""
         try:
             return super().invoke(ctx)
         except LakehouseError as error:
-            raise click.ClickException(str(error)) from error
+            raise _told(ctx, error) from error
         except FileNotFoundError as error:
-            raise click.ClickException(
-                f"The lake's catalog names a file that is not there: {Path(str(error.filename)).name}. "
-                "The lakehouse's folder was moved, or is being deleted or rebuilt: put it back, or run again."
+            raise _told(ctx, FileGoneError(file=Path(str(error.filename)).name)) from error
+        except click.ClickException as error:
+            if not ctx.meta[AS_JSON]:
+                raise
+            kind = MisuseAsJson if isinstance(error, click.UsageError) else ErrorAsJson
+            raise kind(
+                "USAGE", error.format_message(), "`kedro lakehouse --help` lists the commands."
             ) from error
+
+
+def _told(ctx: click.Context, error: LakehouseError) -> click.ClickException:
+    return (
+        ErrorAsJson(error.code, *error.sentences()) if ctx.meta[AS_JSON] else click.ClickException(str(error))
+    )
 
 
 @click.group(name="lakehouse", cls=LakehouseGroup)
@@ -40,7 +87,8 @@ class LakehouseGroup(click.Group):
 def lakehouse() -> None:
     """Look at the lakehouse, and mend it.
 
-    Only `changes`, `rebuild` and `quarantine --replay` start Spark; only the last two change a table.
+    Only `changes`, `rebuild`, `quarantine` (with --replay, or of a blocked batch) and `sql --engine spark`
+    start Spark; only `rebuild`, `quarantine` and `drop` change what tables hold.
     """
 
 
@@ -49,6 +97,7 @@ def commands() -> None:
     """Commands that the package adds to Kedro."""
 
 
-for command in (tables, sql, changes, quarantine, rebuild, runs, plugins, search):
+for command in (tables, sql, changes, quarantine, rebuild, drop, runs, logs, plugins, search):
     lakehouse.add_command(command)
+lakehouse.add_command(init)
 commands.add_command(lakehouse)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
 _ENV: Final = "kedro_lakehouse.env"
+AS_JSON: Final = "kedro_lakehouse.as_json"
+"""Where a command's context remembers that JSON was asked for: its errors are JSON then as well."""
 
 
 def _remember(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
@@ -30,7 +31,9 @@ env_option = click.option(
     metavar="NAME",
     help="Configuration environment; by default KEDRO_ENV, else local.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON, errors too (those on stderr)."
+)
 
 
 def limit_option(default: int) -> Callable[[_Command], _Command]:
@@ -52,19 +55,11 @@ def open_project() -> Project:
     """
     from kedro.framework.project import settings
     from kedro.framework.startup import bootstrap_project
-    from kedro.utils import find_kedro_project
 
     from kedro_lakehouse.errors import ConfigurationError, did_you_mean
-    from kedro_lakehouse.project import Project, activate
+    from kedro_lakehouse.project import Project, activate, find_root
 
-    root = find_kedro_project(Path.cwd())
-    if root is None:
-        raise ConfigurationError(
-            file="pyproject.toml",
-            key="tool.kedro",
-            problem=f"no Kedro project around {Path.cwd().name}.",
-            remedy="Change into the project's folder.",
-        )
+    root = find_root()
     bootstrap_project(root)
     conf = root / settings.CONF_SOURCE
     env = click.get_current_context().meta.get(_ENV) or os.environ.get("KEDRO_ENV")

@@ -35,8 +35,10 @@ class QueryError(TerminalError):
     remedy: str
 
     def sentences(self) -> tuple[str, str]:
-        """Return both facts as they are."""
-        return self.problem, self.remedy
+        """Return both facts, and the command that tells what can be asked."""
+        if "`kedro " in self.remedy:
+            return self.problem, self.remedy
+        return self.problem, f'{self.remedy} `kedro lakehouse sql "describe TABLE"` tells a table\'s columns.'
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ import click
 
 from kedro_lakehouse.cli.options import env_option, json_option, limit_option, open_project
 from kedro_lakehouse.cli.show import print_json, print_table, say_cut
+from kedro_lakehouse.cli.withdraw import list_decisions, withdraw_batch
 
 if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
@@ -17,16 +18,26 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("table", required=False)
-@click.option("--batch", type=int, metavar="N", help="Only the events of this batch.")
+@click.option(
+    "--batch", type=int, metavar="N", help="Only this batch; of a blocked TABLE: withdraw its failing events."
+)
 @click.option("--raw", is_flag=True, help="Print the raw records too; they may hold personal data.")
 @click.option("--replay", is_flag=True, help="Apply the events of TABLE that the present rules accept.")
+@click.option("--decisions", is_flag=True, help="List the events that were withdrawn.")
 @limit_option(100)
 @env_option
 @json_option
 def quarantine(  # noqa: PLR0913 - one argument an option
-    *, table: str | None, batch: int | None, raw: bool, replay: bool, limit: int, as_json: bool
+    *,
+    table: str | None,
+    batch: int | None,
+    raw: bool,
+    replay: bool,
+    decisions: bool,
+    limit: int,
+    as_json: bool,
 ) -> None:
-    """List events that could not be applied, or bring them back.
+    """List events that could not be applied, bring them back, or withdraw events that block a table.
 
     Without TABLE: their number by table and first reason. With TABLE: batch, file, row and reasons.
     An event's first reason is the one that decides; the others hold as well.
@@ -35,11 +46,17 @@ def quarantine(  # noqa: PLR0913 - one argument an option
     quarantined records are read again from their landed files; those that are valid now are applied, at
     their own place in the order, and leave the quarantine; the others stay. This starts Spark.
 
+    With TABLE and --batch, where the batch was refused by an expectation that blocks
+    (EXPECTATION_FAILED): its failing events are withdrawn by a recorded decision, and the next run
+    publishes the rest. They take part in nothing from then on, rebuilds included. This starts Spark.
+    --decisions lists them.
+
     \b
     Examples:
       kedro lakehouse quarantine
       kedro lakehouse quarantine sp500.constituents --batch 1 --raw
       kedro lakehouse quarantine sp500.constituents --replay
+      kedro lakehouse quarantine dms_sample.person --batch 2
     """  # noqa: D301 - \b keeps click from wrapping the examples
     from kedro_lakehouse.names import TableName
 
@@ -47,10 +64,18 @@ def quarantine(  # noqa: PLR0913 - one argument an option
         raise click.UsageError(f"{'--raw' if raw else '--replay'} needs a TABLE.")
     if replay and (raw or batch is not None):
         raise click.UsageError("--replay takes neither --raw nor --batch.")
+    if decisions and (raw or replay or batch is not None):
+        raise click.UsageError("--decisions takes no other option but --limit and --json.")
     project = open_project()
-    if table is not None:
-        name = TableName.parse(table)
+    name = TableName.parse(table) if table is not None else None
+    if decisions:
+        list_decisions(project, name, limit=limit, as_json=as_json)
+        return
+    if name is not None:
         project.table(name)  # refuses a table that is not declared
+        if batch is not None and not raw and _is_blocked(project, name):
+            withdraw_batch(project, name, batch, as_json=as_json)
+            return
         if replay:
             _replay(project, name, as_json=as_json)
             return
@@ -65,6 +90,15 @@ def quarantine(  # noqa: PLR0913 - one argument an option
         )
     else:
         click.echo("No event is quarantined.")
+
+
+def _is_blocked(project: Project, name: TableName) -> bool:
+    """Whether an expectation refused a batch that is not published since; without a JVM."""
+    if not any(e.severity == "block" for e in project.table(name).expectations):
+        return False
+    from kedro_lakehouse.datasets.withdraw import blocked_batches
+
+    return bool(blocked_batches(project, name))
 
 
 def _counts(project: Project, name: TableName, batch: int | None) -> list[dict[str, object]]:

@@ -13,6 +13,8 @@ from kedro_lakehouse.cli.options import env_option, json_option, open_project
 from kedro_lakehouse.cli.show import print_json
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
@@ -57,7 +59,7 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
         _run(project, name, as_json=as_json)
     else:
         _fold(project, name)
-    from kedro_lakehouse.cli.tables import standing
+    from kedro_lakehouse.ops.standing import standing
 
     stands = standing(project, name, project.table(name))
     if as_json:
@@ -95,19 +97,22 @@ def _fold(project: Project, name: TableName) -> None:
     recorded(project, f"rebuild {name}", lambda: rebuild_from_changes(project, name))
 
 
-def recorded(project: Project, what: str, work: Any) -> Any:
-    """Do a command's work as a run of its own: its commits get their rows of ``lake.ops``."""
+def recorded(project: Project, what: str, work: Any, *, changed: Collection[str] = ()) -> Any:
+    """Do a command's work as a run of its own: it gets its log, its commits their rows of ``lake.ops``."""
     from kedro_lakehouse.datasets.publish import write_owed_rows
+    from kedro_lakehouse.logs.context import working_on
+    from kedro_lakehouse.logs.run import RunLog
     from kedro_lakehouse.ops.runs import record_run
 
-    started = datetime.now(UTC)
-    write_owed_rows(project, project.declarations.tables)
-    try:
-        done = work()
-    except Exception as error:
-        record_run(project, {"pipeline_name": what}, started, error)
-        raise
-    record_run(project, {"pipeline_name": what}, started, None)
+    started, params = datetime.now(UTC), {"pipeline_name": what}
+    with RunLog(project, params), working_on(node=what):
+        write_owed_rows(project, project.declarations.tables)
+        try:
+            done = work()
+        except Exception as error:
+            record_run(project, params, started, error)
+            raise
+        record_run(project, params, started, None, changed=changed)
     return done
 
 

@@ -50,7 +50,7 @@ class _Wish:
 @click.option("--type", "kinds", multiple=True, help="Only columns of this type, such as integer or text.")
 @click.option("--tag", multiple=True, help="Only columns of tables with this tag.")
 @click.option("--personal/--not-personal", default=None, help="Only columns with, or without, personal data.")
-@click.option("--model", help="Model, as in parameters.yml; by default its first.")
+@click.option("--model", help="Model, as in parameters_column_index.yml; by default its first.")
 @click.option("--index", help="Vector index: exact, lance, opensearch:ADDRESS.")
 @click.option(
     "--mode",

@@ -1,13 +1,18 @@
-"""``kedro lakehouse sql``: one read-only query of the lake's tables, without Spark."""
+"""``kedro lakehouse sql``: one read-only query of the lake's tables, without Spark or with it."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from kedro_lakehouse.cli.options import env_option, json_option, limit_option, open_project
 from kedro_lakehouse.cli.show import objects, print_json, print_table, say_cut
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.cli.query import Answer
+    from kedro_lakehouse.project import Project
 
 
 def _moment(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
@@ -28,10 +33,19 @@ def _moment(_: click.Context, __: click.Parameter, value: str | None) -> datetim
     metavar="TIME",
     help="Read every table as it was published at or before this time (UTC unless it has an offset).",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["duckdb", "spark"]),
+    default="duckdb",
+    show_default=True,
+    help="duckdb reads Iceberg tables at once; spark starts Spark, and reads every format.",
+)
 @limit_option(100)
 @env_option
 @json_option
-def sql(*, query: str, as_of: datetime | None, limit: int, as_json: bool) -> None:
+def sql(
+    *, query: str, as_of: datetime | None, engine: Literal["duckdb", "spark"], limit: int, as_json: bool
+) -> None:
     """Ask the tables a question in SQL.
 
     QUERY is one SELECT, WITH, DESCRIBE or SUMMARIZE in DuckDB's SQL; nothing can be written by it.
@@ -39,15 +53,39 @@ def sql(*, query: str, as_of: datetime | None, limit: int, as_json: bool) -> Non
     and _quarantine, the view that its history declares, and the project's own ops.batches, ops.runs
     and ops.batch_ledger.
 
+    With --engine spark it is one SELECT, WITH or DESCRIBE in Spark's SQL, which reads a table as of a time
+    by `TIMESTAMP AS OF`.
+
     \b
     Examples:
       kedro lakehouse sql "describe dms_sample.person"
       kedro lakehouse sql "select count(*) from dms_sample.person" --as-of "2026-12-01 06:00"
+      kedro lakehouse sql "select * from dms_sample.person version as of 123" --engine spark
     """  # noqa: D301 - \b keeps click from wrapping the examples
+    if engine == "spark" and as_of is not None:
+        raise click.UsageError("--engine spark takes no --as-of: write `FROM table TIMESTAMP AS OF '...'`.")
+    project = open_project()
+    if engine == "spark":
+        from kedro_lakehouse.cli.spark import spark_answer
+
+        answer = spark_answer(project, query, limit=limit or None)
+    else:
+        answer = _duckdb(project, query, as_of=as_of, limit=limit or None)
+    if as_json:
+        print_json(objects(answer.columns, answer.rows))
+    else:
+        cells = [["NULL" if value is None else value for value in row] for row in answer.rows]
+        print_table(answer.columns, cells, right=answer.numbers)
+        if not answer.rows:
+            click.echo("(no rows)")
+    if answer.cut:
+        say_cut(len(answer.rows))
+
+
+def _duckdb(project: Project, query: str, *, as_of: datetime | None, limit: int | None) -> Answer:
     from kedro_lakehouse.cli.query import run_query
     from kedro_lakehouse.formats.view import view_name
 
-    project = open_project()
     declared = {
         str(name.with_suffix(role))
         for name in project.declarations.tables
@@ -58,15 +96,4 @@ def sql(*, query: str, as_of: datetime | None, limit: int, as_json: bool) -> Non
         for name, table in project.declarations.tables.items()
         if table.history and table.history.view
     }
-    answer = run_query(
-        project.catalog, query, as_of=as_of, limit=limit or None, declared=declared, views=views
-    )
-    if as_json:
-        print_json(objects(answer.columns, answer.rows))
-    else:
-        cells = [["NULL" if value is None else value for value in row] for row in answer.rows]
-        print_table(answer.columns, cells, right=answer.numbers)
-        if not answer.rows:
-            click.echo("(no rows)")
-    if answer.cut:
-        say_cut(len(answer.rows))
+    return run_query(project.catalog, query, as_of=as_of, limit=limit, declared=declared, views=views)

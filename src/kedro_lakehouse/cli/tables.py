@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,28 +11,7 @@ from kedro_lakehouse.cli.options import env_option, json_option, open_project
 from kedro_lakehouse.cli.show import print_json, print_table
 
 if TYPE_CHECKING:
-    from kedro_lakehouse.config.tables import TableConfig
-    from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.project import Project
-
-
-@dataclass(frozen=True, kw_only=True)
-class Standing:
-    """Where one table stands; None where the declaration keeps no such table.
-
-    ``lag`` is the number of recorded batches that current or history do not have yet.
-    """
-
-    table: str
-    state: Literal["empty", "up to date", "behind"]
-    rows: int | None
-    history_rows: int | None
-    batch: int
-    current_batch: int | None
-    history_batch: int | None
-    lag: int
-    last_commit: datetime | None
-    quarantined: int
+    from kedro_lakehouse.ops.standing import Standing
 
 
 @click.command()
@@ -45,6 +23,8 @@ def tables(*, as_json: bool) -> None:
     "empty": nothing was ingested yet. "behind": current or history lack batches that are recorded
     in changes; the next `kedro run` brings them. Times are UTC.
     """
+    from kedro_lakehouse.ops.standing import standing
+
     project = open_project()
     # Only metadata is read here, and Arrow's reader of files takes a second to import (it imports pandas).
     project.catalog.catalog.properties["py-io-impl"] = "pyiceberg.io.fsspec.FsspecFileIO"
@@ -58,50 +38,6 @@ def tables(*, as_json: bool) -> None:
     numbers = ("rows", "history rows", "lag", "quarantined")
     headings = ("table", "state", "rows", "history rows", "batch", "lag", "last commit", "quarantined")
     print_table(headings, [_cells(one) for one in found], right=numbers, whole=("table",))
-
-
-def standing(project: Project, name: TableName, table: TableConfig) -> Standing:
-    """Read where a table stands from the metadata of what belongs to it."""
-    changes = _glance(project, name.with_suffix("changes"))
-    current = _glance(project, name) if table.current else None
-    history = _glance(project, name.with_suffix("history")) if table.history else None
-    targets = [target for target in (current, history) if target]
-    commits = [glance.committed for glance in (changes, *targets) if glance.committed]
-    lag = max((changes.batch - target.batch for target in targets), default=0)
-    return Standing(
-        table=str(name),
-        state="empty" if not commits else "behind" if lag > 0 else "up to date",
-        rows=current.rows if current else None,
-        history_rows=history.rows if history else None,
-        batch=changes.batch,
-        current_batch=current.batch if current else None,
-        history_batch=history.batch if history else None,
-        lag=max(lag, 0),
-        last_commit=max(commits, default=None),
-        quarantined=_glance(project, name.with_suffix("quarantine")).rows,
-    )
-
-
-@dataclass(frozen=True)
-class _Glance:
-    rows: int = 0
-    batch: int = 0
-    committed: datetime | None = None
-
-
-def _glance(project: Project, name: TableName) -> _Glance:
-    """Rows and bookmark of a stored table; IcebergFormat.state tells them too, but loads Spark's types."""
-    from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
-
-    found = project.catalog.find(name)
-    if found is None:
-        return _Glance()
-    snapshot, bookmark = found.current_snapshot(), CommitReport.from_property(found.properties.get(BOOKMARK))
-    counts = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-    rows = int(counts.get("total-records", 0)) - int(counts.get("total-position-deletes", 0))
-    if bookmark is None:
-        return _Glance(rows=rows)
-    return _Glance(rows, bookmark.batch, datetime.fromisoformat(bookmark.committed_at))
 
 
 def _cells(one: Standing) -> list[object]:

@@ -2,6 +2,7 @@
 
 from kedro_lakehouse.config.base import Declaration, refuse
 from kedro_lakehouse.config.columns import ColumnIndexConfig, EvaluationConfig, EvaluationThresholds
+from kedro_lakehouse.config.expectations import ExpectationConfig, SuiteConfig, SuiteExpectationConfig
 from kedro_lakehouse.config.history import ColumnChoice, HistoryConfig, HistoryViewConfig, ValidFromConfig
 from kedro_lakehouse.config.loading import Declarations, load_declarations
 from kedro_lakehouse.config.sources import (
@@ -30,12 +31,15 @@ __all__ = [
     "DmsSourceConfig",
     "EvaluationConfig",
     "EvaluationThresholds",
+    "ExpectationConfig",
     "ExtractSourceConfig",
     "ExtractTime",
     "FileSourceConfig",
     "HistoryConfig",
     "HistoryViewConfig",
     "SourceConfig",
+    "SuiteConfig",
+    "SuiteExpectationConfig",
     "TableConfig",
     "ValidFromConfig",
     "load_declarations",

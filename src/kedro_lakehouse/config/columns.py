@@ -33,7 +33,7 @@ class EvaluationConfig(Declaration):
 
 
 class ColumnIndexConfig(Declaration):
-    """The key ``column_index`` of parameters.yml."""
+    """The key ``column_index`` of parameters_column_index.yml."""
 
     models: Names = Field(
         (), description="Models that every column is indexed with, `embedder` or `embedder:argument`."

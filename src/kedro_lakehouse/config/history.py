@@ -13,7 +13,8 @@ from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
 from kedro_lakehouse.errors import InvalidNameError
 from kedro_lakehouse.names import TableName, is_reserved_column
 
-_DURATION = re.compile(r"(\d+)\s*(day|hour|minute|second|week)s?")
+_DURATION = re.compile(r"(\d+)\s*(?:(day|hour|minute|second|week)s?|([dhswm]|min))")
+_SHORT = {"d": "day", "h": "hour", "min": "minute", "m": "minute", "s": "second", "w": "week"}
 
 
 def not_reserved(name: str) -> str:
@@ -47,15 +48,16 @@ def parse_duration(value: object) -> object:
     """Return a duration written as text, such as '90 days', as a timedelta, and anything else as it is.
 
     Example:
-        >>> parse_duration("90 days").days
-        90
+        >>> parse_duration("90 days").days, parse_duration("25h").total_seconds()
+        (90, 90000.0)
     """
     if not isinstance(value, str):
         return value
     match = _DURATION.fullmatch(value.strip().lower())
     if match is None:
         raise refuse("the duration is not a number with a unit", "Write for example '90 days' or '12 hours'.")
-    return dt.timedelta(**{f"{match[2]}s": int(match[1])})
+    unit = match[2] or _SHORT[match[3]]
+    return dt.timedelta(**{f"{unit}s": int(match[1])})
 
 
 ColumnName = Annotated[Name, AfterValidator(not_reserved)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.columns import PARAMETER, ColumnIndexConfig
+from kedro_lakehouse.config.expectations import SuiteConfig
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.errors import ConfigurationError, InvalidNameError, did_you_mean, listed
 from kedro_lakehouse.names import ROLES, TableName
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 
 SOURCES_FILE: Final = "sources.yml"
 TABLES_FILE: Final = "tables.yml"
-PARAMETERS_FILE: Final = "parameters.yml"
+COLUMN_INDEX_FILE: Final = "parameters_column_index.yml"
+SUITES_FILE: Final = "expectations.yml"
 
 _D = TypeVar("_D", bound=Declaration)
+_SUITE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 _REMEDIES: Final[Mapping[str, str]] = {
     "missing": "Add the key.",
@@ -42,56 +45,73 @@ _REMEDIES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Declarations:
-    """The sources and tables of one environment; each table's source is among the sources."""
+    """The sources, tables and suites of one environment; what one names is among the others."""
 
     sources: Mapping[str, SourceConfig]
     tables: Mapping[TableName, TableConfig]
+    suites: Mapping[str, SuiteConfig] = field(default_factory=dict)
 
 
 def load_declarations(
-    sources: Mapping[str, Any], tables: Mapping[str, Any], source_models: Mapping[str, type[SourceConfig]]
+    sources: Mapping[str, Any],
+    tables: Mapping[str, Any],
+    source_models: Mapping[str, type[SourceConfig]],
+    suites: Mapping[str, Any] | None = None,
 ) -> Declarations:
-    """Return the checked declarations of two merged files; a key whose value is None counts as not written.
+    """Return the checked declarations of the merged files; a key whose value is None counts as not written.
 
     Args:
         sources: What sources.yml says, merged over the environments.
         tables: What tables.yml says, merged likewise.
         source_models: The model of each known source type.
+        suites: What expectations.yml says, merged likewise.
 
     Raises:
         ConfigurationError: Something is wrong in one of the files; the first such key is named.
     """
     checked_sources = {
-        name: _source(name, raw, source_models) for name, raw in _entries(sources, SOURCES_FILE).items()
+        name: _source(name, raw, source_models) for name, raw in entries(sources, SOURCES_FILE).items()
     }
     checked_tables: dict[TableName, TableConfig] = {}
-    for text, raw in _entries(tables, TABLES_FILE).items():
+    for text, raw in entries(tables, TABLES_FILE).items():
         name = _table_name(text)
         checked_tables[name] = _table(name, raw, checked_sources)
     _refuse_collisions(checked_tables)
     _refuse_view_names(checked_tables)
     _refuse_bad_inputs(checked_tables)
-    return Declarations(sources=MappingProxyType(checked_sources), tables=MappingProxyType(checked_tables))
+    checked_suites = {
+        name: _suite(name, raw, checked_tables) for name, raw in entries(suites or {}, SUITES_FILE).items()
+    }
+    return Declarations(
+        sources=MappingProxyType(checked_sources),
+        tables=MappingProxyType(checked_tables),
+        suites=MappingProxyType(checked_suites),
+    )
 
 
 def load_column_index(parameters: Mapping[str, Any]) -> ColumnIndexConfig:
     """Return the checked settings of the column index; without the key nothing is indexed.
 
     Raises:
-        ConfigurationError: Something is wrong below the key ``column_index`` of parameters.yml.
+        ConfigurationError: Something is wrong below the key ``column_index`` of parameters_column_index.yml.
     """
     raw = parameters.get(PARAMETER) or {}
     if not isinstance(raw, Mapping):
         raise ConfigurationError(
-            file=PARAMETERS_FILE,
+            file=COLUMN_INDEX_FILE,
             key=PARAMETER,
             problem="expected a mapping of keys.",
             remedy="Write its keys below it.",
         )
-    return _validated(ColumnIndexConfig, _without_none(raw), PARAMETERS_FILE, PARAMETER)
+    return validated(ColumnIndexConfig, _without_none(raw), COLUMN_INDEX_FILE, PARAMETER)
 
 
-def _entries(raw: Mapping[Any, Any], file: str) -> dict[str, dict[Any, Any]]:
+def entries(raw: Mapping[Any, Any], file: str) -> dict[str, dict[Any, Any]]:
+    """Return the entries of a file, by name; what is None counts as not written.
+
+    Raises:
+        ConfigurationError: An entry is not a mapping.
+    """
     entries: dict[str, dict[Any, Any]] = {}
     for name, value in raw.items():
         if value is None:
@@ -120,7 +140,7 @@ def _source(name: str, raw: dict[Any, Any], models: Mapping[str, type[SourceConf
     elif not isinstance(kind, str) or kind not in models:
         problem, near = f"no source type '{kind}'.", did_you_mean(str(kind), models)
     else:
-        return _validated(models[kind], raw, SOURCES_FILE, name)
+        return validated(models[kind], raw, SOURCES_FILE, name)
     remedy = f"Use one of: {listed(sorted(models))}."
     raise ConfigurationError(file=SOURCES_FILE, key=f"{name}.type", problem=problem + near, remedy=remedy)
 
@@ -134,7 +154,7 @@ def _table_name(text: str) -> TableName:
 
 
 def _table(name: TableName, raw: dict[Any, Any], sources: Mapping[str, SourceConfig]) -> TableConfig:
-    table = _validated(TableConfig, {"entity": name.table, **raw}, TABLES_FILE, str(name))
+    table = validated(TableConfig, {"entity": name.table, **raw}, TABLES_FILE, str(name))
     if table.source is not None and table.source not in sources:
         raise ConfigurationError(
             file=TABLES_FILE,
@@ -147,6 +167,35 @@ def _table(name: TableName, raw: dict[Any, Any], sources: Mapping[str, SourceCon
             file=TABLES_FILE, key=f"{name}.{wrong.key}", problem=wrong.problem, remedy=wrong.remedy
         )
     return table
+
+
+def _suite(name: str, raw: dict[Any, Any], tables: Mapping[TableName, TableConfig]) -> SuiteConfig:
+    if not _SUITE_NAME.fullmatch(name):
+        raise ConfigurationError(
+            file=SUITES_FILE, key=name, problem="the suite's name is not [a-z][a-z0-9_]*.",
+            remedy="Use lower-case letters, digits and underscores.",
+        )  # fmt: skip
+    suite = validated(SuiteConfig, raw, SUITES_FILE, name)
+    kept = {str(t): table for t, table in tables.items() if table.current or table.history}
+    for number, expectation in enumerate(suite.expectations):
+        if (
+            expectation.nature == "drift"
+            and expectation.table in kept
+            and not kept[expectation.table].current
+        ):
+            raise ConfigurationError(
+                file=SUITES_FILE, key=f"{name}.expectations[{number}].table",
+                problem=f"'{expectation.table}' keeps no current table whose rows could be counted.",
+                remedy="Remove the expectation.",
+            )  # fmt: skip
+        for key, table in (("table", expectation.table), ("other_table", expectation.other_table)):
+            if table is not None and table not in kept:
+                raise ConfigurationError(
+                    file=SUITES_FILE, key=f"{name}.expectations[{number}].{key}",
+                    problem=f"no table '{table}' is declared.{did_you_mean(table, kept)}",
+                    remedy=f"Declare it in {TABLES_FILE}.",
+                )  # fmt: skip
+    return suite
 
 
 def _refuse_bad_inputs(tables: Mapping[TableName, TableConfig]) -> None:
@@ -213,7 +262,12 @@ def _refuse_view_names(tables: Mapping[TableName, TableConfig]) -> None:
         taken[view] = f"the view of '{owner}'"
 
 
-def _validated(model: type[_D], raw: dict[Any, Any], file: str, entry: str) -> _D:
+def validated(model: type[_D], raw: dict[Any, Any], file: str, entry: str) -> _D:
+    """Return one entry of a file as its model.
+
+    Raises:
+        ConfigurationError: A key is wrong; the first one is named, by its path from the file's top.
+    """
     try:
         return model.model_validate(raw)
     except ValidationError as error:
@@ -227,7 +281,7 @@ def _validated(model: type[_D], raw: dict[Any, Any], file: str, entry: str) -> _
 
 
 def _path(entry: str, detail: ErrorDetails) -> str:
-    parts = [entry]
+    parts = [entry] if entry else []
     for part in detail["loc"]:
         if isinstance(part, int):
             parts[-1] += f"[{part}]"

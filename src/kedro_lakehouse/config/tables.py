@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, RelativePath, refuse
+from kedro_lakehouse.config.expectations import ExpectationConfig, of_one_table
 from kedro_lakehouse.config.history import (
     ColumnChoice,
     ColumnName,
@@ -22,7 +23,7 @@ from kedro_lakehouse.config.history import (
 from kedro_lakehouse.errors import did_you_mean
 
 # What the fixed interface has and this version has not yet: the one list of it.
-PLANNED_TABLE_KEYS: Final = frozenset({"expectations", "subject", "public"})
+PLANNED_TABLE_KEYS: Final = frozenset({"subject"})
 PLANNED_TABLE_VALUES: Final[Mapping[str, frozenset[str]]] = {"format": frozenset({"delta", "hudi"})}
 
 QUARANTINE_REASONS: Final = frozenset(
@@ -223,6 +224,9 @@ class TableConfig(Declaration):
         {},
         description="SQL conditions that each row must meet, as {name: condition}; others are quarantined.",
     )
+    expectations: tuple[Annotated[ExpectationConfig, AfterValidator(of_one_table)], ...] = Field(
+        (), description="What the table must be like: see `expectations` below."
+    )
     format: Literal["iceberg"] = Field("iceberg", description="Table format.")
     partition_by: tuple[Annotated[Name, AfterValidator(_partition)], ...] = Field(
         (), description="Partitions of the table: columns, or transforms such as days(ts) and bucket(8, id)."
@@ -232,7 +236,12 @@ class TableConfig(Declaration):
         {}, description="Properties of the table, in the format's own words."
     )
     personal: Names = Field(
-        (), description="Columns with personal data: the column index keeps no value of them, only formats."
+        (),
+        description="Columns with personal data: previews do not show their values, "
+        "and the column index keeps only their formats.",
+    )
+    public: Names = Field(
+        (), description="Columns whose values may be shown in messages and previews, also if personal."
     )
     tags: tuple[Tag, ...] = Field((), description="Kedro tags of the table's nodes.")
 
@@ -254,6 +263,16 @@ class TableConfig(Declaration):
             raise refuse(
                 f"the key column '{gone[0]}' is excluded", "Keep every key column.", key="columns.exclude"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _something_to_judge(self) -> Self:
+        if self.expectations and not self.current and not self.history:
+            problem = "the declaration keeps neither a current table nor a history to judge"
+            raise refuse(problem, "Remove the expectations.", key="expectations")
+        if not self.current and any(e.nature == "drift" for e in self.expectations):
+            problem = "a change of the number of rows is told of a current table, and none is kept"
+            raise refuse(problem, "Remove the expectation.", key="expectations")
         return self
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
+    from kedro_lakehouse.datasets.preview import TablePreview
     from kedro_lakehouse.project import Project
 
 
@@ -36,6 +37,11 @@ class DeclaredDataset(AbstractDataset[Any, Any]):
     @property
     def _stored(self) -> TableName:
         return self._name
+
+    def _preview(self, nrows: int, *framework: str) -> TablePreview:
+        from kedro_lakehouse.datasets.preview import preview_rows
+
+        return preview_rows(self.project, self._name, self._stored, nrows=nrows, framework=framework)
 
     def _exists(self) -> bool:
         return self.project.iceberg.state(self._stored) is not None

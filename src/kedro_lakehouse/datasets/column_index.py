@@ -105,7 +105,7 @@ def pending_index(
 
     Args:
         add: Files and folders that are to be indexed from now on, beside those that are already.
-        models: The models to index with; by default those of parameters.yml.
+        models: The models to index with; by default those of parameters_column_index.yml.
         lake: Whether tables of the lake that changed are indexed too (that takes Spark).
     """
     embedders = [
@@ -169,7 +169,7 @@ def apply_change(project: Project, change: SignatureChange) -> Applied | None:
 
 
 class ColumnStudiesDataset(AbstractDataset[None, dict[str, Any]]):
-    """The evaluation set of parameters.yml, matched with every model: measures by model and study.
+    """The evaluation set of the parameters, matched with every model: measures by model and study.
 
     Example:
         In YAML::
@@ -186,7 +186,7 @@ class ColumnStudiesDataset(AbstractDataset[None, dict[str, Any]]):
         """Match the studies.
 
         Raises:
-            UnreadableFileError: There is no study where parameters.yml says.
+            UnreadableFileError: There is no study where parameters_column_index.yml says.
         """
         from kedro_lakehouse.columns.evaluation.studies import judge_studies, read_studies
 

@@ -161,8 +161,9 @@ def _kept(source_name: str, table: TableConfig) -> bool:
 def _require_keys(name: TableName, table: TableConfig, kept: Iterable[str], shape: FileShape) -> None:
     names = {table.rename.get(n, n) for n in kept}
     missing = [k for k in table.keys if k not in names]
-    # Messages of truncates alone tell no columns at all, and lack none.
-    if missing and shape.has_rows is not False and shape.columns:
+    # Messages of truncates alone tell no columns of a row, and lack none.
+    telling = bool(names) or shape.self_describing or shape.lines is None
+    if missing and shape.has_rows is not False and telling:
         raise MissingColumnError(table=name, missing=missing, found=sorted(names), place=shape.file.name)
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.events import POSITION, RAW, columns
 from kedro_lakehouse.config.sources import CsvOptions, SourceConfig
-from kedro_lakehouse.datasets.landing import Planner
+from kedro_lakehouse.datasets.planner import Planner
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
 from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.names import TableName, is_reserved_column, quote
@@ -53,6 +53,13 @@ def snapshots_of(name: str) -> dict[str, int]:
     """
     pairs = (part.partition("@") for part in name.removeprefix(_PREFIX).split(","))
     return {alias: int(snapshot) for alias, _, snapshot in pairs}
+
+
+def statement_over(inputs: Mapping[str, str], query: str) -> str:
+    """A derived table's query as one statement, over a SELECT for each of its inputs."""
+    given = ", ".join(f"{quote(alias)} AS ({select})" for alias, select in inputs.items())
+    # The line break ends a comment that the query may end with.
+    return f"WITH {given} SELECT * FROM (\n{query.strip().rstrip(';')}\n)"  # noqa: S608 - the user's own SQL
 
 
 class DerivedSource:
@@ -176,13 +183,11 @@ class DerivedPlanner(Planner):
         """
         from pyspark.errors import AnalysisException, ParseException
 
-        inputs = ", ".join(
-            f"{quote(alias)} AS ({self._input(self.source.inputs[alias], snapshot)})"
+        inputs = {
+            alias: self._input(self.source.inputs[alias], snapshot)
             for alias, snapshot in snapshots_of(file.path).items()
-        )
-        # The line break ends a comment that the query may end with.
-        query = self._query.strip().rstrip(";")
-        statement = f"WITH {inputs} SELECT * FROM (\n{query}\n)"  # noqa: S608 - it is the user's own SQL
+        }
+        statement = statement_over(inputs, self._query)
         try:
             return self.project.session.sql(statement)
         except (AnalysisException, ParseException) as error:

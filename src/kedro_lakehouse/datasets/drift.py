@@ -6,7 +6,12 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.changes.events import ORDER
-from kedro_lakehouse.errors import KeySchemaDriftError, SequenceTypeDriftError, TrackHistoryDriftError
+from kedro_lakehouse.errors import (
+    FoldRuleDriftError,
+    KeySchemaDriftError,
+    SequenceTypeDriftError,
+    TrackHistoryDriftError,
+)
 from kedro_lakehouse.formats.ddl import storable
 
 if TYPE_CHECKING:
@@ -15,16 +20,19 @@ if TYPE_CHECKING:
     from pyspark.sql import types as T
 
     from kedro_lakehouse.changes.contract import TableContract
+    from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.names import TableName
 
 MADE_FOR: Final = "kedro_lakehouse.made_for"
 
 
-def made_for(contract: TableContract, *, history: bool = False) -> dict[str, str]:
-    """The property that a new table gets: its keys, and of a history what it tracks."""
+def made_for(contract: TableContract, kind: Kind | None = None) -> dict[str, str]:
+    """The property that a new table gets: its keys, how a target folds events, and what a history tracks."""
     facts: dict[str, list[str]] = {"keys": list(contract.keys)}
-    if history:
+    if kind:
+        facts["fold"] = _folded(contract)
+    if kind == "history":
         facts["track"] = _tracked(contract)
     return {MADE_FOR: json.dumps(facts)}
 
@@ -34,14 +42,14 @@ def refuse_drift(
     state: TableState,
     contract: TableContract,
     columns: Mapping[str, T.DataType],
-    *,
-    history: bool = False,
+    kind: Kind | None = None,
 ) -> None:
     """Refuse a declaration under which the table would mean something else.
 
     Raises:
         KeySchemaDriftError: The keys are others than those the table was made with.
         SequenceTypeDriftError: The order has other fields or types.
+        FoldRuleDriftError: The target was folded with other rules for ties or for values not sent.
         TrackHistoryDriftError: The history was made with other tracked columns.
     """
     facts = json.loads(state.properties.get(MADE_FOR, "{}"))
@@ -49,7 +57,11 @@ def refuse_drift(
         raise KeySchemaDriftError(
             table=table, existing=facts["keys"], declared=contract.keys, name=contract.table
         )
-    if history and facts.get("track", _tracked(contract)) != _tracked(contract):
+    if kind and facts.get("fold", _folded(contract)) != _folded(contract):
+        raise FoldRuleDriftError(
+            table=table, existing=facts["fold"], declared=_folded(contract), name=contract.table
+        )
+    if kind == "history" and facts.get("track", _tracked(contract)) != _tracked(contract):
         raise TrackHistoryDriftError(
             table=table, existing=facts["track"], declared=_tracked(contract), name=contract.table
         )
@@ -62,6 +74,17 @@ def refuse_drift(
                 declared=declared.simpleString(),
                 name=contract.table,
             )
+
+
+def _folded(contract: TableContract) -> list[str]:
+    """The rules by which events become rows, in words that an error can show; `fail` folds no tie at all."""
+    ties = "upsert_wins" if contract.on_tie == "upsert_wins" else "delete_wins"
+    nulls = sorted(contract.ignore_null) if contract.ignore_null != "*" else ["*"]
+    return [
+        f"on_tie {ties}",
+        *[f"ignore_null {name}" for name in nulls],
+        *(["unset_marker"] if contract.unset_marker is not None else []),
+    ]
 
 
 def _tracked(contract: TableContract) -> list[str]:

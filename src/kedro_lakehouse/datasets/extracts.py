@@ -35,6 +35,7 @@ from kedro_lakehouse.changes.judge import count_changes, count_in_scope, count_r
 from kedro_lakehouse.changes.lives import rows_before, told_by_extracts
 from kedro_lakehouse.datasets.guards import counts_by_extract, first_refused
 from kedro_lakehouse.datasets.kept import keep
+from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.decoders.extract import decode_extracts
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import (
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.datasets.guards import ExtractCounts
-    from kedro_lakehouse.datasets.landing import Planner
+    from kedro_lakehouse.datasets.planner import Planner
     from kedro_lakehouse.datasets.token import BatchToken
     from kedro_lakehouse.decoders.records import Columns
     from kedro_lakehouse.sources.extract import ExtractOrder
@@ -197,7 +198,7 @@ class ExtractBatches:
         """When each key was deleted for the last time; read from the record's partition of deletes."""
         if not starts_by_column(self._contract) or self._planner.state() is None:
             return None
-        changes = self._planner.project.iceberg.read(self._planner.name.with_suffix("changes"))
+        changes = accepted_events(self._planner.project, self._planner.name)
         deletes = changes.where(column(OP) == DELETE)
         return deletes.groupBy(*columns(self._contract.keys)).agg(F.max_by(TIME, ORDER).alias("__past_end"))
 
@@ -259,12 +260,12 @@ class ExtractBatches:
             return None
         current = project.iceberg.state(name) if self._table.current else None
         if current is None or current.batch == 0:
-            return current_rows(project.iceberg.read(name.with_suffix("changes")), self._contract)
+            return current_rows(accepted_events(project, name), self._contract)
         held = project.iceberg.read(name)
         held = held.select(*columns(value_columns(held)), ORDER)
         if current.batch == changes.batch:
             return held
-        events = project.iceberg.read(name.with_suffix("changes")).where(column(BATCH) > current.batch)
+        events = accepted_events(project, name).where(column(BATCH) > current.batch)
         kinds = {f.name: f.dataType for f in events.schema.fields}
         stood = held.withColumns({OP: F.lit(UPSERT), TIME: F.lit(None).cast(kinds[TIME])})
         pending = events.select(*columns(value_columns(events)), OP, ORDER, TIME)

@@ -289,7 +289,8 @@ class IngestionCommit:
             counts["unchanged"] = max(self._token.unchanged - int(found.kept.get("upserts") or 0), 0)
         return CommitReport(
             table=str(self._name), stage="ingestion", batch=self._token.batch, batches=1,
-            content_hash=self._token.content_hash, run_id=self._project.run_id, committed_at=now(),
+            content_hash=self._token.content_hash, run_id=self._project.run_id,
+            correlation_id=self._project.correlation_id, committed_at=now(),
             digest=str(found.kept.get("digest")), counts=counts,
             lag_seconds=_lag(found.kept.get("last_time")),
             min_order=found.kept.get("min_order"), max_order=found.kept.get("max_order"),

@@ -9,10 +9,18 @@ from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import BATCH, DELETE, OP, TRUNCATE, column, columns
+from kedro_lakehouse.changes.events import (
+    BATCH,
+    DELETE,
+    OP,
+    ORDER,
+    TRUNCATE,
+    column,
+    columns,
+    value_columns,
+)
 from kedro_lakehouse.changes.history import ORDER_TO
 from kedro_lakehouse.changes.plan import (
     ACTION,
@@ -30,11 +38,13 @@ from kedro_lakehouse.changes.plan import (
     mark_late,
 )
 from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
+from kedro_lakehouse.datasets.blocking import judge_stage
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.kept import keep
-from kedro_lakehouse.datasets.observed import observed
+from kedro_lakehouse.datasets.observed import counted
 from kedro_lakehouse.datasets.publish import acknowledge
 from kedro_lakehouse.datasets.trim import horizon_of
+from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.errors import AuditFailedError, CommitConflictError
 from kedro_lakehouse.formats.base import Layout, enter_phase
 from kedro_lakehouse.ops.lease import lease
@@ -80,7 +90,7 @@ class MergeCommit:
         self._layout = Layout(
             partition_by=table.partition_by,
             sort_by=table.sort_by,
-            properties=made_for(contract, history=kind == "history") | dict(table.properties),
+            properties=made_for(contract, kind) | dict(table.properties),
         )
 
     def run(self, pending: DataFrame, token: BatchToken) -> None:
@@ -89,6 +99,7 @@ class MergeCommit:
         Raises:
             CommitConflictError: Other writers won every race.
             AuditFailedError: What was staged is not what was planned; nothing was published.
+            ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
         """
         with lease(self._project.leases, self._name, self._kind):
             for attempt in range(_ATTEMPTS):
@@ -111,18 +122,24 @@ class MergeCommit:
         lake, held = self._project.iceberg, state.batch if state else 0
         events = pending.where(column(BATCH) > held)
         truncates = lake.may_hold(self._record, OP, TRUNCATE, TRUNCATE)
-        folded = first_rows(self._kind, events, self._contract, truncates=truncates)
-        state = self._ensure(state, folded)
+        empty = state is None or (state.rows == 0 and held == 0)
+        if empty or self._kind == "history":
+            rows = first_rows(self._kind, events, self._contract, truncates=truncates)
+        else:  # only the columns are asked for: to analyse the fold takes longer than some merges
+            rows = events.select(*columns(value_columns(events)), column(ORDER))
+        state = self._ensure(state, rows)
         with lake.stage(self._target, state) as stage:
-            if state.rows == 0 and held == 0:
-                counts = self._stage_first(stage, folded)
+            if empty:
+                counts = self._stage_first(stage, rows)
             else:
                 target = self._planned_on(held, token.batch, truncates=truncates)
                 counts = self._stage_changes(stage, events, target, state)
             enter_phase("staged", self._name, self._kind, token.batch)
+            judge_stage(self._project, self._name, self._kind, stage, events, before=state.rows)
             report = CommitReport(
                 table=str(self._name), stage=self._kind, batch=token.batch, batches=token.batch - held,
-                content_hash=token.content_hash, run_id=self._project.run_id, committed_at=now(),
+                content_hash=token.content_hash, run_id=self._project.run_id,
+                correlation_id=self._project.correlation_id, committed_at=now(),
                 counts=counts,
             )  # fmt: skip
             snapshot = stage.publish(report)
@@ -132,11 +149,10 @@ class MergeCommit:
     def _ensure(self, state: TableState | None, rows: DataFrame) -> TableState:
         wanted = {f.name: f.dataType for f in rows.schema.fields}
         lake = self._project.iceberg
-        history = self._kind == "history"
         if state is None:
             lake.create(self._target, wanted, self._layout)
         else:
-            refuse_drift(self._target, state, self._contract, wanted, history=history)
+            refuse_drift(self._target, state, self._contract, wanted, self._kind)
             lake.evolve(self._target, wanted, state)
         found = lake.state(self._target)
         if found is None:
@@ -148,7 +164,7 @@ class MergeCommit:
     def _planned_on(self, held: int, batch: int, *, truncates: bool) -> Target:
         """The target as planning needs it; what metadata tells spares passes over tables."""
         lake = self._project.iceberg
-        past = lake.read(self._record).where(column(BATCH) <= batch)
+        past = accepted_events(self._project, self._name).where(column(BATCH) <= batch)
         new_truncates = (
             truncates and not past.where((column(OP) == TRUNCATE) & (column(BATCH) > held)).isEmpty()
         )
@@ -163,9 +179,10 @@ class MergeCommit:
 
     def _stage_first(self, stage: Stage, rows: DataFrame) -> dict[str, int]:
         """Write the rows of a table that holds nothing yet."""
-        seen = Observation()
-        stage.append(rows.observe(seen, F.count(F.lit(1)).alias("rows")))
-        written = int(observed(seen).get("rows", 0))
+        with ExitStack() as kept:
+            rows, count = counted(rows, kept, sorted_write=self._layout.sorts_writes)
+            stage.append(rows)
+            written = count()
         self._audit(stage, inserted=written, removed=0, before=0)
         return {_METRIC[self._kind][INSERT]: written, "late": 0}
 
@@ -193,7 +210,8 @@ class MergeCommit:
         """Apply events in one pass over them and the target's keys; None where a tie needs more than that."""
         with ExitStack() as kept:
             planned = keep(rows_by_order(events, target, self._contract), kept)
-            sums = (F.count(F.lit(1)).alias("n"), F.sum(LATE).alias(LATE), F.sum(TIED).alias(TIED))
+            marked = [F.count(F.when(column(c), 1)).alias(c) for c in (LATE, TIED)]
+            sums = (F.count(F.lit(1)).alias("n"), *marked)
             told = planned.groupBy(ACTION).agg(*sums).collect()
             if any(r[TIED] for r in told):
                 return None

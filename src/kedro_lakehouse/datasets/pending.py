@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyspark.sql import functions as F
-
-from kedro_lakehouse.changes.events import BATCH
 from kedro_lakehouse.datasets.base import DeclaredDataset
-from kedro_lakehouse.datasets.token import BatchToken
 from kedro_lakehouse.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -45,6 +41,12 @@ class PendingDataset(DeclaredDataset):
 
     def load(self) -> DataFrame:
         """A lazy frame of change events; starts no Spark job."""
+        from pyspark.sql import functions as F
+
+        from kedro_lakehouse.changes.events import BATCH
+        from kedro_lakehouse.datasets.token import BatchToken
+        from kedro_lakehouse.datasets.withdrawn import accepted_events
+
         lake = self.project.iceberg
         record, target = lake.state(self._stored), lake.state(self._name.with_suffix(self._target))
         last, after = record.batch if record else 0, target.batch if target else 0
@@ -52,7 +54,7 @@ class PendingDataset(DeclaredDataset):
         token = BatchToken(table=str(self._name), batch=last, after=after, content_hash=hashed)
         if record is None or last <= after:
             return token.mark(self.project.session.createDataFrame([], "_op string, _batch bigint"))
-        events = lake.read(self._stored)
+        events = accepted_events(self.project, self._name)
         return token.mark(events.where((F.col(BATCH) > after) & (F.col(BATCH) <= last)))
 
     def save(self, data: DataFrame) -> None:

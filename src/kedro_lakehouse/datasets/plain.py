@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 import random
 import time
+from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Observation
-from pyspark.sql import functions as F
-
 from kedro_lakehouse.changes.events import BATCH, OP, ORDER, UPSERT, column, columns, value_columns
 from kedro_lakehouse.changes.plain import compare_extracts, newest_extract
+from kedro_lakehouse.datasets.blocking import judge_stage
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
-from kedro_lakehouse.datasets.observed import observed
+from kedro_lakehouse.datasets.observed import counted
 from kedro_lakehouse.datasets.publish import acknowledge
 from kedro_lakehouse.errors import AuditFailedError, CommitConflictError
 from kedro_lakehouse.formats.base import Layout, enter_phase
@@ -57,6 +56,7 @@ class PlainCommit:
         Raises:
             CommitConflictError: Other writers won every race.
             AuditFailedError: What was staged is not what was planned; nothing was published.
+            ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
         """
         with lease(self._project.leases, self._name, "current"):
             for attempt in range(_ATTEMPTS):
@@ -84,9 +84,11 @@ class PlainCommit:
                 self._replace(stage, rows, state) if replaces else self._append(stage, rows, state.rows, 0)
             )
             enter_phase("staged", self._name, "current", token.batch)
+            judge_stage(self._project, self._name, "current", stage, events, before=state.rows)
             report = CommitReport(
                 table=str(self._name), stage="current", batch=token.batch, batches=token.batch - held,
-                content_hash=token.content_hash, run_id=self._project.run_id, committed_at=now(),
+                content_hash=token.content_hash, run_id=self._project.run_id,
+                correlation_id=self._project.correlation_id, committed_at=now(),
                 counts=counts,
             )  # fmt: skip
             snapshot = stage.publish(report)
@@ -120,9 +122,10 @@ class PlainCommit:
         return self._append(stage, newest_extract(rows), state.rows, gone)
 
     def _append(self, stage: Stage, rows: DataFrame, before: int, gone: int) -> dict[str, int]:
-        seen = Observation()
-        stage.append(rows.observe(seen, F.count(F.lit(1)).alias("rows")))
-        written = int(observed(seen).get("rows", 0))
+        with ExitStack() as kept:
+            rows, count = counted(rows, kept, sorted_write=self._layout.sorts_writes)
+            stage.append(rows)
+            written = count()
         summary = stage.summary()
         staged = summary.get("total-records", 0) - summary.get("total-position-deletes", 0)
         if staged != before - gone + written:

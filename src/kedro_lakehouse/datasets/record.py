@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pyspark.sql import types as T
-
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.datasets.base import DeclaredDataset
-from kedro_lakehouse.datasets.ingestion import IngestionCommit
-from kedro_lakehouse.datasets.token import BatchToken, NothingLanded
 from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.logs.context import working_on
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.datasets.preview import TablePreview
+    from kedro_lakehouse.datasets.token import NothingLanded
     from kedro_lakehouse.names import TableName
 
 
@@ -37,6 +35,8 @@ class QuarantineDataset(DeclaredDataset):
 
     def load(self) -> DataFrame:
         """All quarantined events; an empty frame where there are none."""
+        from pyspark.sql import types as T
+
         from kedro_lakehouse.datasets.ingestion import QUARANTINE_COLUMNS
 
         if not self._exists():
@@ -44,8 +44,14 @@ class QuarantineDataset(DeclaredDataset):
             return self.project.session.createDataFrame([], T.StructType(fields))
         return self.project.iceberg.read(self._stored)
 
+    def preview(self, nrows: int = 5) -> TablePreview:
+        """Some quarantined events for kedro-viz: where they came from and why, without their records."""
+        return self._preview(nrows, "_batch", "_position", "_reasons", "_op")
+
     def save(self, data: DataFrame | NothingLanded) -> None:
         """Keep checked events, to be quarantined together with the commit of the accepted ones."""
+        from kedro_lakehouse.datasets.token import NothingLanded
+
         if isinstance(data, NothingLanded):
             return
         self.project.quarantined[self._name] = data
@@ -74,8 +80,16 @@ class ChangesDataset(DeclaredDataset):
             return self.project.session.createDataFrame([], "_op string, _batch bigint")
         return self.project.iceberg.read(self._stored)
 
+    def preview(self, nrows: int = 5) -> TablePreview:
+        """Some accepted events for kedro-viz; personal columns stay closed."""
+        return self._preview(nrows, "_op", "_batch")
+
     def save(self, data: DataFrame | NothingLanded) -> None:
         """Commit one batch: quarantine, then changes with the bookmark."""
+        from kedro_lakehouse.changes.contract import TableContract
+        from kedro_lakehouse.datasets.ingestion import IngestionCommit
+        from kedro_lakehouse.datasets.token import BatchToken, NothingLanded
+
         if isinstance(data, NothingLanded):
             return
         project, name = self.project, self._name
@@ -86,5 +100,7 @@ class ChangesDataset(DeclaredDataset):
                 remedy="Let the node give (quarantine, changes), in this order.",
             )
         table = project.table(name)
-        commit = IngestionCommit(project, name, table, TableContract.of(name, table), BatchToken.of(data))
-        commit.run(accepted=data, rejected=quarantined)
+        token = BatchToken.of(data)
+        with working_on(batch=token.batch):
+            commit = IngestionCommit(project, name, table, TableContract.of(name, table), token)
+            commit.run(accepted=data, rejected=quarantined)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
+from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, column, columns, value_columns
 from kedro_lakehouse.changes.history import ORDER_TO
 from kedro_lakehouse.changes.plan import first_rows
+from kedro_lakehouse.datasets.blocking import judge_stage
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
-from kedro_lakehouse.datasets.observed import observed
+from kedro_lakehouse.datasets.observed import counted
 from kedro_lakehouse.datasets.publish import acknowledge
+from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.errors import AuditFailedError
-from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.formats.base import Layout, enter_phase
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport, now
 
@@ -67,6 +69,7 @@ def refold(
     Raises:
         TrackHistoryDriftError: The declaration is another one, and may not be.
         AuditFailedError: What was staged is not one row a key; nothing was published.
+        ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
         CommitConflictError: Another writer was faster; nothing was published.
     """
     begun = perf_counter()
@@ -77,20 +80,22 @@ def refold(
         if state is None:
             return
         batch = state.batch if upto is None else upto
-        events = lake.read(name.with_suffix("changes")).where(column(BATCH) <= batch)
+        events = accepted_events(project, name).where(column(BATCH) <= batch)
         gone = [c for c in value_columns(events) if not declares(table, c)]
         rows = first_rows(kind, events.drop(*columns(gone)), contract, truncates=True)
         wanted = {f.name: f.dataType for f in rows.schema.fields}
         if not declared_anew:
-            refuse_drift(target, state, contract, wanted, history=kind == "history")
+            refuse_drift(target, state, contract, wanted, kind)
         lake.evolve(target, wanted, state)
-        properties = made_for(contract, history=kind == "history") | dict(table.properties)
+        properties = made_for(contract, kind) | dict(table.properties)
+        layout = Layout(sort_by=table.sort_by, properties=properties)
         report = state.bookmark if batch == state.batch and state.bookmark else None
-        with lake.stage(target, state) as stage:
-            seen = Observation()
-            stage.replace(rows.observe(seen, F.count(F.lit(1)).alias("rows")))
-            _audit(stage, kind, contract, int(observed(seen).get("rows", 0)), batch)
+        with ExitStack() as kept, lake.stage(target, state) as stage:
+            rows, count = counted(rows, kept, sorted_write=layout.sorts_writes)
+            stage.replace(rows)
+            _audit(stage, kind, contract, count(), batch)
             enter_phase("staged", name, kind, batch)
+            judge_stage(project, name, kind, stage, events, before=state.rows)
             made = report or _report(project, name, kind, state, batch)
             snapshot = stage.publish(
                 made, properties=properties, without=[c for c in state.columns if c not in wanted]
@@ -106,7 +111,8 @@ def _report(project: Project, name: TableName, kind: Kind, state: TableState, ba
     return CommitReport(
         table=str(name), stage=kind, batch=batch, batches=batch - state.batch,
         content_hash=record.bookmark.content_hash if record and record.bookmark else "",
-        run_id=project.run_id, committed_at=now(),
+        run_id=project.run_id,
+        correlation_id=project.correlation_id, committed_at=now(),
     )  # fmt: skip
 
 

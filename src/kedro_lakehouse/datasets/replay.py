@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, POSITION, REASONS, column
 from kedro_lakehouse.datasets.ingestion import IngestionCommit
-from kedro_lakehouse.datasets.landing import LandedChanges, Planner
+from kedro_lakehouse.datasets.planner import LandedChanges, Planner
 from kedro_lakehouse.datasets.quarantined import match_records, records_at, released
 from kedro_lakehouse.datasets.rebuild import bring_pending, drop_given_up
 from kedro_lakehouse.decoders.base import load_decoder

@@ -37,6 +37,7 @@ from kedro_lakehouse.datasets.quarantined import match_records, released
 from kedro_lakehouse.datasets.refold import REFOLD
 from kedro_lakehouse.datasets.replay import Ready
 from kedro_lakehouse.datasets.trim import horizon_of
+from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import AuditFailedError, LandedFilesGoneError
 from kedro_lakehouse.formats.base import enter_phase
@@ -112,7 +113,7 @@ def _landed(  # noqa: PLR0913 - what is known of the affected keys
     chosen = rows if contract.delete_scope else _of(rows, keys)
     past, before, ends = None, None, None
     if order is not None:
-        changes = replay.project.iceberg.read(replay.name.with_suffix("changes"))
+        changes = accepted_events(replay.project, replay.name)
         past = changes if contract.delete_scope else _of(changes, keys)
         past = past.where(column(ORDER) < order)
         before = rows_before(current_rows(past, contract), chosen, contract)
@@ -221,7 +222,8 @@ def _correct(
         applied = int(observed(new).get("n", 0))
         report = CommitReport(
             table=str(name), stage="ingestion", batch=token.batch, batches=1,
-            content_hash=token.content_hash, run_id=project.run_id, committed_at=now(),
+            content_hash=token.content_hash, run_id=project.run_id,
+            correlation_id=project.correlation_id, committed_at=now(),
             counts={"events_in": applied, "applied": applied, "quarantined": 0, "duplicates": 0},
         )  # fmt: skip
         snapshot = stage.publish(report, properties={REFOLD: str(token.batch)})

@@ -5,19 +5,15 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.datasets.base import DeclaredDataset
-from kedro_lakehouse.datasets.merge import MergeCommit
-from kedro_lakehouse.datasets.plain import PlainCommit
-from kedro_lakehouse.datasets.refold import must_refold, refold
-from kedro_lakehouse.datasets.token import BatchToken
-from kedro_lakehouse.datasets.view import check_view, ensure_view
 from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.logs.context import working_on
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.datasets.preview import TablePreview
     from kedro_lakehouse.names import TableName
 
 
@@ -73,25 +69,23 @@ class TableDataset(DeclaredDataset):
         time = time if time.tzinfo else time.replace(tzinfo=dt.UTC)
         if self._kind == "current":
             return self.project.iceberg.read_at(self._stored, time)
+        from kedro_lakehouse.changes.contract import TableContract
         from kedro_lakehouse.changes.history import as_of as versions_as_of
 
         contract = TableContract.of(self._name, self.project.table(self._name))
         return versions_as_of(self.project.iceberg.read(self._stored), time, contract)
+
+    def preview(self, nrows: int = 5) -> TablePreview:
+        """Some published rows for kedro-viz; personal columns stay closed."""
+        return self._preview(nrows, "effective_from", "effective_to", "is_current")
 
     def save(self, data: DataFrame) -> None:
         """Plan the pending events against the table and commit what changes, with the bookmark.
 
         After a history's commit the view beside it is as declared.
         """
-        project, name = self.project, self._name
-        table = project.table(name)
-        contract = TableContract.of(name, table)
-        if self._kind == "history":
-            check_view(project, name, data)
-        if must_refold(project, name, self._kind):
-            refold(project, name, self._kind, upto=BatchToken.of(data).batch)
-        else:
-            plain = PlainCommit(project, name, table, contract) if table.write != "merge" else None
-            (plain or MergeCommit(project, name, table, contract, self._kind)).run(data, BatchToken.of(data))
-        if self._kind == "history":
-            ensure_view(project, name)
+        from kedro_lakehouse.datasets.target import commit_pending
+        from kedro_lakehouse.datasets.token import BatchToken
+
+        with working_on(batch=BatchToken.of(data).batch or None):
+            commit_pending(self.project, self._name, self._kind, data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, OPENED_ORDER, OPENED_TIME, ORDER, TIME, column
 from kedro_lakehouse.changes.trim import fold_old_events, is_old
-from kedro_lakehouse.datasets.base import DeclaredDataset
+from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.errors import AuditFailedError, UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.names import quote
@@ -113,7 +113,7 @@ def _trim(project: Project, name: TableName, state: TableState, horizon: dt.date
         # Before anything reads the record: Spark runs no plan whose table has changed since.
         more = {OPENED_ORDER: state.columns[ORDER], OPENED_TIME: state.columns[TIME]}
         lake.evolve(changes, dict(state.columns) | more, state)
-    events = lake.read(changes)
+    events = accepted_events(project, name)
     rows = fold_old_events(events, contract, horizon=horizon, applied=applied, opened=opened)
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -149,30 +149,3 @@ def _audit(stage: Stage, changes: TableName, *, expected: int) -> None:
         raise AuditFailedError(
             table=changes, batch=0, check="row arithmetic", expected=expected, found=staged
         )
-
-
-class RetentionDataset(DeclaredDataset):
-    """The record of changes under its table's ``changes_retention``: saving trims it.
-
-    Example:
-        In YAML::
-
-            "{namespace}.{table}.retention":
-              type: kedro_lakehouse.datasets.RetentionDataset
-              table: "{namespace}.{table}"
-    """
-
-    role: ClassVar[str] = "retention"
-
-    @property
-    def _stored(self) -> TableName:
-        return self._name.with_suffix("changes")
-
-    def load(self) -> DataFrame:
-        """The record of changes as it is kept."""
-        return self.project.iceberg.read(self._stored)
-
-    def save(self, data: DataFrame) -> None:
-        """Trim the record; what is saved says only that it is there."""
-        del data
-        trim_changes(self.project, self._name)

@@ -28,14 +28,21 @@ from kedro_lakehouse.errors.declarations import (
     UnknownPluginError,
     UnsupportedError,
 )
-from kedro_lakehouse.errors.files import LandedFilesGoneError, SourceNotFoundError, UnreadableFileError
+from kedro_lakehouse.errors.files import (
+    LandedFilesGoneError,
+    LogNotFoundError,
+    SourceNotFoundError,
+    UnreadableFileError,
+)
 from kedro_lakehouse.errors.models import (
     ColumnNotFoundError,
     IndexEmptyError,
     ModelNotFoundError,
     SearchBelowThresholdError,
 )
+from kedro_lakehouse.errors.quality import ExpectationFailedError, NothingToWithdrawError
 from kedro_lakehouse.errors.schema import (
+    FoldRuleDriftError,
     IncompatibleTypeError,
     KeySchemaDriftError,
     MissingColumnError,
@@ -55,6 +62,8 @@ __all__ = [
     "CommitConflictError",
     "CommitUnknownError",
     "ConfigurationError",
+    "ExpectationFailedError",
+    "FoldRuleDriftError",
     "IncompatibleTypeError",
     "IndexEmptyError",
     "InvalidNameError",
@@ -62,8 +71,10 @@ __all__ = [
     "KeySchemaDriftError",
     "LakehouseError",
     "LandedFilesGoneError",
+    "LogNotFoundError",
     "MissingColumnError",
     "ModelNotFoundError",
+    "NothingToWithdrawError",
     "RefusedExtractsError",
     "ReservedColumnError",
     "SchemaFixedError",

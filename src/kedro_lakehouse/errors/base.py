@@ -59,6 +59,16 @@ def shown(fact: object) -> str:
     return cut(str(fact), MAX_FACT)
 
 
+def then(remedy: str, command: str) -> str:
+    """Return a remedy with the command that comes after it, unless it names one itself.
+
+    Example:
+        >>> then("Declare it.", "kedro run")
+        'Declare it. Then `kedro run`.'
+    """
+    return remedy if "`kedro " in remedy else f"{remedy} Then `{command}`."
+
+
 def _rebuild(cls: type[LakehouseError], args: tuple[Any, ...], facts: dict[str, Any]) -> LakehouseError:
     error = cls.__new__(cls, *args)
     error.__dict__.update(facts)

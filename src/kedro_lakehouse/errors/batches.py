@@ -15,7 +15,10 @@ class SequenceTieError(TerminalError):
     batch: int
     ties: int
     summary = "Table {table}, batch {batch}: {ties} event(s) share key and order with another one."
-    advice = "Nothing was written. Declare an 'order_by' that is total within a key, or another 'on_tie'."
+    advice = (
+        "Nothing was written. Declare an 'order_by' that is total within a key, or another 'on_tie'; "
+        "then `kedro run`."
+    )
 
 
 class TooManyInvalidError(TerminalError):
@@ -31,7 +34,8 @@ class TooManyInvalidError(TerminalError):
         "Table {table}, batch {batch}: {invalid} of {total} events are invalid; the limit is {limit} of them."
     )
     advice = (
-        "Nothing was written. Correct the source, its types or its checks, or raise 'max_invalid_fraction'."
+        "Nothing was written. Correct the source, its types or its checks, or raise 'max_invalid_fraction'; "
+        "then `kedro run`."
     )
 
 
@@ -43,7 +47,8 @@ class SnapshotEmptyError(TerminalError):
     extract: str
     summary = "Table {table}: the extract {extract} is empty."
     advice = (
-        "It was not applied. Deliver it again, or set 'allow_empty_extract: true' if the source is empty."
+        "It was not applied. Deliver it again, or set 'allow_empty_extract: true' if the source is empty; "
+        "then `kedro run`."
     )
 
 
@@ -59,7 +64,9 @@ class SnapshotDeletesTooManyError(TerminalError):
     summary = (
         "Table {table}: the extract {extract} lacks {deletes} of {rows} rows; the limit is {limit} of them."
     )
-    advice = "It was not applied. Check that it is complete, or raise 'max_delete_fraction'."
+    advice = (
+        "It was not applied. Check that it is complete, or raise 'max_delete_fraction'; then `kedro run`."
+    )
 
 
 class SnapshotOutOfOrderError(TerminalError):
@@ -70,7 +77,10 @@ class SnapshotOutOfOrderError(TerminalError):
     extract: str
     last: str
     summary = "Table {table}: the extract {extract} is older than the last accepted one, {last}."
-    advice = "It was not applied. Remove it from the landing folder, or declare a new table on all extracts."
+    advice = (
+        "It was not applied. Remove it from the landing folder, or declare a new table on all extracts; "
+        "then `kedro run`."
+    )
 
 
 class RefusedExtractsError(TerminalError):
@@ -90,7 +100,7 @@ class RefusedExtractsError(TerminalError):
             else "Nothing of the table was published."
         )
         what = f"Table {self.table} refused {len(named)} extract(s): {listed(named)}."
-        return what, f"{rest} Deliver them again, or change the guard that refused them."
+        return what, f"{rest} Deliver them again, or change the guard that refused them; then `kedro run`."
 
 
 class BatchContentChangedError(TerminalError):
@@ -101,7 +111,10 @@ class BatchContentChangedError(TerminalError):
     batch: int
     detail: str
     summary = "Table {table}, batch {batch} is not what it was ({detail})."
-    advice = "Nothing was written. Restore the batch's files as they were; deliver changed data as new files."
+    advice = (
+        "Nothing was written. Restore the batch's files as they were, deliver changed data as new files; "
+        "then `kedro run`."
+    )
 
 
 class BatchNotFoundError(TerminalError):

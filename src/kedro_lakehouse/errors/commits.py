@@ -15,7 +15,7 @@ class AuditFailedError(TerminalError):
     expected: object
     found: object
     summary = "Table {table}, batch {batch}: the check '{check}' expected {expected}, found {found}."
-    advice = "Nothing was published. Run again; if it fails again, report it with the batch's files."
+    advice = "Nothing was published. `kedro run` again; if it fails again, report it with the batch's files."
 
 
 class CommitConflictError(TransientError):
@@ -25,7 +25,7 @@ class CommitConflictError(TransientError):
     table: object
     attempts: int
     summary = "Table {table}: another writer committed first, in each of {attempts} attempt(s)."
-    advice = "Nothing was written. Run again when the other writer is done."
+    advice = "Nothing was written. `kedro run` again when the other writer is done."
 
 
 class CommitUnknownError(UnknownOutcomeError):
@@ -35,4 +35,4 @@ class CommitUnknownError(UnknownOutcomeError):
     table: object
     batch: int
     summary = "Table {table}, batch {batch}: the catalog did not say whether the commit happened."
-    advice = "Nothing was cleaned up. Run again: the run looks for the batch first."
+    advice = "Nothing was cleaned up. `kedro run` again: it looks for the batch first."

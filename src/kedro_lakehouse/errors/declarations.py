@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence  # noqa: TC003 - facts are typed at run time
 
-from kedro_lakehouse.errors.base import MAX_FACT, TerminalError, cut, did_you_mean
+from kedro_lakehouse.errors.base import MAX_FACT, TerminalError, cut, did_you_mean, then
 
 
 class ConfigurationError(TerminalError):
@@ -18,7 +18,9 @@ class ConfigurationError(TerminalError):
 
     def sentences(self) -> tuple[str, str]:
         """Return the problem at its key; it may be as long as the message lets it."""
-        return f"{cut(self.file, MAX_FACT)}: '{cut(self.key, MAX_FACT)}': {self.problem}", self.remedy
+        return f"{cut(self.file, MAX_FACT)}: '{cut(self.key, MAX_FACT)}': {self.problem}", then(
+            self.remedy, "kedro lakehouse tables"
+        )
 
 
 class InvalidNameError(TerminalError):
@@ -29,7 +31,11 @@ class InvalidNameError(TerminalError):
     problem: str
     remedy: str = "Use lower-case letters, digits and single underscores, a letter first."
     summary = "The name '{name}' {problem}."
-    advice = "{remedy}"
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the name, and the command that lists those in use."""
+        what, _ = super().sentences()
+        return what, then(self.remedy, "kedro lakehouse tables")
 
 
 class UnknownPluginError(TerminalError):
@@ -44,7 +50,9 @@ class UnknownPluginError(TerminalError):
     def sentences(self) -> tuple[str, str]:
         """Return the known plug-ins, the nearest last."""
         what, _ = super().sentences()
-        return what + did_you_mean(self.name, self.known), "Correct the name, or install what registers it."
+        return what + did_you_mean(
+            self.name, self.known
+        ), "Correct the name, or install what registers it; `kedro lakehouse plugins` lists all."
 
 
 class JavaNotFoundError(TerminalError):
@@ -54,7 +62,7 @@ class JavaNotFoundError(TerminalError):
     expected: str = "17"
     found: str = "none in JAVA_HOME or on the PATH"
     summary = "Spark needs Java {expected}; found: {found}."
-    advice = "Install it, or point JAVA_HOME at it."
+    advice = "Install it, or point JAVA_HOME at it; then `kedro run`."
 
 
 class UnsupportedError(TerminalError):
@@ -65,5 +73,5 @@ class UnsupportedError(TerminalError):
     remedy: str
 
     def sentences(self) -> tuple[str, str]:
-        """Return both facts as they are."""
-        return self.what, self.remedy
+        """Return both facts, and the command that comes after the remedy."""
+        return self.what, then(self.remedy, "kedro run")

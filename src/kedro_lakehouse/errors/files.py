@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence  # noqa: TC003 - facts are typed at run time
 
-from kedro_lakehouse.errors.base import TerminalError
+from kedro_lakehouse.errors.base import TerminalError, then
 
 
 class UnreadableFileError(TerminalError):
@@ -15,7 +15,10 @@ class UnreadableFileError(TerminalError):
     file: str
     detail: str
     summary = "Table {table}: the file {file} cannot be read ({detail})."
-    advice = "Nothing of its batch was written. Deliver it again, or correct file_format in sources.yml."
+    advice = (
+        "Nothing of its batch was written. Deliver it again, or correct file_format in sources.yml; "
+        "then `kedro run`."
+    )
 
 
 class SourceNotFoundError(TerminalError):
@@ -26,7 +29,23 @@ class SourceNotFoundError(TerminalError):
     path: str
     remedy: str
     summary = "Table {table}: there is nothing at {path}."
-    advice = "{remedy}"
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the place, and what to do before the next run."""
+        what, _ = super().sentences()
+        return what, then(self.remedy, "kedro run")
+
+
+class LogNotFoundError(TerminalError):
+    """No log that is kept is of this run."""
+
+    code = "LOG_NOT_FOUND"
+    id: str
+    kept: Sequence[str]
+    summary = "No log of {id} is kept; the newest are of: {kept}."
+    advice = (
+        "`kedro lakehouse runs` lists the runs; a scheduler's ids are `dag.task run_id`, either part will do."
+    )
 
 
 class LandedFilesGoneError(TerminalError):
@@ -37,4 +56,7 @@ class LandedFilesGoneError(TerminalError):
     missing: Sequence[str]
     purpose: str = "read them again"
     summary = "Table {table}: to {purpose}, files are missing or were replaced since: {missing}."
-    advice = "Nothing was changed. Put them back as they were, with their times (`cp -p`), and try again."
+    advice = (
+        "Nothing was changed. Put them back as they were, with their times (`cp -p`), then `kedro run` "
+        "or the command again."
+    )

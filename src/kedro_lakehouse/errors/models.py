@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence  # noqa: TC003 - facts are typed at run time
 
-from kedro_lakehouse.errors.base import TerminalError
+from kedro_lakehouse.errors.base import TerminalError, then
 
 
 class ModelNotFoundError(TerminalError):
@@ -13,9 +13,13 @@ class ModelNotFoundError(TerminalError):
     code = "MODEL_NOT_FOUND"
     model: str
     problem: str
-    fetch: str
+    remedy: str
     summary = "The model {model} cannot be used: {problem}."
-    advice = "Fetch it once, with a network: `{fetch}`."
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the problem, and what to do before the next run."""
+        what, _ = super().sentences()
+        return what, then(self.remedy, "kedro run --pipelines=column_index")
 
 
 class IndexEmptyError(TerminalError):
@@ -36,7 +40,7 @@ class ColumnNotFoundError(TerminalError):
     columns: int
     near: str = ""
     summary = "The index of {columns} columns has no '{column}'.{near}"
-    advice = "Write namespace.table.column, as a search prints it."
+    advice = "Write namespace.table.column, as `kedro lakehouse search` prints it."
 
 
 class SearchBelowThresholdError(TerminalError):
@@ -45,4 +49,4 @@ class SearchBelowThresholdError(TerminalError):
     code = "SEARCH_BELOW_THRESHOLD"
     measures: Sequence[str]
     summary = "Column search misses its thresholds: {measures}."
-    advice = "See what changed of the model, the weights or the profiles since the last green run."
+    advice = "See what changed of model, weights or profiles, then `kedro run --pipelines=column_eval`."

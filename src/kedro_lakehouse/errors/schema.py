@@ -15,7 +15,10 @@ class MissingColumnError(TerminalError):
     missing: Sequence[str]
     found: Sequence[str]
     place: str | None = None
-    advice = "Correct keys, order_by, effective_time, columns or rename in tables.yml, or the source."
+    advice = (
+        "Correct keys, order_by, effective_time, columns or rename in tables.yml, or the source; then "
+        "`kedro run`."
+    )
 
     def sentences(self) -> tuple[str, str]:
         """Return the columns and the place, and the nearest column found."""
@@ -32,7 +35,9 @@ class ReservedColumnError(TerminalError):
     table: object
     columns: Sequence[str]
     summary = "Table {table} has source columns with reserved names: {columns}."
-    advice = "Give them other names by 'rename' in tables.yml, or leave them out by 'columns'."
+    advice = (
+        "Give them other names by 'rename' in tables.yml, or leave them out by 'columns'; then `kedro run`."
+    )
 
 
 class IncompatibleTypeError(TerminalError):
@@ -46,7 +51,10 @@ class IncompatibleTypeError(TerminalError):
     place: str = "the incoming data"
     reason: str = ""
     summary = "Table {table}, column {column}: the table has {existing}, {place} has {incoming}."
-    advice = "Nothing was written. Declare its type under 'types' in tables.yml, or correct the source."
+    advice = (
+        "Nothing was written. Declare its type under 'types' in tables.yml, or correct the source; then "
+        "`kedro run`."
+    )
 
     def sentences(self) -> tuple[str, str]:
         """Return the two types, and what the format cannot do where that is the reason."""
@@ -64,7 +72,7 @@ class SchemaFixedError(TerminalError):
     summary = "Table {table} has 'schema_policy: fixed', and {place} would add or widen: {columns}."
     advice = (
         "Nothing was written. Declare them under 'types' in tables.yml, leave them out by 'columns', "
-        "or use 'schema_policy: evolve'."
+        "or use 'schema_policy: evolve'; then `kedro run`."
     )
 
 
@@ -102,3 +110,18 @@ class TrackHistoryDriftError(TerminalError):
     name: object = "TABLE"
     summary = "Table {table} has a history that was built to track {existing}; now declared: {declared}."
     advice = "Restore 'history.track' in tables.yml, or run `kedro lakehouse rebuild {name}`."
+
+
+class FoldRuleDriftError(TerminalError):
+    """The rules for ties and for values not sent are not those that the table was folded with."""
+
+    code = "FOLD_RULE_DRIFT"
+    table: object
+    existing: Sequence[str]
+    declared: Sequence[str]
+    name: object = "TABLE"
+    summary = "Table {table} was folded with {existing}; now declared: {declared}."
+    advice = (
+        "Restore 'on_tie', 'ignore_null' and 'unset_marker' in tables.yml, or run "
+        "`kedro lakehouse rebuild {name}`."
+    )

@@ -61,6 +61,11 @@ class Layout:
     sort_by: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def sorts_writes(self) -> bool:
+        """Whether a write sorts the whole of what it writes, for which rows are read twice."""
+        return bool(self.sort_by) or self.properties.get("write.distribution-mode") == "range"
+
 
 def stage_branch(run_id: str) -> str:
     """The branch on which a run stages its commits."""

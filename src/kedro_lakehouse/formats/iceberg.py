@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import uuid
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError, IncompatibleTypeError
 from kedro_lakehouse.formats.base import Bounds, Layout, TableState, is_stage_branch, stage_branch
 from kedro_lakehouse.formats.ddl import sql_type, storable
+from kedro_lakehouse.formats.literals import constant, text, transform
 from kedro_lakehouse.names import CATALOG, TableName, quote
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 
@@ -31,6 +31,8 @@ _BASE_PROPERTIES: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "50",
 }
+CORRELATION_ID: Final = "kedro_lakehouse.correlation_id"
+_SNAPSHOT_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
 _RACED: Final = ("CommitFailedException", "is not an ancestor of", "Cannot commit", "already exists")
 
 
@@ -39,11 +41,17 @@ class IcebergFormat:
 
     name = "iceberg"
 
-    def __init__(self, *, session: Callable[[], SparkSession], catalog: MetadataCatalog, run_id: str) -> None:
-        """Keep how to get at session and metadata; nothing is opened."""
-        self._session = session
-        self._catalog = catalog
-        self._run_id = run_id
+    def __init__(
+        self,
+        *,
+        session: Callable[[], SparkSession],
+        catalog: MetadataCatalog,
+        run_id: str,
+        correlation_id: str,
+    ) -> None:
+        """Keep how to get at session and metadata, and what commits are named by; nothing is opened."""
+        self._session, self._catalog = session, catalog
+        self._run_id, self._correlation_id = run_id, correlation_id
 
     def state(self, table: TableName) -> TableState | None:
         """Where a table stands, or None where there is none. Starts no JVM."""
@@ -71,8 +79,8 @@ class IcebergFormat:
 
     def read_at(self, table: TableName, time: datetime) -> DataFrame:
         """The table as it was published at a time."""
-        stamp = str(int(time.timestamp() * 1000))
-        return self._session().read.option("as-of-timestamp", stamp).table(table.sql)
+        moment = time.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds")
+        return self._session().read.option("timestampAsOf", moment).table(table.sql)
 
     def may_hold(self, table: TableName, column: str, low: object, high: object) -> bool:
         """Whether some file may hold values of a column between two bounds: by metadata alone, no job."""
@@ -127,12 +135,12 @@ class IcebergFormat:
         self._catalog.ensure_namespace(table.namespace)
         fields = ", ".join(f"{quote(n)} {sql_type(storable(t))}" for n, t in columns.items())
         partitions = (
-            f" PARTITIONED BY ({', '.join(map(_transform, layout.partition_by))})"
+            f" PARTITIONED BY ({', '.join(map(transform, layout.partition_by))})"
             if layout.partition_by
             else ""
         )
         properties = ", ".join(
-            f"{_text(k)} = {_text(v)}" for k, v in (_BASE_PROPERTIES | dict(layout.properties)).items()
+            f"{text(k)} = {text(v)}" for k, v in (_BASE_PROPERTIES | dict(layout.properties)).items()
         )
         session = self._session()
         session.sql(
@@ -192,7 +200,9 @@ class IcebergFormat:
         for branch in state.branches if state else ():
             if is_stage_branch(branch):
                 self.drop_branch(table, branch)
-        stage = Stage(self._session(), table, stage_branch(self._run_id))
+        session = self._session()
+        session.conf.set(_SNAPSHOT_PROPERTY + CORRELATION_ID, self._correlation_id)
+        stage = Stage(session, table, stage_branch(self._run_id))
         try:
             yield stage
         except CommitUnknownError:
@@ -215,11 +225,15 @@ class Stage:
 
     def __init__(self, session: SparkSession, table: TableName, branch: str) -> None:
         """Remember where the stage will be; the branch is made with the first write."""
-        self._session = session
-        self.table = table
-        self.branch = branch
+        self._session, self.table, self.branch = session, table, branch
         self._open = False
         self.base: int | None = None
+        self.has_new_rows = self._replaced = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything was staged."""
+        return self._open
 
     @property
     def target(self) -> str:
@@ -237,6 +251,7 @@ class Stage:
     def append(self, rows: DataFrame) -> None:
         """Write rows; one Spark job."""
         self._ensure()
+        self.has_new_rows = True
         rows.writeTo(self.target).option("fanout-enabled", "true").append()
 
     def replace(self, rows: DataFrame) -> None:
@@ -244,6 +259,7 @@ class Stage:
         from pyspark.sql import functions as F
 
         self._ensure()
+        self.has_new_rows = self._replaced = True
         rows.writeTo(self.target).option("fanout-enabled", "true").overwrite(F.lit(True))
 
     def staged(self) -> DataFrame:
@@ -262,7 +278,7 @@ class Stage:
         doomed.createOrReplaceTempView(view)
         matches = " AND ".join(f"t.{quote(c)} = d.{quote(c)}" for c in on)
         ranges = [
-            f"t.{quote(c)} BETWEEN {_constant(low)} AND {_constant(high)}"
+            f"t.{quote(c)} BETWEEN {constant(low)} AND {constant(high)}"
             for c, (low, high) in (near or {}).items()
         ]
         exists = f"EXISTS (SELECT 1 FROM {quote(view)} AS d WHERE {matches})"  # noqa: S608 - quoted
@@ -293,7 +309,9 @@ class Stage:
         return summary.get("total-records", 0) - summary.get("total-position-deletes", 0)
 
     def appended(self) -> DataFrame:
-        """The rows that the last append of this stage wrote, read back from their files."""
+        """The rows that the last write of this stage wrote, read back from their files."""
+        if self._replaced:
+            return self.staged()
         head = _load(self._session, self.table).snapshot(self.branch)
         reader = self._session.read.format("iceberg").option("end-snapshot-id", head.snapshotId())
         if head.parentId() is None:
@@ -368,23 +386,3 @@ def _literal(value: object, *, zoned: bool) -> Any:
     if zoned and isinstance(value, datetime):
         value = value.astimezone(UTC)  # Spark gives times with a zone as naive local ones
     return value.isoformat() if isinstance(value, date) else value
-
-
-def _text(value: str) -> str:
-    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _constant(value: int | str | Decimal) -> str:
-    """A bound as SQL; Iceberg's DELETE takes no parameters."""
-    if isinstance(value, str):
-        return _text(value)
-    return f"{value:f}BD" if isinstance(value, Decimal) else str(value)
-
-
-def _transform(text: str) -> str:
-    """Quote the column of a partition transform such as ``days(ts)`` or ``bucket(8, id)``."""
-    name, bracket, inner = text.partition("(")
-    if not bracket:
-        return quote(text)
-    *number, source = [part.strip() for part in inner.rstrip(") ").split(",")]
-    return f"{name.strip()}({', '.join([*number, quote(source)])})"

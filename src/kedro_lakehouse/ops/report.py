@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from kedro_lakehouse.ops.store import COUNTS
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -16,12 +14,20 @@ Stage = Literal["ingestion", "current", "history", "column_index"]
 BOOKMARK: Final = "kedro_lakehouse.bookmark"
 """Table property that a commit sets together with its data; it survives the expiry of snapshots."""
 
+COUNTS: Final = (
+    "events_in", "applied", "duplicates", "quarantined", "unchanged", "late", "stale_ignored",
+    "inserted", "updated", "deleted", "opened", "closed", "rewritten", "removed", "too_late", "sequence_ties",
+    "changed_without_newer_timestamp",
+)  # fmt: skip
+"""What commits count: a column each of ``lake.ops.batches``."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CommitReport:
     """Where a table stands, and what its last commit did.
 
-    ``batch`` is the last batch that the table holds, ``batches`` how many of them this commit added.
+    ``batch`` is the last batch that the table holds, ``batches`` how many of them this commit added;
+    ``correlation_id`` is the scheduler's name of the run, else the run's own (commits made before have none).
     """
 
     table: str
@@ -31,6 +37,7 @@ class CommitReport:
     content_hash: str
     run_id: str
     committed_at: str
+    correlation_id: str | None = None
     digest: str = ""
     lag_seconds: float | None = None
     min_order: str | None = None

@@ -9,31 +9,45 @@ from kedro_lakehouse.ops.failures import TablesFailedError, told
 from kedro_lakehouse.ops.store import RUNS
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from kedro_lakehouse.project import Project
 
 
 def record_run(
-    project: Project, run_params: dict[str, Any], started: datetime, error: Exception | None
+    project: Project,
+    run_params: dict[str, Any],
+    started: datetime,
+    error: Exception | None,
+    *,
+    changed: Collection[str] = (),
 ) -> None:
-    """Write the run's row of ``lake.ops.runs``; a run that changed nothing and did not fail leaves none."""
-    if error is None and not project.reports:
+    """Write the run's row of ``lake.ops.runs``; a run that changed nothing and did not fail leaves none.
+
+    ``changed`` names tables that it changed without a commit's report.
+    """
+    if error is None and not project.reports and not changed:
         return
     row = {
         "run_id": project.run_id,
-        "pipeline": ",".join(
-            run_params.get("pipeline_names") or [run_params.get("pipeline_name") or "__default__"]
-        ),
+        "correlation_id": project.correlation_id,
+        "pipeline": pipeline_of(run_params),
         "env": project.env,
         "status": "failed" if error else "succeeded",
         "started_at": started,
         "ended_at": datetime.now(UTC),
-        "tables": sorted({report.table for report in project.reports}),
+        "tables": sorted({report.table for report in project.reports} | set(changed)),
         "failed": [
             {"table": table, "code": getattr(e, "code", type(e).__name__), "message": told(e)}
             for table, e in failures(error).items()
         ],
     }
     project.ops.append(RUNS, [row])
+
+
+def pipeline_of(run_params: dict[str, Any]) -> str:
+    """The names of the pipelines that a run is of."""
+    return ",".join(run_params.get("pipeline_names") or [run_params.get("pipeline_name") or "__default__"])
 
 
 def failures(error: BaseException | None) -> dict[str, BaseException]:

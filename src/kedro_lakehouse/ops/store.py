@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.names import OPS_NAMESPACE, TableName
+from kedro_lakehouse.ops.report import COUNTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyiceberg.table import Table
 
@@ -27,15 +28,15 @@ _REFUSAL: Final = pa.struct([pa.field("path", pa.string()), pa.field("code", pa.
 _FAILURE: Final = pa.struct(
     [pa.field("table", pa.string()), pa.field("code", pa.string()), pa.field("message", pa.string())]
 )
-_COUNTS: Final = (
-    "events_in", "applied", "duplicates", "quarantined", "unchanged", "late", "stale_ignored",
-    "inserted", "updated", "deleted", "opened", "closed", "rewritten", "removed", "too_late", "sequence_ties",
-    "changed_without_newer_timestamp",
-)  # fmt: skip
 
 BATCH_LEDGER: Final = "batch_ledger"
 BATCHES: Final = "batches"
 RUNS: Final = "runs"
+ALERTS: Final = "alerts"
+QUALITY_RESULTS: Final = "quality_results"
+DECISIONS: Final = "decisions"
+PUBLISHED: Final = "published"
+"""Stage of a quality result that speaks of what readers see."""
 
 SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     # One row a planned batch; a row without a number only refuses files.
@@ -61,10 +62,11 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("run_id", pa.string()),
             ("committed_at", _UTC),
             ("snapshot_id", pa.int64()),
-            *[(c, pa.int64()) for c in _COUNTS],
+            *[(c, pa.int64()) for c in COUNTS],
             ("min_order", pa.string()),
             ("max_order", pa.string()),
             ("lag_seconds", pa.float64()),
+            ("correlation_id", pa.string()),
         ]
     ),
     # One row a run that changed a table or failed.
@@ -78,10 +80,62 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("ended_at", _UTC),
             ("tables", pa.list_(pa.string())),
             ("failed", pa.list_(_FAILURE)),
+            ("correlation_id", pa.string()),
+        ]
+    ),
+    # One row a change of state that a notifier was told, or, without a notifier, that was found; the
+    # newest rows are what is known.
+    ALERTS: pa.schema(
+        [
+            ("notifier", pa.string()),
+            ("kind", pa.string()),
+            ("subject", pa.string()),
+            ("state", pa.string()),
+            ("code", pa.string()),
+            ("message", pa.string()),
+            ("run_id", pa.string()),
+            ("told_at", _UTC),
+        ]
+    ),
+    # One row an expectation that was judged: figures, never a value of a row. `suite` is the table's name,
+    # or that of a suite across tables; `stage`: published, or current | history of a refused commit.
+    QUALITY_RESULTS: pa.schema(
+        [
+            ("suite", pa.string()),
+            ("table", pa.string()),
+            ("stage", pa.string()),
+            ("batch", pa.int64()),
+            ("snapshots", pa.string()),
+            ("expectation", pa.string()),
+            ("type", pa.string()),
+            ("kwargs", pa.string()),
+            ("severity", pa.string()),
+            ("success", pa.bool_()),
+            ("elements", pa.int64()),
+            ("unexpected", pa.int64()),
+            ("observed", pa.float64()),
+            ("engine", pa.string()),
+            ("run_id", pa.string()),
+            ("judged_at", _UTC),
+        ]
+    ),
+    # One row an event that a person withdrew: where its record stood, and a digest of its key and order.
+    # A row without a digest withdraws every event of the file.
+    DECISIONS: pa.schema(
+        [
+            ("decision", pa.string()),
+            ("action", pa.string()),
+            ("table", pa.string()),
+            ("batch", pa.int64()),
+            ("expectation", pa.string()),
+            ("file", pa.string()),
+            ("row", pa.int64()),
+            ("digest", pa.int64()),
+            ("run_id", pa.string()),
+            ("decided_at", _UTC),
         ]
     ),
 }
-COUNTS: Final = _COUNTS
 _ATTEMPTS: Final = 20
 
 
@@ -99,16 +153,32 @@ class OpsStore:
         Raises:
             CommitConflictError: Other processes won the race twenty times; nothing was written.
         """
-        from pyiceberg.exceptions import CommitFailedException
-
         schema = SCHEMAS[table]
         data = pa.Table.from_pylist(
             [{name: row.get(name) for name in schema.names} for row in rows], schema=schema
         )
+        self._commit(table, lambda stored: stored.append(data))
+
+    def forget(self, table: str, *, of_table: str) -> None:
+        """Delete the rows of one declared table, in one commit; where there are none, nothing is written.
+
+        Raises:
+            CommitConflictError: Other processes won the race twenty times; nothing was written.
+        """
+        import pyiceberg.expressions as built
+
+        if not self.read(table, of_table=of_table):
+            return
+        expressions: Any = built  # its constructors are typed for pydantic, not for callers
+        self._commit(table, lambda stored: stored.delete(expressions.EqualTo("table", of_table)))
+
+    def _commit(self, table: str, change: Callable[[Table], None]) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
         with self._writing:
             for attempt in range(_ATTEMPTS):
                 try:
-                    self._table(table).append(data)
+                    change(self._table(table))
                 except CommitFailedException:
                     time.sleep(random.uniform(0, 0.05 * 2 ** min(attempt, 5)))  # noqa: S311 - jitter
                 else:
@@ -118,7 +188,7 @@ class OpsStore:
     def _table(self, table: str) -> Table:
         found = self._catalog.find(TableName.ops(table))
         if found is not None:
-            return found
+            return _evolved(found, SCHEMAS[table])
         self._catalog.ensure_namespace(OPS_NAMESPACE)
         # Many small appends: merged manifests and few old metadata files keep reads short.
         properties = {
@@ -130,6 +200,11 @@ class OpsStore:
             (OPS_NAMESPACE, table), schema=SCHEMAS[table], properties=properties
         )
 
+    def arrow(self, table: str, *fields: str) -> pa.Table | None:
+        """Some columns of all rows, in no order; None where nothing was written yet."""
+        found = self._catalog.find(TableName.ops(table))
+        return found.scan(selected_fields=fields).to_arrow() if found is not None else None
+
     def read(self, table: str, *, of_table: str | None = None) -> list[dict[str, Any]]:
         """Read rows in no order, of one declared table or of all; none where nothing was written yet."""
         import pyiceberg.expressions as built
@@ -140,3 +215,13 @@ class OpsStore:
         expressions: Any = built  # its constructors are typed for pydantic, not for callers
         wanted = expressions.AlwaysTrue() if of_table is None else expressions.EqualTo("table", of_table)
         return list(found.scan(row_filter=wanted).to_arrow().to_pylist())
+
+
+def _evolved(table: Table, schema: pa.Schema) -> Table:
+    """The table with all columns of its schema: one that an earlier version made gets those it lacks."""
+    held = {field.name for field in table.schema().fields}
+    missing = [field for field in schema if field.name not in held]
+    if missing:
+        with table.update_schema() as update:
+            update.union_by_name(pa.schema(missing))
+    return table

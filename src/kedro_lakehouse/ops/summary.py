@@ -15,7 +15,7 @@ _WIDTH: Final = 120
 
 
 def print_summary(project: Project, error: Exception | None) -> None:
-    """Print a line for each table that changed or failed, and one for all that are up to date."""
+    """Print a line for each table that changed or failed, and one for all others."""
     from rich.console import Console
     from rich.table import Table
 
@@ -43,7 +43,7 @@ def print_summary(project: Project, error: Exception | None) -> None:
         console.print(view)
     quiet = [n for n in map(str, project.declarations.tables) if n not in changed and n not in failed]
     if quiet and not failed.get(""):
-        console.print(f"{len(quiet)} tables had nothing new.")
+        console.print(f"{len(quiet)} tables are unchanged.")
     for name, problem in failed.items():
         console.print(f"{name or 'run'}: {told(problem)}", soft_wrap=True, markup=False, style="red")
     if error is not None and hasattr(error, "retry"):

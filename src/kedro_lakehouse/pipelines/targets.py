@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kedro.pipeline import Node
 
 from kedro_lakehouse.pipelines.nodes import select_pending, select_pending_and_tell
+from kedro_lakehouse.pipelines.pictures import picture_of
 
 if TYPE_CHECKING:
     from kedro_lakehouse.changes.plan import Kind
@@ -19,8 +20,8 @@ def target_node(  # noqa: PLR0913 - a node's parts
 ) -> Node:
     """The node that keeps the current or history table of ``name`` up to date.
 
-    Where derived tables wait for it, it has an output that tells them so: they must be able to start
-    although the table holds nothing yet, when its own dataset cannot be loaded.
+    Where derived tables or quality wait for it, it has an output that tells them so: they must be able to
+    start although the table holds nothing yet, when its own dataset cannot be loaded.
     """
     target = f"{name}.{kind}"
     return Node(
@@ -29,5 +30,6 @@ def target_node(  # noqa: PLR0913 - a node's parts
         outputs=[target, f"{name}.published"] if awaited else target,
         name=verb,
         namespace=str(name),
+        preview_fn=picture_of(name, table, kind),
         tags=[pipeline, *table.tags],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,7 @@ from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.names import CATALOG, TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
@@ -75,6 +76,50 @@ class MetadataCatalog:
             return self.catalog.load_table(identifier)
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+
+    def rows(self, name: TableName) -> int | None:
+        """How many rows a table has, as its metadata tells; None where there is no such table."""
+        found = self.find(name)
+        if found is None:
+            return None
+        snapshot = found.current_snapshot()
+        counts = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+        return int(counts.get("total-records", 0)) - int(counts.get("total-position-deletes", 0))
+
+    def purge(self, name: TableName) -> None:
+        """Drop a table with its files, and its folder where that is a local one."""
+        found = self.find(name)
+        if found is None:
+            return
+        self.catalog.purge_table(name.identifier)
+        place = found.location().removeprefix("file:")
+        if place.startswith("/"):
+            shutil.rmtree(place, ignore_errors=True)  # what a stage or a killed run left, and empty folders
+
+    def view_exists(self, name: TableName) -> bool:
+        """Tell whether the catalog has a view of this name."""
+        return bool(self._views(name, lambda rows: rows.count()))
+
+    def drop_view(self, name: TableName) -> None:
+        """Drop a view, if it is there; the small files of its definition stay."""
+        self._views(name, lambda rows: rows.delete())
+
+    def _views(self, name: TableName, act: Callable[[Any], int]) -> int:
+        """Act on the catalog's rows of a view: pyiceberg's SQL catalog knows of tables only."""
+        from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+        from sqlalchemy.orm import Session
+
+        catalog = self.catalog
+        if not isinstance(catalog, SqlCatalog):
+            return 0  # such a catalog's views are looked up by its own format
+        with Session(catalog.engine) as session:
+            rows = session.query(IcebergTables).filter_by(
+                catalog_name=catalog.name, table_namespace=name.namespace, table_name=name.table,
+                iceberg_type="VIEW",
+            )  # fmt: skip
+            done = act(rows)
+            session.commit()
+            return done
 
     def ensure_namespace(self, namespace: str) -> None:
         """Make sure that the namespace is there, also where another thread or run makes it now."""

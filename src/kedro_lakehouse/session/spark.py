@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import sys
 import threading
@@ -68,6 +69,7 @@ def get_session(conf: Mapping[str, str]) -> SparkSession:
     """
     with _starting:
         wanted = {key: value for key, value in conf.items() if key.startswith("spark.sql.")}
+        _hush_query_contexts()
         running = _running()
         if running is None:
             _sessions.clear()
@@ -82,6 +84,19 @@ def get_session(conf: Mapping[str, str]) -> SparkSession:
                 session.conf.set(key, value)
         _sessions.append((wanted, session))
         return session
+
+
+def _hush_query_contexts() -> None:
+    """Keep PySpark from logging each failed query's error by handlers of its own: the text quotes values.
+
+    The error itself is raised, and is told without them.
+    """
+    if importlib.util.find_spec("pyspark.logger") is None:  # Spark 3 logs no such thing
+        return
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def spark_runs() -> bool:

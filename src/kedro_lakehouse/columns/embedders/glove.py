@@ -46,7 +46,9 @@ class GloveEmbedder:
         path = path if path.is_file() else cache / "models" / argument
         if not path.is_file():
             raise ModelNotFoundError(
-                model=f"glove:{argument}", problem="there is no such file", fetch="put the vectors there"
+                model=f"glove:{argument}",
+                problem="there is no such file",
+                remedy="Put the file of vectors there.",
             )
         vectors: dict[str, NDArray[np.float32]] = {}
         with path.open(encoding="utf-8") as lines:

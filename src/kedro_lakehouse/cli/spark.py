@@ -1,0 +1,60 @@
+"""Answer a query by Spark: every format, and the views beside histories."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from kedro_lakehouse.cli.query import Answer
+
+if TYPE_CHECKING:
+    from pyspark.sql import types as T
+
+    from kedro_lakehouse.project import Project
+
+
+def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
+    """Answer one query over the tables as they are now. Starts Spark.
+
+    Raises:
+        UnsupportedError: It is not one query that only reads, or Spark cannot understand it.
+        QueryError: It fails while it runs.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import types as T
+
+    from kedro_lakehouse.cli.parse import QueryError
+    from kedro_lakehouse.ops.failures import told
+    from kedro_lakehouse.session.query import answer
+
+    frame = answer(project.spark_conf, text)
+    try:
+        rows = frame.collect() if limit is None else frame.take(limit + 1)
+    except (PySparkException, Py4JJavaError) as error:
+        raise QueryError(
+            problem=f"Spark gave up while it ran the query: {told(error)}.",
+            remedy="A value may not fit its type: try_cast gives NULL where cast fails.",
+        ) from error
+    fields = frame.schema.fields
+    numeric = [f.name for f in fields if isinstance(f.dataType, T.NumericType)]
+    values = [[_zoned(v, f.dataType) for v, f in zip(row, fields, strict=True)] for row in rows]
+    cut = limit is not None and len(values) > limit
+    return Answer(columns=[f.name for f in fields], numbers=numeric, rows=values[:limit], cut=cut)
+
+
+def _zoned(value: Any, kind: T.DataType) -> Any:
+    """A value as the other engine gives it: Spark's rows are dicts, its times are UTC, not the machine's."""
+    from pyspark.sql import types as T
+
+    if value is None:
+        return None
+    if isinstance(kind, T.TimestampType) and isinstance(value, datetime):
+        return value.astimezone(UTC)
+    if isinstance(kind, T.StructType):
+        return {f.name: _zoned(v, f.dataType) for v, f in zip(value, kind.fields, strict=True)}
+    if isinstance(kind, T.ArrayType):
+        return [_zoned(v, kind.elementType) for v in value]
+    if isinstance(kind, T.MapType):
+        return {_zoned(k, kind.keyType): _zoned(v, kind.valueType) for k, v in value.items()}
+    return bytes(value) if isinstance(value, bytearray) else value

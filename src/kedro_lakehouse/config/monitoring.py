@@ -1,0 +1,197 @@
+"""Declarations of monitoring.yml: who is told of a run, and where its metrics and lineage go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
+from kedro_lakehouse.config.history import Duration  # noqa: TC001 - the same
+from kedro_lakehouse.config.loading import entries, validated
+from kedro_lakehouse.errors import ConfigurationError, did_you_mean, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+MONITORING_FILE: Final = "monitoring.yml"
+
+NotifierKind = Literal["failure", "recovery", "staleness", "quarantine"]
+_ALL_KINDS: Final[tuple[NotifierKind, ...]] = ("failure", "recovery", "staleness", "quarantine")
+_TOPIC = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+(?:\.fifo)?")
+
+
+def _address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise refuse("the address is not one of http or https", "Write for example https://host/path.")
+    if parts.username or parts.password:
+        raise refuse(
+            "the address holds a user or a password", "Put it into credentials.yml, see `credentials`."
+        )
+    return url
+
+
+def _topic(arn: str) -> str:
+    if not _TOPIC.fullmatch(arn):
+        raise refuse(
+            "the text is not the ARN of a topic",
+            "Write for example arn:aws:sns:eu-west-1:123456789012:alerts.",
+        )
+    return arn
+
+
+Address = Annotated[Name, AfterValidator(_address)]
+
+
+class NotifierConfig(Declaration):
+    """A notifier of any type; the model of a plug-in's notifier inherits from it."""
+
+    type: Name = Field(description="Kind of notifier: a name that `kedro lakehouse plugins` lists.")
+    kinds: tuple[NotifierKind, ...] = Field(
+        _ALL_KINDS,
+        min_length=1,
+        description="What it tells; default: everything.",
+    )
+    timeout: float = Field(10, gt=0, description="Seconds after which it is given up, until the next run.")
+
+
+class EmailConfig(NotifierConfig):
+    """Mails over SMTP."""
+
+    host: Name = Field(description="The mail server.")
+    port: int = Field(587, ge=1, le=65535, description="Its port.")
+    security: Literal["starttls", "tls", "none"] = Field(
+        "starttls",
+        description="How the connection is encrypted: after `STARTTLS`, from its start, or not at all.",
+    )
+    from_: Name = Field(alias="from", description="Address of the sender.")
+    to: Names = Field(min_length=1, description="Addresses of the receivers.")
+    credentials: Name | None = Field(
+        None, description="Entry of credentials.yml with `username` and `password`; default: no log-in."
+    )
+
+    @model_validator(mode="after")
+    def _no_password_in_clear(self) -> Self:
+        if self.security == "none" and self.credentials is not None:
+            raise refuse("a password would be sent unencrypted", "Use 'starttls' or 'tls'.", key="security")
+        return self
+
+
+class WebhookConfig(NotifierConfig):
+    """A JSON document, sent by HTTP POST."""
+
+    url: Address | None = Field(None, description="Where it is sent, unless the credentials say it.")
+    credentials: Name | None = Field(
+        None,
+        description="Entry of credentials.yml with `url` (where the address itself is secret) or `token` "
+        "(sent as a bearer token).",
+    )
+
+    @model_validator(mode="after")
+    def _has_an_address(self) -> Self:
+        if self.url is None and self.credentials is None:
+            raise refuse("the address is missing", "Write `url`, or `credentials` with an url.", key="url")
+        return self
+
+
+class SnsConfig(NotifierConfig):
+    """A message to an Amazon SNS topic."""
+
+    topic: Annotated[Name, AfterValidator(_topic)] = Field(description="ARN of the topic.")
+    endpoint: Address | None = Field(None, description="Address of the service, where it is not AWS's own.")
+    credentials: Name | None = Field(
+        None,
+        description="Entry of credentials.yml with `aws_access_key_id` and `aws_secret_access_key`; "
+        "default: what the AWS client finds by itself.",
+    )
+
+
+class MetricsConfig(Declaration):
+    """A file of metrics for the textfile collector of Prometheus's node exporter."""
+
+    path: Annotated[str, Field(pattern=r"\.prom\z")] = Field(
+        description="The file, ending in `.prom`; its folder must be there."
+    )
+
+
+class LineageConfig(Declaration):
+    """Where OpenLineage events go: exactly one of ``file`` and ``url``."""
+
+    namespace: Name = Field("kedro-lakehouse", description="Namespace of the jobs.")
+    file: Name | None = Field(None, description="File to which each event is added as a line of JSON.")
+    url: Address | None = Field(None, description="Server that takes the events, such as Marquez.")
+    endpoint: Name = Field("api/v1/lineage", description="Path below the server's address.")
+    timeout: float = Field(5, gt=0, description="Seconds that one request may take.")
+    credentials: Name | None = Field(None, description="Entry of credentials.yml with `api_key`.")
+
+    @model_validator(mode="after")
+    def _one_transport(self) -> Self:
+        if (self.file is None) == (self.url is None):
+            raise refuse("exactly one of 'file' and 'url' is needed", "Give one of them.", key="file")
+        return self
+
+
+class MonitoringConfig(Declaration):
+    """All of monitoring.yml; where a key is absent, nothing of it happens."""
+
+    stale_after: Mapping[Name, Duration] = Field(
+        {},
+        description="How old a table's last commit may become, by table; `default` is for all others, and "
+        "without it they may be of any age.",
+    )
+    notifiers: Mapping[Name, NotifierConfig] = Field(
+        {}, description="Who is told, under names of your choice."
+    )
+    metrics: MetricsConfig | None = Field(None, description="The file of metrics.")
+    lineage: LineageConfig | None = Field(None, description="Where lineage goes.")
+
+
+def load_monitoring(
+    raw: Mapping[str, Any], tables: Collection[str], notifier_models: Mapping[str, type[NotifierConfig]]
+) -> MonitoringConfig:
+    """Return the checked content of a merged monitoring.yml; a key whose value is None counts as not written.
+
+    Args:
+        raw: What the file says, merged over the environments.
+        tables: The names of the declared tables.
+        notifier_models: The model of each known type of notifier.
+
+    Raises:
+        ConfigurationError: Something is wrong in the file; the first such key is named.
+    """
+    given = entries({"": raw}, MONITORING_FILE)[""]
+    notifiers = entries(given.pop("notifiers", {}), MONITORING_FILE)
+    checked = {name: _notifier(name, one, notifier_models) for name, one in notifiers.items()}
+    monitoring = validated(MonitoringConfig, given, MONITORING_FILE, "")
+    for name in monitoring.stale_after:
+        if name != "default" and name not in tables:
+            raise ConfigurationError(
+                file=MONITORING_FILE,
+                key=f"stale_after.{name}",
+                problem=f"the table is not declared.{did_you_mean(name, tables)}",
+                remedy="Use `default` or a declared table.",
+            )
+    return monitoring.model_copy(update={"notifiers": checked})
+
+
+def _notifier(
+    name: str, raw: Mapping[str, Any], models: Mapping[str, type[NotifierConfig]]
+) -> NotifierConfig:
+    key, kind = f"notifiers.{name}", raw.get("type")
+    if isinstance(kind, str) and kind in models:
+        return validated(models[kind], dict(raw), MONITORING_FILE, key)
+    problem = (
+        "the key is missing."
+        if kind is None
+        else f"no notifier type '{kind}'.{did_you_mean(str(kind), models)}"
+    )
+    raise ConfigurationError(
+        file=MONITORING_FILE,
+        key=f"{key}.type",
+        problem=problem,
+        remedy=f"Use one of: {listed(sorted(models))}.",
+    )

@@ -1,0 +1,139 @@
+"""Expectations that block: judged on a staged commit, before anybody sees a row of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.changes.events import BATCH, ORDER, column
+from kedro_lakehouse.changes.history import IS_CURRENT, ORDER_LAST
+from kedro_lakehouse.errors import ExpectationFailedError
+from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+from kedro_lakehouse.ops.store import PUBLISHED, QUALITY_RESULTS
+from kedro_lakehouse.quality.answers import ANSWERED, OF_ROWS, answer, failing_rows
+from kedro_lakehouse.quality.conditions import require_columns
+from kedro_lakehouse.quality.engine import answer_by_engine
+from kedro_lakehouse.quality.results import Result, of_number
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.config.expectations import ExpectationConfig
+    from kedro_lakehouse.formats.iceberg import Stage
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+
+@dataclass(frozen=True)
+class _Frames:
+    """What is judged: the rows that the commit writes, and the table with them."""
+
+    touched: DataFrame | None
+    staged: DataFrame
+
+    def of(self, expectation: ExpectationConfig) -> DataFrame:
+        """What an expectation is about."""
+        return self.staged if expectation.scope == "table" or self.touched is None else self.touched
+
+
+def present_rows(rows: DataFrame, kind: Kind) -> DataFrame:
+    """The rows that expectations speak of: of a history those that last, which are the current rows."""
+    return rows if kind == "current" else rows.where(column(IS_CURRENT))
+
+
+def judge_stage(  # noqa: PLR0913 - what a stage is judged by
+    project: Project, name: TableName, kind: Kind, stage: Stage, events: DataFrame, *, before: int
+) -> None:
+    """Judge a staged commit by the table's blocking expectations; without any nothing is read.
+
+    Current and history hold the same present rows, and so come to the same verdict.
+
+    Args:
+        events: The events that are being applied; they tell which batch the failing rows are of.
+        before: How many rows the published table has.
+
+    Raises:
+        ExpectationFailedError: Rows fail; the verdict is in ``lake.ops.quality_results``.
+        MissingColumnError: An expectation names a column that the table does not have.
+    """
+    blocking = [e for e in project.table(name).expectations if e.severity == "block"]
+    if not blocking or not stage.is_open:
+        return
+    staged = present_rows(stage.staged(), kind)
+    touched = present_rows(stage.appended(), kind) if stage.has_new_rows else None
+    require_columns(name, blocking, staged.columns)
+    by_rows = [e for e in blocking if e.scope == "rows"]
+    results = answer(by_rows, touched, staged if before else None) if touched is not None else []
+    whole = [e for e in blocking if e.scope == "table"]
+    results += answer([e for e in whole if e.nature in ANSWERED], staged)
+    results += answer_by_engine([e for e in whole if e.nature == "engine"], staged)
+    results += [_drift(e, staged, project, name, kind) for e in whole if e.nature == "drift" and before]
+    failed = [r for r in results if not r.success]
+    if not failed:
+        return
+    contract = TableContract.of(name, project.table(name))
+    at = _failing_batch(failed, events, _Frames(touched, staged), contract, kind)
+    _record(project, name, kind, at, failed)
+    raise ExpectationFailedError(
+        table=name, batch=at, rows=sum(r.unexpected or 0 for r in failed),
+        expectations=[r.expectation.title for r in failed],
+    )  # fmt: skip
+
+
+def _drift(
+    expectation: ExpectationConfig, staged: DataFrame, project: Project, name: TableName, kind: Kind
+) -> Result:
+    """How the number of present rows changes by this commit, as a fraction."""
+    published = present_rows(project.iceberg.read(name.with_suffix(kind)), kind).count()
+    change = (staged.count() - published) / published if published else 0.0
+    return of_number(expectation, change, "aggregation")
+
+
+def _failing_batch(
+    failed: list[Result], events: DataFrame, frames: _Frames, contract: TableContract, kind: Kind
+) -> int:
+    """The first pending batch with an event behind a failing row; of a whole table's figure the last one."""
+    told = events.select(BATCH, ORDER, *[column(k) for k in contract.keys])
+    last = ORDER if kind == "current" else ORDER_LAST
+    same = column(ORDER).eqNullSafe(column("__at"))
+    for i, key in enumerate(contract.keys):
+        same &= column(key).eqNullSafe(column(f"__key{i}"))
+    batches = []
+    for e in (r.expectation for r in failed if r.expectation.nature in OF_ROWS):
+        failing = failing_rows(e, frames.of(e), frames.staged).select(
+            column(last).alias("__at"), *[column(k).alias(f"__key{i}") for i, k in enumerate(contract.keys)]
+        )
+        batches.append(told.join(failing, same, "left_semi").agg(F.min(BATCH)).collect()[0][0])
+    known = [b for b in batches if b is not None]
+    return int(min(known) if known else events.agg(F.max(BATCH)).collect()[0][0])
+
+
+def open_refusals(project: Project, name: TableName) -> list[dict[str, Any]]:
+    """The verdicts that refused a commit of a table which was not made since; starts no JVM."""
+    table = project.table(name)
+    kept: tuple[tuple[Kind, bool], ...] = (("current", table.current), ("history", table.history is not None))
+    committed: dict[str, datetime] = {}
+    for kind, wanted in kept:
+        found = project.catalog.find(name.with_suffix(kind)) if wanted else None
+        bookmark = CommitReport.from_property(found.properties.get(BOOKMARK)) if found else None
+        if bookmark is not None:
+            committed[kind] = datetime.fromisoformat(bookmark.committed_at)
+    never = datetime.min.replace(tzinfo=UTC)
+    rows = project.ops.read(QUALITY_RESULTS, of_table=str(name))
+    refused = [r for r in rows if r["stage"] != PUBLISHED]
+    return [r for r in refused if r["judged_at"] > committed.get(r["stage"], never)]
+
+
+def _record(project: Project, name: TableName, kind: Kind, batch: int, failed: list[Result]) -> None:
+    """Write a verdict down, unless the same one was written when the table was refused before."""
+    rows = [r.row() | {"suite": str(name), "table": str(name), "stage": kind, "batch": batch} for r in failed]
+    same = ("stage", "batch", "expectation", "unexpected")
+    known = {tuple(r[k] for k in same) for r in open_refusals(project, name)}
+    facts: dict[str, Any] = {"run_id": project.run_id, "judged_at": datetime.now(UTC)}
+    if new := [r | facts for r in rows if tuple(r[k] for k in same) not in known]:
+        project.ops.append(QUALITY_RESULTS, new)

@@ -1,0 +1,98 @@
+"""All results of quality, and Great Expectations' Data Docs of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro.io import AbstractDataset
+
+from kedro_lakehouse.datasets.judged import read_only
+from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.ops.store import QUALITY_RESULTS
+from kedro_lakehouse.project import active_project
+from kedro_lakehouse.quality.data_docs import INDEX, render_data_docs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_MARK: Final = "judged_at.txt"
+"""Tells of which judgements the pages are: they are not rendered again for the same."""
+
+
+class QualityResultsDataset(AbstractDataset[Any, Any]):
+    """Every row of ``lake.ops.quality_results``; read-only.
+
+    Example:
+        In YAML::
+
+            quality_results:
+              type: kedro_lakehouse.datasets.QualityResultsDataset
+    """
+
+    def __init__(self, *, metadata: dict[str, Any] | None = None) -> None:
+        """Open nothing."""
+        self.metadata = metadata
+
+    def _describe(self) -> dict[str, Any]:
+        return {"filepath": f"ops.{QUALITY_RESULTS}"}
+
+    def load(self) -> list[dict[str, Any]]:
+        """All results, in no order."""
+        return active_project().ops.read(QUALITY_RESULTS)
+
+    def save(self, data: object) -> None:
+        """Refuse: pipeline quality writes results."""
+        del data
+        raise read_only("the results of quality")
+
+
+class DataDocsDataset(AbstractDataset[Any, Any]):
+    """Great Expectations' Data Docs as a folder of pages; loaded as the path of the first one.
+
+    Example:
+        In YAML::
+
+            data_docs:
+              type: kedro_lakehouse.datasets.DataDocsDataset
+              filepath: data/08_reporting/data_docs
+    """
+
+    def __init__(self, *, filepath: str, metadata: dict[str, Any] | None = None) -> None:
+        """Keep the folder; nothing is imported."""
+        self._folder, self.metadata = Path(filepath), metadata
+
+    def _describe(self) -> dict[str, Any]:
+        return {"filepath": str(self._folder)}
+
+    def load(self) -> Path:
+        """The first page.
+
+        Raises:
+            UnsupportedError: The pages were not rendered yet.
+        """
+        if not self._exists():
+            raise UnsupportedError(
+                what="There are no Data Docs yet.", remedy="Run `kedro run --pipelines=data_docs`."
+            )
+        return self._folder / INDEX
+
+    def save(self, data: Sequence[Mapping[str, Any]]) -> None:
+        """Render the results; pages that show them already stay as they are.
+
+        Raises:
+            UnsupportedError: Great Expectations is not installed, or nothing was judged yet.
+        """
+        if not data:
+            raise UnsupportedError(
+                what="No expectation was judged yet.", remedy="Run `kedro run --pipelines=quality` first."
+            )
+        shown = "\n".join(sorted({f"{row['suite']} {row['judged_at'].isoformat()}" for row in data}))
+        mark = self._folder / _MARK
+        if self._exists() and mark.is_file() and mark.read_text(encoding="utf-8") == shown:
+            return
+        render_data_docs(data, self._folder)
+        mark.write_text(shown, encoding="utf-8")
+
+    def _exists(self) -> bool:
+        return (self._folder / INDEX).is_file()

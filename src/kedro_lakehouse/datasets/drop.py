@@ -1,0 +1,86 @@
+"""Give up a table: all that is stored of it, and what the project recorded of its batches."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kedro_lakehouse.formats.view import view_name
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.ops.lease import lease
+from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES
+from kedro_lakehouse.sources.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kedro_lakehouse.names import Role
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+_ROLES: Final[tuple[Role, ...]] = ("changes", "quarantine", "current", "history")
+"""In this order: without its record a table cannot be taken for one that is up to date."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """What is stored of a declared table: tables with their rows, its view, and rows of ``lake.ops``."""
+
+    table: TableName
+    rows: dict[str, int]
+    view: TableName | None
+    batches: int
+    planned: int
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there is nothing to drop."""
+        return not (self.rows or self.view or self.batches or self.planned)
+
+
+def stored(project: Project, name: TableName) -> Stored:
+    """Look up what is stored of a table, from metadata."""
+    found = {str(n): project.catalog.rows(n) for n in map(name.with_suffix, _ROLES)}
+    declared = project.table(name).history
+    view = view_name(name, declared.view) if declared and declared.view else None
+    return Stored(
+        table=name,
+        rows={table: rows for table, rows in found.items() if rows is not None},
+        view=view if view and project.catalog.view_exists(view) else None,
+        batches=len(project.ops.read(BATCHES, of_table=str(name))),
+        planned=len(project.ops.read(BATCH_LEDGER, of_table=str(name))),
+    )
+
+
+def drop_table(project: Project, name: TableName) -> Stored:
+    """Drop what is stored of a table, its files with it; what was dropped.
+
+    First the ledger says so, in one commit: after a kill the next run finishes the work, for it takes the
+    table as given up and begins anew. ``lake.ops.runs`` keeps what runs did.
+
+    Raises:
+        CommitConflictError: Another writer changed ``lake.ops`` each time; dropping again goes on.
+    """
+    with ExitStack() as held:
+        for stage in ("ingestion", "current", "history"):
+            held.enter_context(lease(project.leases, name, stage))
+        found = stored(project, name)
+        tables = [TableName(*table.split(".")) for table in found.rows]
+        if tables:
+            Ledger(project.ops, name, project.run_id).begin_again(_uuids(project, tables))
+        if found.view:
+            project.catalog.drop_view(found.view)
+        for table in tables:
+            project.catalog.purge(table)
+        project.ops.forget(BATCHES, of_table=str(name))
+        project.ops.forget(BATCH_LEDGER, of_table=str(name))
+    logger.info("%s: dropped %s", name, ", ".join(found.rows) or "its rows of lake.ops")
+    return found
+
+
+def _uuids(project: Project, tables: Sequence[TableName]) -> list[str]:
+    found = [project.catalog.find(table) for table in tables]
+    return [str(table.metadata.table_uuid) for table in found if table is not None]

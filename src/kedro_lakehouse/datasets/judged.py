@@ -1,0 +1,156 @@
+"""Tables to be judged, and the judgements: what pipeline ``quality`` loads and saves."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from kedro_lakehouse.datasets.base import DeclaredDataset
+from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.ops.store import QUALITY_RESULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.config.expectations import ExpectationConfig
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.quality.results import Result
+
+logger = logging.getLogger(__name__)
+
+
+class NothingToJudge(Enum):
+    """Stands where tables would stand if they had changed since they were judged."""
+
+    HERE = "nothing to judge"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A table as its readers see it; of one that keeps no current table the rows of its history that last.
+
+    ``change`` is the fraction by which the last commit changed the number of rows; None where it made
+    the table, or where metadata does not tell.
+    """
+
+    name: str
+    rows: DataFrame
+    snapshot: int | None
+    batch: int
+    change: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The answers to a suite, and the snapshots that they are about."""
+
+    snapshots: str
+    batch: int | None
+    results: Sequence[Result]
+
+
+def snapshot_of(project: Project, name: TableName) -> int | None:
+    """The snapshot that readers of a table see; None where nothing was committed yet. Starts no JVM."""
+    kind: Kind = "current" if project.table(name).current else "history"
+    found = project.catalog.find(name.with_suffix(kind))
+    snapshot = found.current_snapshot() if found is not None else None
+    return snapshot.snapshot_id if snapshot is not None else None
+
+
+def published(project: Project, name: TableName) -> Published | None:
+    """The published state of a table, by metadata and as a lazy frame; None where it holds nothing yet."""
+    from kedro_lakehouse.datasets.blocking import present_rows
+
+    kind: Kind = "current" if project.table(name).current else "history"
+    state = project.iceberg.state(name.with_suffix(kind))
+    if state is None or state.bookmark is None:
+        return None
+    counts = state.bookmark.counts
+    before = state.rows - counts.get("inserted", 0) + counts.get("deleted", 0)
+    return Published(
+        name=str(name),
+        rows=present_rows(project.iceberg.read(name.with_suffix(kind)), kind),
+        snapshot=state.snapshot_id,
+        batch=state.batch,
+        change=state.rows / before - 1 if kind == "current" and before > 0 else None,
+    )
+
+
+def titles_of(expectations: Iterable[ExpectationConfig]) -> frozenset[str]:
+    """The expectations that the judgement of a suite answers: freshness is judged in every run instead."""
+    return frozenset(e.title for e in expectations if e.nature != "fresh")
+
+
+def record_judgement(project: Project, suite: str, judgement: Judgement) -> None:
+    """Write the answers to a suite down, and tell which expectations failed."""
+    rows = [
+        r.row() | {"table": getattr(r.expectation, "table", suite), "batch": judgement.batch}
+        for r in judgement.results
+    ]
+    project.judgements.record(suite, judgement.snapshots, rows)
+    for result in judgement.results:
+        if not result.success:
+            of = f"{result.unexpected:,} of {result.elements:,} rows" if result.unexpected else "the table"
+            logger.warning("%s: %s fail(s) %s", suite, of, result.expectation.title)
+
+
+def read_only(what: str) -> UnsupportedError:
+    """The error of who saves to a view."""
+    return UnsupportedError(what=f"Saving to {what}.", remedy="Load it only.")
+
+
+class UnjudgedDataset(DeclaredDataset):
+    """The published table, where it changed since its expectations were judged last; read-only.
+
+    Example:
+        In YAML::
+
+            "{namespace}.{table}.unjudged":
+              type: kedro_lakehouse.datasets.UnjudgedDataset
+              table: "{namespace}.{table}"
+    """
+
+    role: ClassVar[str] = "unjudged"
+
+    def load(self) -> Published | NothingToJudge:
+        """The table as a lazy frame with its facts; starts no Spark job."""
+        snapshot = snapshot_of(self.project, self._name)
+        titles = titles_of(self.project.table(self._name).expectations)
+        if snapshot is None or self.project.judgements.is_judged(str(self._name), str(snapshot), titles):
+            return NothingToJudge.HERE
+        return published(self.project, self._name) or NothingToJudge.HERE
+
+    def save(self, data: object) -> None:
+        """Refuse: the table is saved by its events."""
+        del data
+        raise read_only(f"the unjudged table {self._name}")
+
+
+class QualityDataset(DeclaredDataset):
+    """The judgements of a table's expectations in ``lake.ops.quality_results``: figures, no row values.
+
+    Example:
+        In YAML::
+
+            "{namespace}.{table}.quality":
+              type: kedro_lakehouse.datasets.QualityDataset
+              table: "{namespace}.{table}"
+    """
+
+    role: ClassVar[str] = "quality"
+
+    def load(self) -> list[dict[str, Any]]:
+        """All results of the table, the newest last."""
+        rows = self.project.ops.read(QUALITY_RESULTS, of_table=str(self._name))
+        return sorted((r for r in rows if r["suite"] == str(self._name)), key=lambda r: r["judged_at"])
+
+    def save(self, data: Judgement | NothingToJudge) -> None:
+        """Write a judgement down, and tell what failed."""
+        if isinstance(data, Judgement):
+            record_judgement(self.project, str(self._name), data)

@@ -1,0 +1,65 @@
+"""A few rows of a stored table for kedro-viz, read without a JVM; personal columns stay closed."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, time
+from typing import TYPE_CHECKING, Any, Final, NewType
+
+from kedro_lakehouse.names import is_reserved_column
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+# kedro-viz tells the kinds of previews apart by the name of the type that `preview` returns.
+TablePreview = NewType("TablePreview", dict[str, Any])
+
+_EXACT_IN_JSON: Final = 2**53
+_CLOSED: Final = "(personal)"
+_RAW: Final = "_raw"
+
+
+def preview_rows(
+    project: Project, name: TableName, stored: TableName, *, nrows: int, framework: Collection[str] = ()
+) -> TablePreview:
+    """Some published rows, of no particular order; a column that is closed is there without its values.
+
+    Closed are the columns that the declaration names under ``personal`` and not under ``public``: they
+    are not read. Raw records are never part of it.
+
+    Args:
+        stored: The stored table, one of those that belong to ``name``.
+        framework: The framework's columns that are shown; others are left out.
+    """
+    found = project.catalog.find(stored)
+    if found is None:
+        return TablePreview({"index": [], "columns": [], "data": []})
+    fields = [field.name for field in found.schema().fields]
+    shown = [n for n in fields if n != _RAW and (n in framework or not is_reserved_column(n))]
+    closed = closed_columns(project.table(name))
+    read = [n for n in shown if n.lower() not in closed]
+    rows = found.scan(selected_fields=tuple(read or shown[:1]), limit=nrows).to_arrow().to_pylist()
+    data = [[_CLOSED if n.lower() in closed else _plain(row[n]) for n in shown] for row in rows]
+    return TablePreview({"index": list(range(len(data))), "columns": shown, "data": data})
+
+
+def closed_columns(table: TableConfig) -> frozenset[str]:
+    """The columns, in lower case, whose values a preview may not show."""
+    return frozenset(map(str.lower, table.personal)) - frozenset(map(str.lower, table.public))
+
+
+def _plain(value: object) -> object:
+    """A value as JSON and JavaScript hold it without loss; what they have no type for is text."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float):
+        return value if abs(value) <= _EXACT_IN_JSON else str(value)  # a NaN is not, and becomes text
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, dict | list):
+        return json.dumps(value, default=str, ensure_ascii=False)
+    return str(value)

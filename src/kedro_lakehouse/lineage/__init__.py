@@ -1,0 +1,1 @@
+"""Lineage of runs, tables and columns, as OpenLineage events."""

@@ -1,0 +1,170 @@
+"""The datasets of a node or a commit, as lineage describes them: from declarations and metadata alone."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.lineage.columns import ColumnLineage, changes_lineage, target_lineage, view_lineage
+from kedro_lakehouse.lineage.events import Described
+from kedro_lakehouse.lineage.places import Place, landing_place, place_of, table_place, warehouse
+from kedro_lakehouse.lineage.plans import UntracedPlanError, plan_lineage
+from kedro_lakehouse.names import TableName, is_reserved_column, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kedro_lakehouse.names import Role
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+_LANDING: Final = "landing"
+_CHANGES: Final = "changes"
+_HISTORY: Final = "history"
+_STORED_BY: Final[dict[str, Role]] = {
+    "changes": "changes", "pending_current": "changes", "pending_history": "changes", "retention": "changes",
+    "quarantine": "quarantine", "current": "current", "published": "current", "history": "history",
+}  # fmt: skip
+
+
+class Datasets:
+    """Describes the datasets of a project."""
+
+    def __init__(self, project: Project) -> None:
+        """Keep the project; nothing is looked up yet."""
+        self._project = project
+        self._names = {str(name): name for name in project.declarations.tables}
+
+    def of_kedro(self, names: Iterable[str]) -> list[Described]:
+        """The datasets behind Kedro's own names; those that are no table's are left out."""
+        found: dict[Place, Described] = {}
+        for dataset in names:
+            for one in self._of_kedro(dataset):
+                found.setdefault(one.place, one)
+        return list(found.values())
+
+    def role_of(self, dataset: str) -> tuple[TableName, str] | None:
+        """The table and the role in a dataset's name; None for a dataset of another kind."""
+        text, _, role = dataset.rpartition(".")
+        name = self._names.get(text)
+        return (name, role) if name is not None else None
+
+    def changes(self, name: TableName, rows: int | None = None) -> tuple[list[Described], Described]:
+        """What the record of changes is made of, and the record itself."""
+        stored, table = name.with_suffix("changes"), self._project.table(name)
+        if table.derive is not None:
+            inputs = {alias: TableName.parse(text) for alias, text in table.derive.inputs.items()}
+            sources = {alias: table_place(self._project, one) for alias, one in inputs.items()}
+            read = [self.stored(one) for one in inputs.values()]
+            return read, self.stored(stored, rows=rows, columns=self._derived(name, inputs), sources=sources)
+        landed = landing_place(self._project, name)
+        config = self._project.source(name)
+        time = table.effective_time or table.valid_from.source or getattr(config, "timestamp_column", None)
+        order = (
+            table.order_by
+            or tuple(
+                filter(None, (getattr(config, k, None) for k in ("sequence_column", "timestamp_column")))
+            )[:1]
+        )
+        columns = changes_lineage(
+            table,
+            self._columns(stored),
+            self._project.source_columns.get(name, ()),
+            order=order,
+            time=time or next(iter(order), None),
+            source=_LANDING,
+        )
+        read = [Described(place=landed)]
+        return read, self.stored(stored, rows=rows, columns=columns, sources={_LANDING: landed})
+
+    def target(
+        self, name: TableName, kind: Role, rows: int | None = None
+    ) -> tuple[list[Described], Described]:
+        """What a current or history table is made of, and the table itself."""
+        read, stored = self.stored(name.with_suffix("changes")), name.with_suffix(kind)
+        columns = target_lineage(self._project.table(name), self._columns(stored), source=_CHANGES)
+        return [read], self.stored(stored, rows=rows, columns=columns, sources={_CHANGES: read.place})
+
+    def view(self, name: TableName) -> tuple[list[Described], Described] | None:
+        """What the view of a history is made of, and the view; None where none is declared."""
+        from kedro_lakehouse.formats.view import plan_view, view_name
+
+        table = self._project.table(name)
+        history = self._project.catalog.find(name.with_suffix("history"))
+        if table.history is None or table.history.view is None or history is None:
+            return None
+        kinds = {f.name: _spark_word(str(f.field_type)) for f in history.schema().fields}
+        view, planned = view_name(name, table.history.view), plan_view(name, table, kinds)
+        read = self.stored(name.with_suffix("history"))
+        # A view lies nowhere: its name in the catalog is all that it has.
+        place = self._symlink(view)
+        made = view_lineage(planned, source=_HISTORY)
+        schema = [(column, "") for column in planned.names]
+        return [read], Described(place=place, columns=made, sources={_HISTORY: read.place}, schema=schema)
+
+    def stored(
+        self,
+        stored: TableName,
+        *,
+        rows: int | None = None,
+        columns: ColumnLineage | None = None,
+        sources: dict[str, Place] | None = None,
+    ) -> Described:
+        """A table by its place, with its columns and their types where it is there."""
+        found = self._project.catalog.find(stored)
+        schema = [(f.name, str(f.field_type)) for f in found.schema().fields] if found else []
+        place = place_of(found.location()) if found else table_place(self._project, stored)
+        return Described(
+            place=place, symlink=self._symlink(stored), schema=schema, columns=columns, sources=sources or {},
+            rows=rows,
+        )  # fmt: skip
+
+    def _of_kedro(self, dataset: str) -> Sequence[Described]:
+        known = self.role_of(dataset)
+        if known is None:
+            return []
+        name, role = known
+        if role == _LANDING:
+            table = self._project.table(name)
+            return [] if table.derive else [Described(place=landing_place(self._project, name))]
+        if role not in _STORED_BY:
+            return []
+        stored = name.with_suffix(_STORED_BY[role])
+        return [Described(place=table_place(self._project, stored), symlink=self._symlink(stored))]
+
+    def _symlink(self, stored: TableName) -> Place:
+        base = place_of(warehouse(self._project))
+        namespace = f"file://{base.name}" if base.namespace == "file" else f"{base.namespace}/{base.name}"
+        return Place(namespace, str(stored))
+
+    def _columns(self, stored: TableName) -> list[str]:
+        found = self._project.catalog.find(stored)
+        return [f.name for f in found.schema().fields] if found else []
+
+    def _derived(self, name: TableName, inputs: dict[str, TableName]) -> ColumnLineage | None:
+        """The lineage of a derived table by Spark's analysed plan; None where it cannot be followed."""
+        from kedro_lakehouse.datasets.derived import statement_over
+
+        table = self._project.table(name)
+        assert table.derive is not None  # noqa: S101 - the caller looked
+        selects = {
+            alias: f"SELECT {', '.join(quote(c) for c in self._values(one))} FROM {one.sql}"  # noqa: S608
+            for alias, one in inputs.items()
+        }
+        frame: Any = self._project.session.sql(statement_over(selects, table.derive.sql))
+        plan = json.loads(frame._jdf.queryExecution().analyzed().toJSON())
+        try:
+            return plan_lineage(plan, list(inputs))
+        except UntracedPlanError as error:
+            logger.info("%s: no column lineage, for its query cannot be followed (%s)", name, error)
+            return None
+
+    def _values(self, stored: TableName) -> list[str]:
+        return [c for c in self._columns(stored) if not is_reserved_column(c)]
+
+
+def _spark_word(kind: str) -> str:
+    """A type of Iceberg in Spark's words, as far as a view's rules look at it."""
+    return {"timestamptz": "timestamp", "timestamp": "timestamp_ntz"}.get(kind, kind)

@@ -1,0 +1,60 @@
+"""What datasets are called: by where they lie, as OpenLineage's naming conventions have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
+_BUCKETS: Final = ("s3", "gs")
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A dataset's identity: its datasource, and its name there."""
+
+    namespace: str
+    name: str
+
+
+def place_of(uri: str) -> Place:
+    """The place of a path or an address.
+
+    Source:
+        OpenLineage naming conventions: local files ``file``, buckets ``s3://<bucket>``.
+
+    Example:
+        >>> place_of("file:///lake/shop/item"), place_of("s3a://lake/shop/item")
+        (Place(namespace='file', name='/lake/shop/item'), Place(namespace='s3://lake', name='shop/item'))
+    """
+    parts = urlsplit(uri)
+    if parts.scheme in ("", "file"):
+        path = unquote(parts.path) if parts.scheme else uri
+        return Place(f"file://{parts.netloc}" if parts.netloc else "file", path)
+    scheme = _SCHEMES.get(parts.scheme, parts.scheme)
+    name = parts.path.lstrip("/") if scheme in _BUCKETS else parts.path
+    return Place(f"{scheme}://{parts.netloc}", name)
+
+
+def landing_place(project: Project, name: TableName) -> Place:
+    """Where the files of a table land: the folder of its source, and in it the table's own."""
+    table = project.table(name)
+    return place_of(f"{project.source(name).path.rstrip('/')}/{table.entity}")
+
+
+def table_place(project: Project, stored: TableName) -> Place:
+    """Where a stored table lies; one that is not there yet, where its catalog will put it."""
+    found = project.catalog.find(stored)
+    if found is not None:
+        return place_of(found.location())
+    return place_of(f"{warehouse(project)}/{stored.namespace}/{stored.table}")
+
+
+def warehouse(project: Project) -> str:
+    """The folder or bucket of the catalog's tables: the namespace of their names."""
+    return str(project.spark_conf.get("spark.sql.catalog.lake.warehouse", project.lakehouse)).rstrip("/")

@@ -1,0 +1,89 @@
+"""The logs that are kept: which runs they are of, and their lines, Python's and the JVM's, by time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.errors import LogNotFoundError
+from kedro_lakehouse.logs.run import JVM_LINES, PYTHON_LINES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+_NEWEST: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptLog:
+    """The log of one run, as its first line names it."""
+
+    run_id: str
+    correlation_id: str
+    started: str
+    files: Sequence[Path]
+
+    def answers_to(self, wanted: str) -> bool:
+        """Tell whether an id means this log: of the run, of the scheduler's run, of a task, of both."""
+        task, _, scheduled = self.correlation_id.partition(" ")
+        return wanted in {self.run_id, self.correlation_id, *([task, scheduled] if scheduled else [])}
+
+
+def kept_logs(folder: Path | None) -> list[KeptLog]:
+    """The logs of a folder, oldest first."""
+    found = []
+    for file in sorted(folder.glob(f"*{PYTHON_LINES}")) if folder is not None else ():
+        run_id = file.name.partition(".")[0]
+        if file.name != run_id + PYTHON_LINES:
+            continue
+        first = next(_lines(file), None)
+        if first is not None:
+            beside = sorted(file.parent.glob(f"{run_id}{JVM_LINES}*"))
+            found.append(
+                KeptLog(
+                    run_id=run_id, correlation_id=str(first["correlation_id"]), started=str(first["time"]),
+                    files=[file, *beside],
+                )
+            )  # fmt: skip
+    return found
+
+
+def find_logs(folder: Path | None, wanted: str | None) -> list[KeptLog]:
+    """The logs that an id means; without one the last run's.
+
+    Raises:
+        LogNotFoundError: No log that is kept is of that id.
+    """
+    kept = kept_logs(folder)
+    found = kept[-1:] if wanted is None else [log for log in kept if log.answers_to(wanted)]
+    if not found:
+        newest = [log.correlation_id for log in reversed(kept[-_NEWEST:])]
+        raise LogNotFoundError(id=wanted or "the last run", kept=newest)
+    return found
+
+
+def read_lines(logs: Iterable[KeptLog]) -> list[dict[str, Any]]:
+    """All lines of some logs in the order of time."""
+    lines = [line for log in logs for file in log.files for line in _lines(file)]
+    return sorted(lines, key=lambda line: str(line["time"]))
+
+
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file; the half line that a killed process leaves at its end is none."""
+    with file.open(encoding="utf-8", errors="replace") as text:
+        for row in text:
+            try:
+                line = json.loads(row)
+            except json.JSONDecodeError:
+                continue
+            if isinstance(line, dict) and "time" in line:
+                yield _as_written(line)
+
+
+def _as_written(line: dict[str, Any]) -> dict[str, Any]:
+    """A line with the types that Python writes: the JVM writes every fact as a text, empty for none."""
+    facts = {name: value if value != "" else None for name, value in line.items()}
+    batch = facts.get("batch")
+    return facts | {"batch": int(batch) if isinstance(batch, str) and batch.isdecimal() else batch}

@@ -1,0 +1,137 @@
+"""The log of one run: its lines on the console, and a file of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Final, Self
+
+from kedro_lakehouse.logs.context import RunContext, turn_to
+from kedro_lakehouse.logs.lines import JsonFormatter, PrefixedFormatter
+from kedro_lakehouse.logs.scheduler import SchedulerRun, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Any
+
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+FORMAT: Final = "KEDRO_LAKEHOUSE_LOG_FORMAT"
+"""The switch: ``json`` makes console lines JSON objects; ``text`` is the default."""
+PYTHON_LINES: Final = ".jsonl"
+JVM_LINES: Final = ".jvm.jsonl"
+_KEPT_RUNS: Final = 100
+_LARGEST: Final = 20 * 1024**2
+
+
+class RunLog:
+    """Gives each line of a run its context while it is open; closed, logging is as it was.
+
+    The lines go to the console as they are configured (with the scheduler's id before them, if there is
+    one; as JSON objects where ``KEDRO_LAKEHOUSE_LOG_FORMAT`` is ``json``), and as JSON lines to a file of
+    the run, at most 20 MB, of which those of the last 100 runs are kept.
+    """
+
+    def __init__(self, project: Project, run_params: Mapping[str, Any]) -> None:
+        """Find out what the run is part of; nothing is opened."""
+        scheduled = SchedulerRun.of(run_params.get("runtime_params") or {}, os.environ)
+        named = run_params.get("pipeline_names") or [run_params.get("pipeline_name") or "__default__"]
+        self._project, self._scheduled = project, scheduled is not None
+        self.context = RunContext(
+            run_id=project.run_id,
+            correlation_id=scheduled.correlation_id if scheduled else project.run_id,
+            pipeline=fit("+".join(named)),
+        )
+        self._file: logging.Handler | None = None
+        self._before: list[tuple[logging.Handler, logging.Formatter | None]] = []
+
+    def open(self) -> Self:
+        """Start to give lines their context, and the project the run that its commits and jobs name."""
+        root = logging.getLogger()
+        self._before = [(handler, handler.formatter) for handler in root.handlers]
+        if os.environ.get(FORMAT, "text").lower() == "json":
+            console = logging.StreamHandler(sys.stderr)
+            console.setFormatter(JsonFormatter(self.context))
+            root.handlers[:] = [console]
+        elif self._scheduled:
+            for handler, formatter in self._before:
+                handler.setFormatter(PrefixedFormatter(self.context.correlation_id, formatter))
+        folder = self._project.logs
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            _prune(folder)
+            self._file = _BoundedFile(folder / f"{self.context.run_id}{PYTHON_LINES}")
+            self._file.setFormatter(JsonFormatter(self.context))
+            root.addHandler(self._file)
+        turn_to()
+        self._project.run = self.context
+        ours = logging.getLogger("kedro_lakehouse")
+        if ours.level == logging.NOTSET:  # a project whose logging.yml does not speak of this package
+            ours.setLevel(logging.INFO)
+        logger.info(
+            "Run %s: %s, environment %s", self.context.run_id, self.context.pipeline, self._project.env
+        )
+        return self
+
+    def close(self) -> None:
+        """Set logging back to what it was."""
+        turn_to()
+        self._project.run = None
+        self._project.unlabel()
+        root = logging.getLogger()
+        root.handlers[:] = [handler for handler, _ in self._before]
+        for handler, formatter in self._before:
+            handler.setFormatter(formatter)
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _BoundedFile(logging.FileHandler):
+    """A file that says in its last line that it is full, and takes no more."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, encoding="utf-8")
+        self._full = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._full:
+            return
+        if self.stream is not None and self.stream.tell() > _LARGEST:
+            self._full = True
+            record = logger.makeRecord(
+                logger.name,
+                logging.WARNING,
+                __file__,
+                0,
+                "The log is full: later lines are not kept.",
+                (),
+                None,
+            )
+        super().emit(record)
+
+
+def _prune(folder: Path) -> None:
+    """Delete the files of all but the last runs; a run's id starts with its time."""
+    files = sorted(folder.glob("*.jsonl*"), reverse=True)
+    kept = sorted({_run_of(f) for f in files}, reverse=True)[: _KEPT_RUNS - 1]
+    for file in files:
+        if _run_of(file) not in kept:
+            file.unlink(missing_ok=True)  # another run may have pruned it at the same time
+
+
+def _run_of(file: Path) -> str:
+    return file.name.partition(".")[0]

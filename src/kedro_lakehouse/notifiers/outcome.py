@@ -1,0 +1,67 @@
+"""What a run's end sets off where monitoring.yml declares it: the file of metrics, and messages."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kedro_lakehouse.errors import LakehouseError
+from kedro_lakehouse.ops.runs import failures
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from kedro.pipeline import Pipeline
+    from kedro.pipeline.node import Node
+
+    from kedro_lakehouse.config.monitoring import MonitoringConfig
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+
+def tell_outcome(
+    project: Project, monitoring: MonitoringConfig, error: BaseException | None, pipeline: Pipeline
+) -> None:
+    """Write the metrics and tell the notifiers; where that cannot be done, warn: no run fails by it."""
+    try:
+        if monitoring.metrics is not None:
+            from kedro_lakehouse.ops.metrics import write_metrics
+
+            write_metrics(project, Path(monitoring.metrics.path), error)
+        if monitoring.notifiers:
+            from kedro.framework.project import pipelines
+
+            from kedro_lakehouse.notifiers.notify import notify
+
+            notify(project, monitoring, error, whole_subjects(pipeline, pipelines, failures(error)))
+    except LakehouseError as problem:
+        logger.warning("The outcome of this run was not told in full: %s", problem)
+
+
+def whole_subjects(ran: Pipeline, registered: Mapping[str, Pipeline], failed: Collection[str]) -> set[str]:
+    """The namespaces of which every node of the default pipeline ran to its end: only they can recover.
+
+    A table whose merge failed is not well again because its ingestion alone ran, nor because a table
+    that it waits for failed before it.
+    """
+    default = registered.get("__default__")
+    wanted = _by_namespace(default.nodes) if default is not None else {}
+    stopped = {node for node in ran.nodes if _subject(node) in failed}
+    dependencies = ran.node_dependencies
+    while more := {node for node, awaited in dependencies.items() if awaited & stopped} - stopped:
+        stopped |= more
+    given = _by_namespace(node for node in ran.nodes if node not in stopped)
+    return {subject for subject, names in given.items() if names >= wanted.get(subject, names)}
+
+
+def _subject(node: Node) -> str:
+    return node.namespace or node.name
+
+
+def _by_namespace(nodes: Iterable[Node]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for node in nodes:
+        found.setdefault(_subject(node), set()).add(node.name)
+    return found

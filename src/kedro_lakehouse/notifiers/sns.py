@@ -1,0 +1,60 @@
+"""Messages to an Amazon SNS topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from kedro_lakehouse.config.monitoring import NotifierConfig, SnsConfig
+from kedro_lakehouse.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kedro_lakehouse.notifiers.base import Message
+
+_MAX_SUBJECT: Final = 100
+_MAX_BYTES: Final = 256 * 1024
+_SECRETS: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+
+
+class SnsNotifier:
+    """Publishes each message to one topic; needs the extra ``aws``."""
+
+    config_model: ClassVar[type[NotifierConfig]] = SnsConfig
+
+    def __init__(self, config: SnsConfig, credentials: Callable[[], Mapping[str, Any]]) -> None:
+        """Keep both; no client is made."""
+        self._config, self._credentials = config, credentials
+
+    def send(self, message: Message) -> None:
+        """Publish a message; SNS takes 100 characters of ASCII as subject, and 256 KiB of text.
+
+        Raises:
+            UnsupportedError: boto3 is not installed.
+            Exception: botocore's errors, which share no other base class.
+        """
+        try:
+            import boto3
+            from botocore.config import Config
+        except ImportError as error:
+            raise UnsupportedError(
+                what="SNS needs boto3, which is not installed.",
+                remedy="Install the extra: pip install 'kedro-lakehouse[aws]'.",
+            ) from error
+
+        held = self._credentials() if self._config.credentials is not None else {}
+        once = Config(
+            connect_timeout=self._config.timeout,
+            read_timeout=self._config.timeout,
+            retries={"max_attempts": 0},
+        )
+        client = boto3.client(
+            "sns",
+            region_name=self._config.topic.split(":")[3],
+            endpoint_url=self._config.endpoint,
+            config=once,
+            **{key: held[key] for key in _SECRETS if key in held},
+        )
+        text = message.text.encode()[:_MAX_BYTES].decode(errors="ignore")
+        subject = message.subject.encode("ascii", "replace").decode()[:_MAX_SUBJECT]
+        client.publish(TopicArn=self._config.topic, Subject=subject, Message=text)

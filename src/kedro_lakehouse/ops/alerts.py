@@ -1,0 +1,137 @@
+"""States that somebody should know of, and which of them have crossed since they were last told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Literal
+
+from kedro_lakehouse.ops.failures import told
+from kedro_lakehouse.ops.runs import failures
+from kedro_lakehouse.ops.store import ALERTS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import timedelta
+
+    from kedro_lakehouse.ops.report import CommitReport
+    from kedro_lakehouse.ops.standing import Standing
+    from kedro_lakehouse.ops.store import OpsStore
+
+AlertKind = Literal["failure", "staleness", "quarantine"]
+RUN: Final = ""
+"""Subject of a failure that is the run's own, not a table's."""
+
+_RAISED: Final = "raised"
+_CLEARED: Final = "cleared"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertState:
+    """How one thing stands now: ``raised`` is the state that somebody should know of.
+
+    ``subject`` is a table's name, or ``RUN``; ``batch`` the one that the state came with, if it is one.
+    """
+
+    kind: AlertKind
+    subject: str
+    raised: bool
+    code: str = ""
+    message: str = ""
+    batch: int | None = None
+
+
+def crossings(states: Iterable[AlertState], last: Mapping[tuple[str, str], bool]) -> list[AlertState]:
+    """Return the states that differ from the last recorded ones, in their order.
+
+    What was never recorded counts as not raised.
+
+    Args:
+        states: How things stand now, at most one a kind and subject.
+        last: Whether each (kind, subject) was raised when it was last recorded.
+    """
+    return [now for now in states if now.raised != last.get((now.kind, now.subject), False)]
+
+
+def failure_states(error: BaseException | None, whole: Collection[str]) -> list[AlertState]:
+    """The failures of a run; the others of which every node ran (``whole``) are well."""
+    failed = failures(error)
+    raised = [
+        AlertState(
+            kind="failure",
+            subject=subject,
+            raised=True,
+            code=getattr(e, "code", type(e).__name__),
+            message=told(e),
+        )
+        for subject, e in failed.items()
+    ]
+    well = [s for s in (RUN, *sorted(whole)) if s not in failed] if RUN not in failed else []
+    return raised + [
+        AlertState(kind="failure", subject=s, raised=False, message="Every stage of it ran without error.")
+        for s in well
+    ]
+
+
+def quarantine_states(reports: Sequence[CommitReport]) -> list[AlertState]:
+    """Whether the batches that a run ingested held events that had to be set aside."""
+    found = []
+    for table in sorted({r.table for r in reports if r.stage == "ingestion"}):
+        of_table = [r for r in reports if (r.table, r.stage) == (table, "ingestion")]
+        bad = [r for r in of_table if r.counts.get("quarantined")]
+        count = sum(r.counts["quarantined"] for r in bad)
+        batches = ", ".join(str(r.batch) for r in bad)
+        found.append(
+            AlertState(
+                kind="quarantine", subject=table, raised=bool(bad), code="QUARANTINED" if bad else "",
+                message=f"Events that could not be applied and were set aside: {count:,}, of batch {batches}."
+                if bad else "Every event of the newest batches was applied.",
+                batch=bad[0].batch if len(bad) == 1 else None,
+            )
+        )  # fmt: skip
+    return found
+
+
+def staleness_states(
+    standings: Iterable[Standing], limits: Mapping[str, timedelta], now: datetime
+) -> list[AlertState]:
+    """Whether the last commit of each table that has one is older than its limit, if it has one."""
+    found = []
+    for one in standings:
+        limit = limits.get(one.table, limits.get("default"))
+        if limit is None or one.last_commit is None:
+            continue
+        age = now - one.last_commit
+        hours = f"{age.total_seconds() / 3600:,.1f} hours"
+        at = one.last_commit.astimezone(UTC).isoformat(sep=" ", timespec="seconds")
+        found.append(
+            AlertState(
+                kind="staleness", subject=one.table, raised=age > limit, code="STALE" if age > limit else "",
+                message=f"The last commit was {hours} ago, at {at}; it may be {limit} old."
+                if age > limit else f"The last commit was at {at}.",
+            )
+        )  # fmt: skip
+    return found
+
+
+def recorded_states(store: OpsStore) -> dict[str, dict[tuple[str, str], bool]]:
+    """What each notifier was last told: by notifier, whether a (kind, subject) is raised."""
+    known: dict[str, dict[tuple[str, str], bool]] = {}
+    for row in sorted(store.read(ALERTS), key=lambda row: row["told_at"]):
+        known.setdefault(row["notifier"], {})[row["kind"], row["subject"]] = row["state"] == _RAISED
+    return known
+
+
+def record_states(store: OpsStore, notifier: str, states: Sequence[AlertState], run_id: str) -> None:
+    """Record what a notifier was told, in one commit; nothing where there was nothing to tell."""
+    at = datetime.now(UTC)
+    rows = [
+        {
+            "notifier": notifier, "kind": s.kind, "subject": s.subject,
+            "state": _RAISED if s.raised else _CLEARED, "code": s.code, "message": s.message,
+            "run_id": run_id, "told_at": at,
+        }
+        for s in states
+    ]  # fmt: skip
+    if rows:
+        store.append(ALERTS, rows)

@@ -1,0 +1,54 @@
+"""Decisions that people record about events: so far, that some are withdrawn."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.ops.store import DECISIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.store import OpsStore
+
+WITHDRAW: Final = "withdraw"
+
+
+@dataclass(frozen=True)
+class WithdrawnEvent:
+    """An event that takes no part: where its record stood, and a digest of its key and order.
+
+    Neither changes when the table is rebuilt, be it from its landed files under other batch numbers.
+    Without a digest every event of the file is meant.
+    """
+
+    file: str
+    row: int | None
+    digest: int | None
+
+
+class Decisions:
+    """The decisions of one lakehouse, read once a run; safe to share among threads."""
+
+    def __init__(self, store: OpsStore) -> None:
+        """Keep the store; nothing is read yet."""
+        self._store = store
+        self._rows: list[dict[str, Any]] | None = None
+        self._reading = threading.Lock()
+
+    def withdrawn(self, table: TableName) -> list[WithdrawnEvent]:
+        """The events of a table that were withdrawn."""
+        with self._reading:
+            if self._rows is None:
+                self._rows = self._store.read(DECISIONS)
+            rows = [r for r in self._rows if r["table"] == str(table) and r["action"] == WITHDRAW]
+        return [WithdrawnEvent(r["file"], r["row"], r["digest"]) for r in rows]
+
+    def record(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write decisions down in one commit; whoever asks next knows of them."""
+        self._store.append(DECISIONS, rows)
+        with self._reading:
+            self._rows = None

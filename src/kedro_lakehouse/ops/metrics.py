@@ -1,0 +1,138 @@
+"""The metrics of all tables and of the last run, as a file for Prometheus's textfile collector."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.ops.standing import standing
+from kedro_lakehouse.ops.store import RUNS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kedro_lakehouse.ops.standing import Standing
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+_PREFIX: Final = "kedro_lakehouse_"
+
+
+@dataclass(frozen=True)
+class _Metric:
+    """One gauge: its name without the prefix, what it says, and its samples."""
+
+    name: str
+    help: str
+    samples: list[tuple[dict[str, str], float]] = field(default_factory=list)
+
+
+def write_metrics(project: Project, path: Path, error: BaseException | None) -> None:
+    """Bring the file of metrics up to date; one that would say the same stays untouched.
+
+    Read from table metadata and ``lake.ops.runs`` alone: no job. The file appears in one piece, under its
+    name or not at all. A problem with the file is warned of: it fails no run.
+    """
+    standings = [standing(project, name, t) for name, t in sorted(project.declarations.tables.items())]
+    runs = [run for run in project.ops.read(RUNS) if run["env"] == project.env]
+    last = max(runs, key=lambda run: run["started_at"], default=None)
+    text = metrics_text(project.env, standings, last, succeeded=error is None)
+    try:
+        replace_file(path, text)
+    except OSError as problem:
+        logger.warning("The file of metrics was not written: %s", problem.strerror or type(problem).__name__)
+
+
+def metrics_text(
+    env: str, standings: Sequence[Standing], last_run: Mapping[str, Any] | None, *, succeeded: bool
+) -> str:
+    """Return the file's text.
+
+    Args:
+        env: The environment, a label of every sample.
+        standings: Where each table stands.
+        last_run: The newest row of ``lake.ops.runs``: the last run that changed a table or failed.
+        succeeded: Whether the present run ended without error.
+
+    Source:
+        Prometheus text exposition format 0.0.4.
+    """
+    metrics = [*_table_metrics(standings), *_run_metrics(last_run, succeeded=succeeded)]
+    return "".join(_lines(metric, env) for metric in metrics if metric.samples)
+
+
+def _table_metrics(standings: Sequence[Standing]) -> list[_Metric]:
+    rows = _Metric("table_rows", "Rows of a published table.")
+    batch = _Metric("table_bookmark_batch", "Last batch that a table holds.")
+    lag = _Metric("table_lag_batches", "Recorded batches that current or history lack.")
+    commit = _Metric("table_last_commit_timestamp_seconds", "Time of a table's last commit, since the epoch.")
+    quarantined = _Metric("table_quarantined_rows", "Events in a table's quarantine.")
+    for one in standings:
+        table = {"table": one.table}
+        for role, count in (("current", one.rows), ("history", one.history_rows)):
+            if count is not None:
+                rows.samples.append((table | {"role": role}, count))
+        batches = (("changes", one.batch), ("current", one.current_batch), ("history", one.history_batch))
+        batch.samples.extend((table | {"role": role}, n) for role, n in batches if n is not None)
+        lag.samples.append((table, one.lag))
+        if one.last_commit is not None:
+            commit.samples.append((table, one.last_commit.timestamp()))
+        quarantined.samples.append((table, one.quarantined))
+    return [rows, batch, lag, commit, quarantined]
+
+
+def _run_metrics(last: Mapping[str, Any] | None, *, succeeded: bool) -> list[_Metric]:
+    success = _Metric("run_success", "Whether the last run ended without error.", [({}, int(succeeded))])
+    if last is None:
+        return [success]
+    # Of a run that changed nothing there is no record, so that its file of metrics is the same as before.
+    seconds = (last["ended_at"] - last["started_at"]).total_seconds()
+    ended = last["ended_at"].timestamp()
+    return [
+        success,
+        _Metric(
+            "run_duration_seconds",
+            "Duration of the last run that changed a table or failed.",
+            [({}, seconds)],
+        ),
+        _Metric("run_end_timestamp_seconds", "End of that run, since the epoch.", [({}, ended)]),
+    ]
+
+
+def _lines(metric: _Metric, env: str) -> str:
+    name = _PREFIX + metric.name
+    lines = [f"# HELP {name} {metric.help}", f"# TYPE {name} gauge"]
+    for labels, value in metric.samples:
+        told = ",".join(f'{label}="{_escaped(text)}"' for label, text in ({"env": env} | labels).items())
+        lines.append(f"{name}{{{told}}} {value!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def replace_file(path: Path, text: str) -> bool:
+    """Put a whole file in the place of the old one, unless that says the same; whether it did.
+
+    Raises:
+        OSError: It cannot be written; the old file is there as it was.
+    """
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return False
+    # The collector reads only what ends in .prom.
+    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(draft).chmod(0o644)  # the collector runs as another user
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    return True

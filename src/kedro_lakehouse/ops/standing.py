@@ -1,0 +1,59 @@
+"""Where every declared table stands, from metadata alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kedro_lakehouse.ops.glance import Glance, glance
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.names import Role, TableName
+    from kedro_lakehouse.project import Project
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Where one table stands; None where the declaration keeps no such table.
+
+    ``lag`` is the number of recorded batches that current or history do not have yet.
+    """
+
+    table: str
+    state: Literal["empty", "up to date", "behind"]
+    rows: int | None
+    history_rows: int | None
+    batch: int
+    current_batch: int | None
+    history_batch: int | None
+    lag: int
+    last_commit: datetime | None
+    quarantined: int
+
+
+def standing(project: Project, name: TableName, table: TableConfig) -> Standing:
+    """Read where a table stands from the metadata of what belongs to it."""
+
+    def look(role: Role) -> Glance:
+        return glance(project.catalog, name.with_suffix(role)) or Glance()
+
+    changes, current = look("changes"), look("current") if table.current else None
+    history = look("history") if table.history else None
+    targets = [target for target in (current, history) if target]
+    commits = [seen.committed for seen in (changes, *targets) if seen.committed]
+    lag = max((changes.batch - target.batch for target in targets), default=0)
+    return Standing(
+        table=str(name),
+        state="empty" if not commits else "behind" if lag > 0 else "up to date",
+        rows=current.rows if current else None,
+        history_rows=history.rows if history else None,
+        batch=changes.batch,
+        current_batch=current.batch if current else None,
+        history_batch=history.batch if history else None,
+        lag=max(lag, 0),
+        last_commit=max(commits, default=None),
+        quarantined=look("quarantine").rows,
+    )

@@ -1,0 +1,104 @@
+"""Pipeline ``quality``: nodes for each table with expectations, and for each suite across tables."""
+
+from __future__ import annotations
+
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING, Any
+
+from kedro.pipeline import Node, Pipeline
+
+from kedro_lakehouse.pipelines.quality.nodes import (
+    judge_freshness,
+    judge_suite,
+    judge_table,
+    select_last_judgements,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kedro_lakehouse.config.expectations import SuiteConfig, SuiteExpectationConfig
+    from kedro_lakehouse.config.loading import Declarations
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.names import TableName
+
+
+def judged_tables(declarations: Declarations) -> frozenset[str]:
+    """The tables that quality waits for: their nodes tell when they are published."""
+    of_suites = {t for suite in declarations.suites.values() for t in suite.tables}
+    return frozenset(of_suites | {str(n) for n, t in declarations.tables.items() if t.expectations})
+
+
+def create_pipeline(declarations: Declarations) -> Pipeline:
+    """Tables that changed are judged by their expectations, suites where one of their tables changed."""
+    nodes = []
+    for name, table in declarations.tables.items():
+        if any(e.nature != "fresh" for e in table.expectations):
+            nodes.append(_table_node(name, table))
+        nodes += _freshness_nodes(name, table, declarations)
+    suites = {
+        name: judged
+        for name, suite in declarations.suites.items()
+        if (judged := tuple(e for e in suite.expectations if e.nature != "fresh"))
+    }
+    return Pipeline([*nodes, *(_suite_node(n, e, declarations.suites[n]) for n, e in suites.items())])
+
+
+def create_data_docs_pipeline() -> Pipeline:
+    """The last judgements become Data Docs; apart from ``quality``, for Great Expectations takes seconds."""
+    return Pipeline(
+        [
+            Node(
+                select_last_judgements,
+                inputs="quality_results",
+                outputs="data_docs",
+                name="render_data_docs",
+                namespace="ops",
+                tags=["data_docs"],
+            )
+        ]
+    )
+
+
+def _table_node(name: TableName, table: TableConfig) -> Node:
+    return Node(
+        _with(judge_table, tuple(e for e in table.expectations if e.nature != "fresh")),
+        inputs=[f"{name}.unjudged", f"{name}.published"],
+        outputs=f"{name}.quality",
+        name="judge",
+        namespace=str(name),
+        tags=["quality", *table.tags],
+    )
+
+
+def _freshness_nodes(name: TableName, table: TableConfig, declarations: Declarations) -> list[Node]:
+    suites = [e for s in declarations.suites.values() for e in s.expectations if e.table == str(name)]
+    expectations = tuple(e for e in (*table.expectations, *suites) if e.nature == "fresh")
+    if not expectations:
+        return []
+    return [
+        Node(
+            _with(judge_freshness, expectations),
+            inputs=[f"{name}.age", f"{name}.published"],
+            outputs=f"{name}.freshness",
+            name="judge_freshness",
+            namespace=str(name),
+            # A table that fails in every run must become stale: see runners.ALWAYS.
+            tags=["quality", "always", *table.tags],
+        )
+    ]
+
+
+def _suite_node(name: str, expectations: tuple[SuiteExpectationConfig, ...], suite: SuiteConfig) -> Node:
+    return Node(
+        _with(judge_suite, expectations),
+        inputs=[f"ops.{name}.suite_tables", *(f"{table}.published" for table in suite.tables)],
+        outputs=f"ops.{name}.suite_quality",
+        name=f"judge_{name}",
+        namespace="ops",
+        tags=["quality"],
+    )
+
+
+def _with(judge: Callable[..., Any], expectations: object) -> Callable[..., Any]:
+    return update_wrapper(partial(judge, expectations=expectations), judge)

@@ -1,0 +1,43 @@
+"""Referential integrity: rows of one table whose values no row of another has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.names import quote
+from kedro_lakehouse.quality.results import Result, of_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.config.expectations import SuiteExpectationConfig
+
+
+def answer_reference(expectation: SuiteExpectationConfig, rows: DataFrame, other: DataFrame) -> Result:
+    """Count the rows whose values are not among those of the other table; one Spark action.
+
+    As in SQL's foreign keys a row with a null among the values refers to nothing, and counts as none.
+
+    Schema:
+        rows: ``column_list``; other: ``other_column_list``, by default the same names.
+    """
+    here = expectation.column_list
+    there = expectation.other_column_list or here
+    names = [f"v{i}" for i in range(len(here))]
+    told = F.lit(True)
+    for name in here:
+        told = told & F.col(quote(name)).isNotNull()
+    refers = rows.where(told).select(*[F.col(quote(c)).alias(n) for c, n in zip(here, names, strict=True)])
+    known = other.select(*[F.col(quote(c)).alias(n) for c, n in zip(there, names, strict=True)]).distinct()
+    found = (
+        refers.groupBy(*names).agg(F.count(F.lit(1)).alias("n"))
+        .join(known.withColumn("known", F.lit(True)), names, "left")
+        .agg(
+            F.coalesce(F.sum("n"), F.lit(0)).alias("elements"),
+            F.coalesce(F.sum(F.when(F.col("known").isNull(), F.col("n"))), F.lit(0)).alias("unexpected"),
+        )
+        .collect()[0]
+    )  # fmt: skip
+    return of_rows(expectation, found["elements"], found["unexpected"])

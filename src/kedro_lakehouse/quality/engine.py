@@ -1,0 +1,84 @@
+"""Great Expectations: its Spark engine for what no aggregation answers, and the suite as its objects."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.quality.results import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.config.expectations import ExpectationConfig
+
+
+_NUMBER: Final = "number"
+
+
+def great_expectations() -> Any:
+    """Import Great Expectations, which takes seconds, without its telemetry and progress bars.
+
+    Raises:
+        UnsupportedError: It is not installed.
+    """
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    os.environ.setdefault("DO_NOT_TRACK", "1")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it deprecates of its own is not ours to mend
+            import great_expectations as gx
+    except ImportError as error:
+        raise UnsupportedError(
+            what="Great Expectations is not installed.",
+            remedy="Install the extra: `pip install 'kedro-lakehouse[quality]'`.",
+        ) from error
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    return gx
+
+
+def answer_by_engine(expectations: Sequence[ExpectationConfig], rows: DataFrame) -> list[Result]:
+    """Let Great Expectations validate a frame; in the order of the expectations.
+
+    Only verdicts and counts are kept of what it returns: its observed values may be values of rows.
+    """
+    if not expectations:
+        return []
+    gx = great_expectations()
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+    # Its default keeps the whole frame in memory.
+    source = context.data_sources.add_spark("lake", persist=False)
+    batches = source.add_dataframe_asset("table").add_batch_definition_whole_dataframe("whole")
+    batch = batches.get_batch(batch_parameters={"dataframe": rows})
+    suite = gx.ExpectationSuite(name="declared")
+    for number, expectation in enumerate(expectations):
+        suite.add_expectation(_native(gx, expectation, number))
+    judged = batch.validate(suite, result_format="BASIC")
+    by_number = {r.expectation_config.meta[_NUMBER]: r for r in judged.results}
+    return [_result(e, by_number[i]) for i, e in enumerate(expectations)]
+
+
+def _native(gx: Any, expectation: ExpectationConfig, number: int) -> Any:
+    """An expectation as Great Expectations' own object."""
+    name = "".join(part.capitalize() for part in expectation.type.split("_"))
+    return getattr(gx.expectations, name)(**expectation.kwargs, meta={_NUMBER: number})
+
+
+def _result(expectation: ExpectationConfig, judged: Any) -> Result:
+    told = judged.exception_info
+    raised = [told, *(v for v in told.values() if isinstance(v, dict))]
+    if any(one.get("raised_exception") for one in raised):
+        raise UnsupportedError(
+            what=f"Great Expectations cannot judge {expectation.title}.",
+            remedy="Check its columns and their types.",
+        )
+    return Result(
+        expectation=expectation, success=bool(judged.success), engine="great_expectations",
+        elements=judged.result.get("element_count"), unexpected=judged.result.get("unexpected_count"),
+    )  # fmt: skip

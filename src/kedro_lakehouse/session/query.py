@@ -1,0 +1,72 @@
+"""Let Spark answer a query, and nothing but a query: what could change or run something is refused."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.names import CATALOG
+from kedro_lakehouse.session.spark import get_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+
+_LOGICAL: Final = "org.apache.spark.sql.catalyst.plans.logical."
+_DESCRIBE: Final = frozenset({"DescribeRelation", "DescribeColumn", "DescribeQueryCommand", "ShowTables"})
+# Statements, and what runs a program of the machine as a part of a query.
+_REFUSED: Final = ("Command", "ParsedStatement", "ScriptTransformation")
+_CALLS_JAVA: Final = re.compile(
+    r"\b(java_method|(?:try_)?reflect)\b[`\s]*(?:/\*.*?\*/\s*)*\(", re.IGNORECASE | re.DOTALL
+)
+_SETTINGS: Final = {
+    "spark.sql.defaultCatalog": CATALOG,  # so that ns.table and lake.ns.table are both found
+    "spark.sql.runSQLOnFiles": "false",  # a query reads tables, not paths
+}
+
+
+def answer(conf: Mapping[str, str], text: str) -> DataFrame:
+    """The answer of one query as a lazy frame; tables and views are those of the lake.
+
+    Raises:
+        UnsupportedError: It is not one query that only reads, or Spark cannot understand it.
+    """
+    from pyspark.errors import AnalysisException, ParseException
+
+    session = get_session({**conf, **_SETTINGS})
+    try:
+        plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+        refused = _CALLS_JAVA.search(text) is not None or any(_refused(session._jvm, n) for n in _nodes(plan))
+        if refused and plan.getClass().getSimpleName() not in _DESCRIBE:
+            raise UnsupportedError(
+                what="This is not one query that only reads.",
+                remedy="Give one SELECT, WITH or DESCRIBE; `kedro lakehouse --help` tells the rest.",
+            )
+        return session.sql(text)
+    except (AnalysisException, ParseException) as error:
+        raise UnsupportedError(
+            what=f"Spark refuses the query: {_first_line(error)}",
+            remedy="Correct it; `kedro lakehouse tables` lists the tables.",
+        ) from error
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    """A plan's node, and those below it: the parts of WITH too."""
+    yield plan
+    for below in (plan.children(), plan.innerChildren()):
+        for place in range(below.size()):
+            child = below.apply(place)
+            if hasattr(child, "innerChildren"):
+                yield from _nodes(child)
+
+
+def _refused(jvm: Any, node: Any) -> bool:
+    kinds = (jvm.java.lang.Class.forName(_LOGICAL + kind) for kind in _REFUSED)
+    return any(kind.isInstance(node) for kind in kinds)
+
+
+def _first_line(error: Exception) -> str:
+    first = str(error).strip().splitlines()[0]
+    return re.sub(r"^\[[A-Z_.0-9]+\] ", "", first).rstrip(".") + "."

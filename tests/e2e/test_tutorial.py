@@ -1,0 +1,111 @@
+"""The tutorial of ten minutes from "Add a table" on: its own commands, in their order, and what they show."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass, field
+
+import pytest
+from click.testing import CliRunner
+from harness import pages
+from harness.project import ROOT, TemporaryProject
+
+from kedro_lakehouse.cli.lakehouse import lakehouse
+from kedro_lakehouse.errors import LakehouseError
+
+pytestmark = pytest.mark.e2e
+
+PAGE = ROOT / "docs/tutorials/ten-minutes.md"
+TABLE = "shop.order"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of the page: what it printed, and the orders after it."""
+
+    command: str
+    output: str
+    orders: dict[int, str]
+
+
+@dataclass
+class Tried:
+    """The page's commands, done one after another; ``shown`` is what it says a block prints, and what did."""
+
+    project: TemporaryProject
+    steps: list[Step] = field(default_factory=list)
+    shown: list[tuple[pages.Block, str]] = field(default_factory=list)
+
+    def go(self) -> None:
+        start = PAGE.read_text(encoding="utf-8").partition("## 3.")[0].count("\n")
+        output = ""
+        for block in (b for b in pages.blocks(PAGE) if b.line > start):
+            if block.language == "text":
+                self.shown.append((block, output))
+                continue
+            done = [self.do(command) for command in pages.commands(block)]
+            output = " ".join(step.output for step in done)
+            self.steps += done
+
+    def do(self, command: str) -> Step:
+        output = self.said(command)
+        return Step(command, output, {r["id"]: str(r["amount"]) for r in self.project.rows(TABLE)})
+
+    def said(self, command: str) -> str:
+        """Do what a command does; Kedro's in this process, on the Spark that runs already."""
+        if not command.startswith(".venv/bin/kedro"):
+            subprocess.run(["bash", "-euc", command], cwd=self.project.path, check=True)
+            return ""
+        _, *words = shlex.split(command)
+        if words[0] == "lakehouse":
+            return CliRunner().invoke(lakehouse, words[1:]).output
+        asked = [w.removeprefix("--namespaces=") for w in words if w.startswith("--namespaces=")]
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            try:
+                self.project.attempt(namespaces=asked)
+            except LakehouseError as error:  # before any table
+                return str(error)
+        return printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
+    project = TemporaryProject.make(tmp_path_factory.mktemp("tutorial") / "project", {}, {})
+    places = {"landing": str(project.path / "data/01_raw"), "lakehouse": str(project.path / "data/lakehouse")}
+    project.write("globals", places, env="local")
+    found = Tried(project)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(project.path)
+        patch.setenv("COLUMNS", "160")
+        found.go()
+    return found
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_page_shows_what_is_printed(tried: Tried) -> None:
+    assert len(tried.shown) == 7
+    for block, output in tried.shown:
+        for line in block.text.splitlines():
+            assert words(line) in words(output), block
+
+
+def test_each_run_leaves_the_orders_that_the_page_tells(tried: Tried) -> None:
+    runs = [step.orders for step in tried.steps if re.search("kedro run|--replay", step.command)]
+    first = {1: "20.00", 2: "35.50", 3: "12.00"}
+    changed = first | {2: "39.00"}
+    assert runs == [
+        first,
+        changed,
+        changed,  # refused: a wrong key
+        changed | {5: "8.00"},  # Dora's order is set aside
+        changed | {5: "8.00"},  # the file without its key
+        changed | {5: "8.00", 6: "15.00"},
+        changed | {4: "0.00", 5: "8.00", 6: "15.00"},
+    ]

@@ -1,0 +1,120 @@
+"""Commands on tables that Spark made: queries by Spark, and a table that is dropped and made anew."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from harness.project import TemporaryProject, write_parquet
+
+from kedro_lakehouse.cli.lakehouse import lakehouse
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.project import _Active
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.spark
+
+SOURCES = {
+    "shop": {
+        "type": "dms", "path": "${globals:landing}/shop", "sequence_column": "seq", "timestamp_column": "ts",
+    }
+}  # fmt: skip
+TABLES = {
+    "shop.item": {"source": "shop", "keys": ["id"], "history": {"view": {"name": "dim_item"}}},
+    "shop.other": {"source": "shop", "keys": ["id"]},
+}
+AT = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - zone-less, as DMS writes it
+ROW = {"id": pa.int64(), "name": pa.string(), "ts": pa.timestamp("us"), "seq": pa.string()}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
+    project = TemporaryProject.make(tmp_path_factory.mktemp("commands") / "project", SOURCES, TABLES)
+    for table in TABLES:
+        rows = [{"id": n, "name": f"n{n}", "ts": AT, "seq": None} for n in (1, 2)] + [
+            {"id": None, "name": "no key", "ts": AT, "seq": None}
+        ]
+        write_parquet(project.landing / table.replace(".", "/") / "LOAD00000001.parquet", rows, ROW)
+    for name, table in TABLES.items():
+        TABLES[name] = table | {"max_invalid_fraction": 0.5}
+    project.declare(SOURCES, TABLES)
+    project.run()
+    return project
+
+
+@pytest.fixture
+def call(project: TemporaryProject, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    monkeypatch.chdir(project.path)
+    monkeypatch.delenv("KEDRO_ENV", raising=False)
+    monkeypatch.setattr(_Active, "project", None)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return lambda *words: CliRunner().invoke(lakehouse, words)
+
+
+def test_spark_answers_from_tables_and_views(call: Callable[..., Any]) -> None:
+    query = "select d.id, d.name, i.name as now from shop.dim_item d join lake.shop.item i on i.id = d.id"
+    found = call("sql", f"{query} order by 1", "--engine", "spark", "--json")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout) == [{"id": n, "name": f"n{n}", "now": f"n{n}"} for n in (1, 2)]
+    at = call("sql", "select committed_at from ops.batches limit 1", "--engine", "spark", "--json")
+    assert json.loads(at.stdout)[0]["committed_at"].endswith("+00:00")
+    cut = call("sql", "select id from shop.item", "--engine", "spark", "--limit", "1")
+    assert "Only the first 1 rows" in cut.stderr
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "delete from shop.item",
+        "insert into shop.item select * from shop.item",
+        "with x as (select * from shop.item) insert into shop.item select * from x",
+        "from shop.item insert into shop.item select *",
+        "create table shop.more as select 1 as id",
+        "drop table shop.item",
+        "set spark.sql.shuffle.partitions = 1",
+        "select `reflect`('java.lang.System', 'getenv')",
+        "select * from (select transform(name) using 'cat' as (x string) from shop.item)",
+        "select * from parquet.`/tmp`",
+    ],
+)
+def test_spark_only_reads(call: Callable[..., Any], query: str) -> None:
+    refused = call("sql", query, "--engine", "spark", "--json")
+    assert refused.exit_code == 1, refused.output
+    assert json.loads(refused.stderr)["error"]["code"] == "UNSUPPORTED"
+    assert len(json.loads(call("sql", "from shop.item", "--json").stdout)) == 2
+
+
+def test_a_dropped_table_is_gone_and_made_anew_by_the_next_run(
+    project: TemporaryProject, call: Callable[..., Any]
+) -> None:
+    before = {table: project.rows(table) for table in ("shop.item", "shop.item_history", "shop.other")}
+    dropped = call("drop", "shop.item", "--yes", "--json")
+    assert dropped.exit_code == 0, dropped.output
+    told = json.loads(dropped.stdout)
+    assert told["dropped"] == {
+        "shop.item_changes": 2, "shop.item_quarantine": 1, "shop.item": 2, "shop.item_history": 2,
+    }  # fmt: skip
+    assert (told["view"], told["ops"]) == ("shop.dim_item", {"batches": 3, "batch_ledger": 1})
+    assert "ingests its landed files anew" in told["next"][0]
+
+    catalog = project._project.catalog
+    assert [t[1] for t in catalog.tables("shop")] == ["other", "other_changes", "other_quarantine"]
+    assert not catalog.view_exists(TableName("shop", "dim_item"))
+    left = [p for p in (project.path / "lakehouse/warehouse/shop").iterdir() if p.name.startswith("item")]
+    assert left == []
+    for table in ("batches", "batch_ledger"):
+        assert {row["table"] for row in project.ops(table)} == {"shop.other"}
+    assert "drop shop.item" in {row["pipeline"] for row in project.ops("runs")}
+    assert json.loads(call("drop", "shop.item", "--yes", "--json").stdout)["dropped"] == {}
+
+    project.run()
+    assert {row["batch"] for row in project.ops("batches") if row["table"] == "shop.item"} == {1}
+    assert {table: project.rows(table) for table in before} == before
+    assert catalog.view_exists(TableName("shop", "dim_item"))

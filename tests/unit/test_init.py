@@ -1,0 +1,90 @@
+"""``kedro lakehouse init``: what it writes, and what it leaves alone."""
+
+import json
+import sys
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from kedro_lakehouse.cli.lakehouse import lakehouse
+
+pytestmark = pytest.mark.unit
+
+WRITTEN = {
+    "conf/base/catalog_lakehouse.yml",
+    "conf/base/globals.yml",
+    "conf/base/sources.yml",
+    "conf/base/spark.yml",
+    "conf/base/tables.yml",
+    "conf/log4j2.properties",
+}
+PROJECT = """
+[tool.kedro]
+package_name = "kedro_lakehouse"
+project_name = "shop"
+kedro_init_version = "1.7.0"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    (tmp_path / "src").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+def init(*words):
+    return CliRunner().invoke(lakehouse, ["init", *words])
+
+
+def files(folder):
+    return {str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file()} - {"pyproject.toml"}
+
+
+def test_it_writes_the_starting_files_and_says_what_is_left_to_do(folder):
+    told = init()
+    assert told.exit_code == 0, told.output
+    assert files(folder) == WRITTEN
+    assert all(name in told.stdout for name in WRITTEN)
+    assert "register_tables()" in told.stdout
+    assert [yaml.safe_load((folder / f"conf/base/{n}.yml").read_text()) for n in ("sources", "tables")] == [
+        None
+    ] * 2
+
+
+def test_it_overwrites_nothing_and_then_writes_nothing(folder):
+    (folder / "conf/base").mkdir(parents=True)
+    (folder / "conf/base/globals.yml").write_text("mine: 1\n")
+    refused = init()
+    assert refused.exit_code == 1
+    assert "globals.yml" in refused.output
+    assert "init --keep" in refused.output
+    assert files(folder) == {"conf/base/globals.yml"}
+
+
+def test_with_keep_it_writes_the_others_and_names_the_lacking_keys(folder):
+    (folder / "conf/base").mkdir(parents=True)
+    (folder / "conf/base/globals.yml").write_text("landing: here\n")
+    told = init("--keep")
+    assert told.exit_code == 0, told.output
+    assert files(folder) == WRITTEN
+    assert (folder / "conf/base/globals.yml").read_text() == "landing: here\n"
+    assert (
+        "globals.yml lacks what the package's own has: cache, conf, driver_memory, lakehouse." in told.stdout
+    )
+
+
+def test_json_tells_what_was_written_and_kept(folder):
+    assert set(json.loads(init("--json").stdout)["written"]) == WRITTEN
+    again = json.loads(init("--json", "--keep").stdout)
+    assert (again["written"], set(again["kept"])) == ([], WRITTEN)
+
+
+def test_outside_a_kedro_project_it_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told = init()
+    assert told.exit_code == 1
+    assert "no Kedro project" in told.output

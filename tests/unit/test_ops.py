@@ -1,0 +1,42 @@
+"""Tables of ``lake.ops`` that an earlier version made."""
+
+import pyarrow as pa
+import pytest
+
+from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES, SCHEMAS, OpsStore
+from kedro_lakehouse.session.catalog import MetadataCatalog
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    return MetadataCatalog(
+        {
+            "spark.sql.catalog.lake.type": "jdbc",
+            "spark.sql.catalog.lake.uri": f"jdbc:sqlite:file:{tmp_path}/catalog.db",
+            "spark.sql.catalog.lake.warehouse": f"{tmp_path}/warehouse",
+        }
+    )
+
+
+def test_a_table_without_a_new_column_gets_it_and_keeps_its_rows(catalog):
+    old = pa.schema([field for field in SCHEMAS[BATCHES] if field.name != "correlation_id"])
+    catalog.ensure_namespace("ops")
+    made = catalog.catalog.create_table("ops.batches", schema=old)
+    made.append(pa.Table.from_pylist([{"table": "a.b", "batch": 1}], schema=old))
+    store = OpsStore(catalog)
+    assert "correlation_id" not in store.read(BATCHES)[0]
+    store.append(BATCHES, [{"table": "a.b", "batch": 2, "correlation_id": "id"}])
+    store.append(BATCHES, [{"table": "a.b", "batch": 3}])
+    found = {row["batch"]: row["correlation_id"] for row in store.read(BATCHES)}
+    assert found == {1: None, 2: "id", 3: None}
+
+
+def test_rows_of_one_table_are_forgotten_and_others_stay(catalog):
+    store = OpsStore(catalog)
+    store.append(BATCH_LEDGER, [{"table": "a.b", "batch": 1}, {"table": "a.c", "batch": 1}])
+    store.forget(BATCH_LEDGER, of_table="a.b")
+    store.forget(BATCH_LEDGER, of_table="a.b")
+    assert [row["table"] for row in store.read(BATCH_LEDGER)] == ["a.c"]
+    assert len(catalog.catalog.load_table("ops.batch_ledger").history()) == 2
