@@ -20,13 +20,17 @@ _SCHEMA: Final = "name string, sketch string"
 def sketch_frame(frame: DataFrame) -> dict[str, ColumnSketch]:
     """Sketch every column of a frame: one job, no shuffle; each partition sends a few kilobytes a column."""
     found: dict[str, ColumnSketch] = {}
-    for row in frame.mapInArrow(_sketch_partition, _SCHEMA).collect():
+    places = [f"c{place}" for place in range(len(frame.columns))]  # mapInArrow parses names: "a.b" is none
+    for row in frame.toDF(*places).mapInArrow(_sketch_partition, _SCHEMA).collect():
         sketch = ColumnSketch.from_plain(json.loads(row["sketch"]))
         if row["name"] in found:
             found[row["name"]].merge(sketch)
         else:
             found[row["name"]] = sketch
-    return {name: found.get(name, ColumnSketch("empty")) for name in frame.columns}
+    return {
+        name: found.get(place, ColumnSketch("empty"))
+        for name, place in zip(frame.columns, places, strict=True)
+    }
 
 
 def _sketch_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
