@@ -55,6 +55,13 @@ conformance: setup jars ## Run the contract's cases (CASES=file names others)
 soak: setup jars ## Run the property tests with 20,000 histories and 20 shuffles
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s tests/property
 
+.PHONY: demo-lake
+demo-lake: setup model ## Add the small tables of data/ to the column search, with two models
+	@$(BIN)/kedro lakehouse search --add data/demo_lake --add data/column_eval
+	@$(BIN)/python bin/demo_lake.py vectors
+	@$(BIN)/kedro lakehouse search --add data/demo_lake --add data/column_eval --model glove:demo.300d.txt
+	@echo 'Try: $(BIN)/kedro lakehouse search --mode name district'
+
 .PHONY: clean-lake
 clean-lake: ## Delete the tables in data/lakehouse (asks first; FORCE=1 does not)
 	@if [ ! -e data/lakehouse ]; then echo "There is no data/lakehouse."; exit 0; fi; \

@@ -10,6 +10,7 @@ from harness.project import TemporaryProject, write_parquet
 
 from kedro_lakehouse.columns.sketch import sketch_batches
 from kedro_lakehouse.columns.spark_sketch import sketch_frame
+from kedro_lakehouse.datasets import column_index
 from kedro_lakehouse.search import open_search
 
 pytestmark = pytest.mark.spark
@@ -65,7 +66,10 @@ def test_a_second_run_changes_nothing(project: TemporaryProject) -> None:
     assert {row["version"] for row in signatures(project).values()} == before
 
 
-def test_only_a_changed_column_is_embedded_again(project: TemporaryProject) -> None:
+def test_only_a_changed_column_is_embedded_again_also_where_spark_reads_the_table(
+    project: TemporaryProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(column_index, "SMALL_TABLE", -1)
     land(project, "customer", "20260101-000000000", [("U", 2, "Trier", "canary2", 3)])
     project.failures()
     report = next(r for r in project._project.reports if r.stage == "column_index")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro.io import AbstractDataset
 
@@ -24,10 +25,15 @@ from kedro_lakehouse.project import active_project
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pyiceberg.table.snapshots import Snapshot
+
     from kedro_lakehouse.columns.signature import TableVersion
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
+
+SMALL_TABLE: Final = 16 * 1024 * 1024
+"""Bytes of files up to which a table is read here: Spark takes longer to begin with it."""
 
 
 class ColumnTablesDataset(AbstractDataset[None, PendingIndex]):
@@ -106,7 +112,7 @@ def pending_index(
     Args:
         add: Files and folders that are to be indexed from now on, beside those that are already.
         models: The models to index with; by default those of parameters_column_index.yml.
-        lake: Whether tables of the lake that changed are indexed too (that takes Spark).
+        lake: Whether tables of the lake that changed are indexed too (large ones take Spark).
     """
     embedders = [
         ModelName.parse(name).open(Path(project.cache)) for name in models or project.column_index.models
@@ -129,17 +135,29 @@ def pending_index(
 
 
 def sketch_table(project: Project, table: TableVersion) -> Mapping[str, ColumnSketch]:
-    """Sketch a table's columns: a file here, a table of the lake where Spark reads it."""
+    """Sketch a table's columns: files and small tables of the lake here, others where Spark reads them."""
     if table.source == "file":
         return sketch_batches(read_batches(Path(table.location)))
+    snapshot = int(table.version.partition("+")[0])
+    stored = project.catalog.load((table.namespace, table.table))
+    state = stored.snapshot_by_id(snapshot) if stored is not None else None
+    own = TableName(table.namespace, table.table) in project.declarations.tables
+    if stored is not None and state is not None and _size(state) <= SMALL_TABLE:
+        names = tuple(f.name for f in stored.schema().fields if not (own and is_reserved_column(f.name)))
+        scan = stored.scan(selected_fields=names, snapshot_id=snapshot)
+        return sketch_batches([scan.to_arrow_batch_reader().read_all().combine_chunks().select(names)])
     from kedro_lakehouse.columns.spark_sketch import sketch_frame
 
-    snapshot = int(table.version.partition("+")[0])
     place = f"{quote('lake', table.namespace, table.table)} VERSION AS OF {snapshot}"
     frame = project.session.sql(f"SELECT * FROM {place}")  # noqa: S608 - a quoted name and a number
-    own = TableName(table.namespace, table.table) in project.declarations.tables
     kept = [name for name in frame.columns if not (own and is_reserved_column(name))]
     return sketch_frame(frame.select(*[quote(name) for name in kept]))
+
+
+def _size(state: Snapshot) -> float:
+    """The bytes of a snapshot's files; without end where it does not tell."""
+    told = state.summary["total-files-size"] if state.summary else None
+    return int(told) if told else math.inf
 
 
 def apply_change(project: Project, change: SignatureChange) -> Applied | None:
