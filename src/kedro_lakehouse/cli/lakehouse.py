@@ -9,6 +9,7 @@ from typing import IO, Any
 import click
 
 from kedro_lakehouse.cli.changes import changes
+from kedro_lakehouse.cli.console import console
 from kedro_lakehouse.cli.drop import drop
 from kedro_lakehouse.cli.init import init
 from kedro_lakehouse.cli.logs import logs
@@ -97,7 +98,7 @@ def commands() -> None:
     """Commands that the package adds to Kedro."""
 
 
-for command in (tables, sql, changes, quarantine, rebuild, drop, runs, logs, plugins, search):
+for command in (tables, sql, changes, quarantine, rebuild, drop, runs, logs, plugins, search, console):
     lakehouse.add_command(command)
 lakehouse.add_command(init)
 commands.add_command(lakehouse)

@@ -23,6 +23,7 @@ _SPREAD: Final = 5
 _FORMATS: Final = 8
 _TOKENS: Final = 64
 _MIN_NUMBERS: Final = 3
+_CLASSES: Final = 10
 QUANTILES: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 NUMERIC: Final = ("integer", "decimal")
 
@@ -38,6 +39,7 @@ class ColumnProfile:
         frequent: The most frequent values with their counts, the most frequent first.
         spread: Other values, drawn evenly from the distinct ones.
         quantiles: Of numbers, at 5, 25, 50, 75 and 95 percent.
+        histogram: Of numbers, the shares of ten classes of equal width from minimum to maximum.
         formats: Character-class formats with their shares of the values.
         tokens: Words of the values with their shares of the distinct values.
         sketch: The up to 256 smallest hashes of the distinct values, ascending.
@@ -56,6 +58,7 @@ class ColumnProfile:
     frequent: tuple[tuple[str, int], ...] = ()
     spread: tuple[str, ...] = ()
     quantiles: tuple[float, ...] = ()
+    histogram: tuple[float, ...] = ()
     formats: tuple[tuple[str, float], ...] = ()
     tokens: tuple[tuple[str, float], ...] = ()
     sketch: tuple[int, ...] = ()
@@ -110,6 +113,7 @@ def profile_column(name: str, sketch: ColumnSketch, *, table: str, personal: boo
         frequent=frequent,
         spread=_spread(sketch, {text.casefold() for text, _ in frequent}),
         quantiles=_quantiles(numbers, weights) if len(numbers) == len(texts) else (),
+        histogram=_histogram(numbers, weights, least, greatest) if len(numbers) == len(texts) else (),
         tokens=_tokens(texts) if kind in ("text", "nested") else (),
         sketch=tuple(sorted(sketch.sample)),
     )
@@ -172,3 +176,14 @@ def _quantiles(numbers: list[float], weights: list[int]) -> tuple[float, ...]:
     reached = np.cumsum([w for _, w in finite]) / sum(w for _, w in finite)
     places = np.searchsorted(reached, QUANTILES)
     return tuple(finite[min(int(place), len(finite) - 1)][0] for place in places)
+
+
+def _histogram(
+    numbers: list[float], weights: list[int], least: str | None, greatest: str | None
+) -> tuple[float, ...]:
+    ends = number_of(least or ""), number_of(greatest or "")
+    if ends[0] is None or ends[1] is None or not math.isfinite(ends[1] - ends[0]):
+        return ()
+    counts, _ = np.histogram(numbers, bins=_CLASSES, range=(ends[0], ends[1]), weights=weights)
+    total = counts.sum()
+    return tuple(round(float(count / total), 4) for count in counts) if total else ()

@@ -93,8 +93,8 @@ PROFILE_FIELDS: Final = (
     ("kind", pa.string()), ("rows", pa.int64()), ("nulls", pa.int64()), ("distinct", pa.int64()),
     ("mean_length", pa.float64()), ("max_length", pa.int64()), ("minimum", pa.string()),
     ("maximum", pa.string()), ("frequent", _COUNTED), ("spread", pa.list_(pa.string())),
-    ("quantiles", pa.list_(pa.float64())), ("formats", _SHARES), ("tokens", _SHARES),
-    ("sketch", pa.list_(pa.int64())), ("personal", pa.bool_()),
+    ("quantiles", pa.list_(pa.float64())), ("histogram", pa.list_(pa.float64())),
+    ("formats", _SHARES), ("tokens", _SHARES), ("sketch", pa.list_(pa.int64())), ("personal", pa.bool_()),
 )  # fmt: skip
 KEY_FIELDS: Final = (
     ("column_id", pa.string()), ("model_id", pa.string()), ("namespace", pa.string()),
@@ -158,10 +158,10 @@ def _signature(row: Mapping[str, Any], vectors: Mapping[Aspect, NDArray[np.float
 
 def profile_of(row: Mapping[str, Any]) -> ColumnProfile:
     """The profile that a row of the signature table holds."""
-    facts = {name: row[name] for name, _ in PROFILE_FIELDS}
+    facts: dict[str, Any] = {name: row.get(name) for name, _ in PROFILE_FIELDS}
     for name, second in (("frequent", "count"), ("formats", "share"), ("tokens", "share")):
         facts[name] = tuple((entry["value"], entry[second]) for entry in row[name] or ())
-    for name in ("spread", "quantiles"):
+    for name in ("spread", "quantiles", "histogram"):
         facts[name] = tuple(row[name] or ())
     facts["sketch"] = tuple(number % _SIGNED for number in row["sketch"] or ())
     return ColumnProfile(name=row["column"], **facts)

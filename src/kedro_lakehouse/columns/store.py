@@ -135,6 +135,19 @@ class SignatureStore:
             for place, fingerprint in enumerate(rows.column("fingerprint").to_pylist())
         }
 
+    def versions(self, column_id: str, model_id: str) -> list[dict[str, Any]]:
+        """What the column was over time, the newest version first: counts and type, no values."""
+        found = self._catalog.find(HISTORY)
+        if found is None:
+            return []
+        import pyiceberg.expressions as built
+
+        fields = ("effective_from", "effective_to", "kind", "rows", "nulls", "distinct", "version")
+        wanted = built.And(_equals("column_id", column_id), _equals("model_id", model_id))
+        rows = found.scan(row_filter=wanted, selected_fields=fields).to_arrow().select(fields)
+        versions: list[dict[str, Any]] = rows.sort_by([("effective_from", "descending")]).to_pylist()
+        return versions
+
     def apply(self, change: SignatureChange) -> Applied | None:
         """Put a change in place: one commit of the signatures, then one of their history.
 
@@ -198,6 +211,9 @@ class SignatureStore:
     def _open(self, name: TableName, schema: pa.Schema) -> Table:
         found = self._catalog.find(name)
         if found is not None:
+            if set(schema.names) - {field.name for field in found.schema().fields}:
+                with found.update_schema() as update:
+                    update.union_by_name(schema)
             return found
         self._catalog.ensure_namespace(name.namespace)
         return self._catalog.catalog.create_table_if_not_exists(

@@ -16,9 +16,11 @@ from kedro_lakehouse.columns.embedders.base import ModelName
 from kedro_lakehouse.columns.files import read_batches
 from kedro_lakehouse.columns.indexing import PendingIndex, PendingTable
 from kedro_lakehouse.columns.sketch import ColumnSketch, sketch_batches
+from kedro_lakehouse.columns.space import SPACE, SpaceStore
 from kedro_lakehouse.columns.store import SIGNATURES, Applied, Key, SignatureChange, SignatureStore
 from kedro_lakehouse.columns.survey import file_tables, lake_tables, survey
 from kedro_lakehouse.names import TableName, is_reserved_column, quote
+from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport
 from kedro_lakehouse.project import active_project
 
@@ -163,7 +165,10 @@ def _size(state: Snapshot) -> float:
 def apply_change(project: Project, change: SignatureChange) -> Applied | None:
     """Write a change of the signatures, and tell of it in log and summary."""
     begun = perf_counter()
-    applied = signature_store(project).apply(change)
+    store = signature_store(project)
+    applied = store.apply(change)
+    with lease(project.leases, SPACE, "index"):
+        SpaceStore(project.catalog).rebuild(store)
     if applied is None:
         logger.info("column_index: nothing changed")
         return None

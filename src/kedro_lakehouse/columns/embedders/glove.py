@@ -43,7 +43,8 @@ class GloveEmbedder:
                 remedy="Name a file: glove:/path/of/vectors.txt.",
             )
         path = Path(argument).expanduser()
-        path = path if path.is_file() else cache / "models" / argument
+        kept = (cache / "models" / argument, cache / "models" / f"{argument}.txt")
+        path = next((one for one in (path, *kept) if one.is_file()), path)
         if not path.is_file():
             raise ModelNotFoundError(
                 model=f"glove:{argument}",
