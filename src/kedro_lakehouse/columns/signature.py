@@ -162,7 +162,7 @@ def profile_of(row: Mapping[str, Any]) -> ColumnProfile:
     for name, second in (("frequent", "count"), ("formats", "share"), ("tokens", "share")):
         facts[name] = tuple((entry["value"], entry[second]) for entry in row[name] or ())
     for name in ("spread", "quantiles", "histogram"):
-        facts[name] = tuple(row[name] or ())
+        facts[name] = tuple(facts[name] or ())
     facts["sketch"] = tuple(number % _SIGNED for number in row["sketch"] or ())
     return ColumnProfile(name=row["column"], **facts)
 
