@@ -27,8 +27,6 @@ COMPILE := $(UV) pip compile -q --universal --python-version 3.11 --generate-has
 export GX_ANALYTICS_ENABLED     := false
 export DO_NOT_TRACK             := 1
 export KEDRO_DISABLE_TELEMETRY  := 1
-# The embedding model has threads of its own; those of OpenBLAS spin while Spark works.
-export OPENBLAS_NUM_THREADS     := 1
 
 ##@ Use
 

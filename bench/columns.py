@@ -13,14 +13,11 @@ ours          the installed configuration: one scorer; two tables are matched on
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the model has threads of its own
 
 import numpy as np
 from column_costs import indexing_cost, query_cost

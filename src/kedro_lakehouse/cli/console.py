@@ -37,7 +37,8 @@ def console(*, port: int, browser: bool) -> None:
         sys.executable, "-m", "streamlit", "run", str(page.origin if page else ""),
         "--server.address=127.0.0.1", f"--server.port={port}",
         f"--server.headless={str(not browser).lower()}",
-        "--browser.gatherUsageStats=false", "--server.fileWatcherType=none", "--client.toolbarMode=viewer", "--client.showErrorDetails=none",
+        "--browser.gatherUsageStats=false", "--server.fileWatcherType=none", "--client.toolbarMode=viewer",
+        "--client.showErrorDetails=none",
         "--server.maxUploadSize=100",
     ]  # fmt: skip
     chosen = os.environ | {"KEDRO_ENV": project.env}

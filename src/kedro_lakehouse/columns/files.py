@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SUFFIXES: Final = (".csv", ".tsv", ".json", ".ndjson", ".jsonl", ".parquet")
 _NULLS: Final = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>"]
 _SNIFFED: Final = 64 * 1024
+_MOST_RAGGED: Final = 10_000
 _BLOCK: Final = 4 * 1024 * 1024
 
 
@@ -66,7 +67,8 @@ def read_batches(path: Path) -> Iterator[pa.RecordBatch | pa.Table]:
         raise UnreadableFileError(table=path.stem, file=path.name, detail=kind) from error
 
 
-def _read_csv(path: Path) -> Iterator[pa.RecordBatch]:
+def _read_csv(path: Path) -> Iterator[pa.RecordBatch | pa.Table]:
+    """Rows that are longer or shorter than the header are cut or filled up, and come last."""
     with contextlib.closing(gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as handle:
         head = handle.read(_SNIFFED)
     text = head.decode("utf-8-sig", errors="replace")
@@ -74,17 +76,27 @@ def _read_csv(path: Path) -> Iterator[pa.RecordBatch]:
     names = _unique(next(csv.reader(io.StringIO(text), delimiter=delimiter), []))
     if not names:
         return
+    ragged: list[list[str]] = []
+
+    def fit(row: pcsv.InvalidRow) -> str:
+        if len(ragged) < _MOST_RAGGED:
+            ragged.extend(csv.reader([row.text], delimiter=delimiter))
+        return "skip"
+
     with pcsv.open_csv(
         path,
         read_options=pcsv.ReadOptions(column_names=names, skip_rows=1, block_size=_BLOCK),
         parse_options=pcsv.ParseOptions(
-            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
+            delimiter=delimiter, newlines_in_values=True, invalid_row_handler=fit
         ),
         convert_options=pcsv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=_NULLS
         ),
     ) as reader:
         yield from reader
+    cells = ([None if text in _NULLS else text for text in row[: len(names)]] for row in ragged)
+    rows = [dict(zip(names, [*row, *[None] * (len(names) - len(row))], strict=True)) for row in cells]
+    yield pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names]))
 
 
 def _delimiter(text: str) -> str:

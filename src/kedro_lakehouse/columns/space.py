@@ -62,7 +62,9 @@ class SpaceStore:
         )
         rows = [row for model in signatures.models() for row in _rows(model, signatures.read(model))]
         with table.transaction() as transaction:
-            transaction.overwrite(pa.Table.from_pylist(rows, schema=SPACE_SCHEMA))
+            if table.current_snapshot() is not None:
+                transaction.delete("true")
+            transaction.append(pa.Table.from_pylist(rows, schema=SPACE_SCHEMA))
             transaction.set_properties({_STATE: state})
 
     def read(self, model_id: str) -> dict[str, tuple[float, float]]:

@@ -37,8 +37,14 @@ def test_csv_is_read_as_text_whatever_its_dialect(tmp_path):
     assert rows_of(tmp_path / "a.csv") == [
         {"id": "1", "city": "Bad; Ems", "city_3": "x", "column_4": None},
         {"id": "2", "city": None, "city_3": None, "column_4": None},
+        {"id": "ragged", "city": None, "city_3": None, "column_4": None},
     ]
     assert rows_of(tmp_path / "b.tsv.gz") == [{"id": "007", "city": "Bonn"}]
+
+
+def test_a_csv_without_rows_has_its_columns(tmp_path):
+    (tmp_path / "a.csv").write_text("id,city\n", encoding="utf-8")
+    assert [batch.schema.names for batch in read_batches(tmp_path / "a.csv")] == [["id", "city"]]
 
 
 def test_an_empty_csv_has_no_columns(tmp_path):

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from kedro_lakehouse.columns.embedders.base import unit_rows
 from kedro_lakehouse.columns.embedders.weights import MINILM, verified_weights
@@ -91,18 +92,11 @@ class MiniLM:
             fill(batches[0])
         elif batches:
             _ = self._network  # read once, before the threads begin
-            with ThreadPoolExecutor(_threads()) as pool:
+            # OpenBLAS's own threads wait by spinning: beside Spark they cost several times what they gain.
+            with threadpool_limits(1, "blas"), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
                 list(pool.map(fill, batches))
         place_of = {text: place for place, text in enumerate(distinct)}
         return made[[place_of[text] for text in texts]]
-
-
-def _threads() -> int:
-    """As many as there are processors, unless the matrix products bring threads of their own.
-
-    OpenBLAS's threads wait by spinning: beside Spark they cost several times what they gain.
-    """
-    return (os.cpu_count() or 1) if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else 1
 
 
 class Bert:
