@@ -96,7 +96,7 @@ COLUMNS: Final[dict[str, dict[str, Value]]] = {
     "housing/parcels.csv": {
         "parcel": counting(70_001), "borough": of(*BOROUGHS), "zcode": code("10999"),
         "building_class": code("A9"), "floors": whole(1, 40), "dwellings": whole(1, 300),
-        "living_area": whole(300, 20_000), "year_built": whole(1890, 2022),
+        "floor_area": whole(300, 20_000), "year_built": whole(1890, 2022),
         "assessed_value": whole(90_000, 9_000_000), "energy_grade": of("A", "B", "C", "D"),
     },
     "housing/sales.parquet": {

@@ -16,6 +16,7 @@ from kedro_lakehouse.columns.embedders.minilm import MiniLM
 from kedro_lakehouse.columns.embedders.weights import MINILM, verified_weights, weights_folder
 from kedro_lakehouse.columns.embedders.wordpiece import WordPiece
 from kedro_lakehouse.errors import ModelNotFoundError, UnknownPluginError, UnsupportedError
+from kedro_lakehouse.testing.embedders import EmbedderContract
 
 pytestmark = pytest.mark.contract
 
@@ -23,7 +24,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
 REFERENCE = ROOT / "tests/data/minilm"
 HAS_MODEL = weights_folder(MINILM, CACHE).is_dir()
-TEXTS = ["city of birth", "zip code", "city", "price 12.50", "City", "zip code"]
 VOCABULARY = ["city", "zip", "code", "price", "birth", "of", "12", "50"]
 needs_model = pytest.mark.skipif(not HAS_MODEL, reason="the model is not in .cache: make model")
 
@@ -37,31 +37,10 @@ def glove(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"glove:{path}"
 
 
-@pytest.fixture(params=["hash", "glove", pytest.param("minilm", marks=needs_model)])
-def embedder(request: pytest.FixtureRequest, glove: str) -> Embedder:
-    return ModelName.parse(glove if request.param == "glove" else request.param).open(CACHE)
-
-
-def test_every_text_has_one_unit_row_in_its_place(embedder: Embedder) -> None:
-    assert isinstance(embedder, Embedder)
-    found = embedder.embed(TEXTS)
-    assert found.shape == (len(TEXTS), embedder.dimension)
-    assert found.dtype == np.float32
-    assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=1e-5)
-    assert np.array_equal(found[1], found[5])
-    alone = np.concatenate([embedder.embed([text]) for text in TEXTS])
-    assert np.abs(alone - found).max() < 1e-5
-
-
-def test_case_does_not_matter_and_likeness_does(embedder: Embedder) -> None:
-    city_of_birth, zip_code, city, *_ = embedder.embed(TEXTS)
-    assert embedder.embed(["CITY"])[0] == pytest.approx(city, abs=1e-6)
-    assert city_of_birth @ city > zip_code @ city
-
-
-def test_nothing_to_embed_and_nothing_known_are_no_error(embedder: Embedder) -> None:
-    assert embedder.embed([]).shape == (0, embedder.dimension)
-    assert np.isfinite(embedder.embed(["", "\u202e\x00", "☃", "x" * 5000])).all()
+class TestEveryEmbedder(EmbedderContract):
+    @pytest.fixture(params=["hash", "glove", pytest.param("minilm", marks=needs_model)])
+    def embedder(self, request: pytest.FixtureRequest, glove: str) -> Embedder:
+        return ModelName.parse(glove if request.param == "glove" else request.param).open(CACHE)
 
 
 def test_models_have_ids_of_their_own(glove: str) -> None:

@@ -9,24 +9,29 @@ import numpy as np
 import pytest
 from opensearchpy import JSONSerializer, OpenSearch
 
-from kedro_lakehouse.columns.embedders.base import unit_rows
 from kedro_lakehouse.columns.indexes.base import IndexSettings, VectorIndex, open_index
 from kedro_lakehouse.columns.indexes.opensearch import OpenSearchIndex, document_id
 from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.testing.columns import DIMENSION, IDS, VECTORS, VectorIndexContract
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.contract
 
-DIMENSION = 16
-VECTORS = unit_rows(np.random.default_rng(2).normal(size=(60, DIMENSION)))
-IDS = [f"ns.t.c{number}" for number in range(59)] + ["ns.t.\"odd' name"]
-
 
 @pytest.fixture(params=["exact", "lance"])
-def index(request: pytest.FixtureRequest, tmp_path: Path) -> VectorIndex:
-    return opened(request.param, tmp_path)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+class TestEveryIndex(VectorIndexContract):
+    @pytest.fixture(autouse=True)
+    def _of_kind(self, kind: str) -> None:
+        self.kind = kind
+
+    def opened(self, settings: IndexSettings) -> VectorIndex:
+        return open_index(self.kind, lambda _: settings)
 
 
 def opened(name: str, folder: Path) -> VectorIndex:
@@ -36,44 +41,6 @@ def opened(name: str, folder: Path) -> VectorIndex:
             argument=argument, model_id="glove:tiny/x", dimension=DIMENSION, folder=str(folder / "index")
         ),
     )
-
-
-def nearest(vectors: Any, vector: Any, k: int) -> list[str]:
-    return [IDS[place] for place in np.argsort(-(vectors @ vector), kind="stable")[:k]]
-
-
-def test_the_nearest_are_those_of_the_greatest_cosine(index: VectorIndex) -> None:
-    assert isinstance(index, VectorIndex)
-    index.upsert(IDS, VECTORS)
-    for vector in VECTORS[:5]:
-        assert index.nearest(vector, 10) == nearest(VECTORS, vector, 10)
-    assert len(index.nearest(VECTORS[0], 1000)) == len(IDS)
-
-
-def test_an_upsert_replaces_and_repeating_it_changes_nothing(index: VectorIndex) -> None:
-    index.upsert(IDS, VECTORS)
-    index.upsert(IDS[:30], VECTORS[30:])
-    index.upsert(IDS[:30], VECTORS[30:])
-    assert index.ids() == set(IDS)
-    assert set(index.nearest(VECTORS[30], 2)) == {IDS[0], IDS[30]}
-
-
-def test_deleted_columns_are_not_found(index: VectorIndex) -> None:
-    index.upsert(IDS, VECTORS)
-    index.delete({IDS[0], IDS[-1], "ns.t.unknown"})
-    assert index.ids() == set(IDS[1:-1])
-    assert IDS[0] not in index.nearest(VECTORS[0], 60)
-
-
-def test_an_index_knows_the_state_that_it_is_at(index: VectorIndex) -> None:
-    assert index.state == ""
-    index.mark("41")
-    index.mark("42")
-    assert index.state == "42"
-
-
-def test_an_empty_index_finds_nothing(index: VectorIndex) -> None:
-    assert index.nearest(VECTORS[0], 5) == []
 
 
 def test_lance_lasts(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def _show_profile(profile: ColumnProfile) -> None:
     if profile.histogram and least is not None and greatest is not None:
         edges = np.linspace(least, greatest, len(profile.histogram) + 1)
         shares = [
-            {"from": float(edge), "share": share}
+            {"from": float(f"{edge:.5g}"), "share": share}
             for edge, share in zip(edges, profile.histogram, strict=False)
         ]
         left.bar_chart(
@@ -70,6 +70,8 @@ def _show_versions(one: ColumnSignature) -> None:
     st.subheader("Versions of the column")
     versions = signature_store(opened_project()).versions(one.column_id, one.model_id)
     st.dataframe(versions, hide_index=True, key="versions")
+    if len(versions) > 1:
+        st.line_chart(versions, x="effective_from", y=["rows", "distinct", "nulls"], x_label="since")
     st.subheader("Commits of the table")
     commits = opened_project().ops.read("batches", of_table=str(one.table))
     told = (
