@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from harness.project import DATA, ROOT
@@ -16,9 +17,11 @@ from kedro_lakehouse.columns.indexes.exact import ExactIndex
 from kedro_lakehouse.columns.indexing import describe_columns, embed_columns
 from kedro_lakehouse.columns.profile import profile_table
 from kedro_lakehouse.columns.search import ColumnSearch
-from kedro_lakehouse.columns.signature import ColumnSignature
 from kedro_lakehouse.columns.sketch import sketch_batches
 from kedro_lakehouse.columns.survey import file_tables
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.columns.signature import ColumnSignature
 
 CACHE = ROOT / ".cache"
 # The bundled tables of the lake are the ones that the tests expect of them.
