@@ -106,6 +106,7 @@ class PendingIndex:
         held: The keys that the index has of each table, by the table's location.
         gone: The keys of tables that are no more.
         known: Gives the vectors that the index has for some fingerprints.
+        seconds: What finding out took.
     """
 
     tables: Sequence[PendingTable] = ()
@@ -113,6 +114,7 @@ class PendingIndex:
     held: Mapping[str, Collection[Key]] = field(default_factory=dict)
     gone: Collection[Key] = ()
     known: Callable[[Collection[str]], Mapping[str, Mapping[Aspect, NDArray[np.float32]]]] = lambda _: {}
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 def change_index(pending: PendingIndex) -> SignatureChange:
@@ -140,7 +142,7 @@ def change_index(pending: PendingIndex) -> SignatureChange:
         key for version, _ in profiled for key in pending.held.get(version.location, ())
         if key[1] in models and key not in found
     }  # fmt: skip
-    seconds = {"profiling": profiling, "embedding": perf_counter() - begun}
+    seconds = {**pending.seconds, "profiling": profiling, "embedding": perf_counter() - begun}
     return SignatureChange(upserts, dropped | set(pending.gone), embedded, seconds)
 
 

@@ -116,6 +116,7 @@ def pending_index(
         models: The models to index with; by default those of parameters_column_index.yml.
         lake: Whether tables of the lake that changed are indexed too (large ones take Spark).
     """
+    begun = perf_counter()
     embedders = [
         ModelName.parse(name).open(Path(project.cache)) for name in models or project.column_index.models
     ]
@@ -133,7 +134,8 @@ def pending_index(
         for table in found.changed
         if lake or table.source == "file"
     ]
-    return PendingIndex(pending, embedders, held, found.gone, store.vectors)
+    seconds = {"survey": perf_counter() - begun}
+    return PendingIndex(pending, embedders, held, found.gone, store.vectors, seconds)
 
 
 def sketch_table(project: Project, table: TableVersion) -> Mapping[str, ColumnSketch]:
@@ -169,14 +171,15 @@ def apply_change(project: Project, change: SignatureChange) -> Applied | None:
     applied = store.apply(change)
     with lease(project.leases, SPACE, "index"):
         SpaceStore(project.catalog).rebuild(store)
-    if applied is None:
-        logger.info("column_index: nothing changed")
-        return None
     seconds = {**change.seconds, "writing": perf_counter() - begun}
+    whole = sum(seconds.values())
+    if applied is None:
+        logger.info("column_index: nothing changed (%.1f s)", whole)
+        return None
     logger.info(
-        "column_index: %s columns profiled, %s embedded, %s dropped (%s)",
-        len(change.upserts), change.embedded, applied.deleted,
-        ", ".join(f"{name} {taken:.1f} s" for name, taken in seconds.items()),
+        "column_index: %s columns profiled, %s embedded, %s dropped (%.1f s: %s)",
+        len(change.upserts), change.embedded, applied.deleted, whole,
+        ", ".join(f"{name} {taken:.1f}" for name, taken in seconds.items()),
     )  # fmt: skip
     project.reports.append(
         CommitReport(
