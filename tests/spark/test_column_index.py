@@ -10,7 +10,9 @@ from harness.project import TemporaryProject, write_parquet
 
 from kedro_lakehouse.columns.sketch import sketch_batches
 from kedro_lakehouse.columns.spark_sketch import sketch_frame
+from kedro_lakehouse.columns.survey import lake_tables
 from kedro_lakehouse.datasets import column_index
+from kedro_lakehouse.names import TableName
 from kedro_lakehouse.search import open_search
 
 pytestmark = pytest.mark.spark
@@ -91,6 +93,16 @@ def test_tables_of_others_are_indexed_and_dropped_ones_are_not(project: Temporar
     catalog.catalog.drop_table("other.place")
     project.run("column_index")
     assert not [name for name in signatures(project) if name.startswith("other.")]
+
+
+def test_tables_of_other_formats_are_seen_as_their_formats_tell(project: TemporaryProject) -> None:
+    own, name = project._project, TableName("shop", "customer")
+    (listed,) = [t for t in lake_tables(own.catalog, own.declarations.tables) if t.table == "customer"]
+    seen = column_index.declared_version(own, name)
+    assert seen is not None
+    assert (seen.version, seen.tags, seen.personal) == (listed.version, listed.tags, listed.personal)
+    here, there = column_index.sketch_table(own, listed), column_index.sketch_declared(own, name)
+    assert {c: s.to_plain() for c, s in here.items()} == {c: s.to_plain() for c, s in there.items()}
 
 
 def test_spark_sketches_what_arrow_sketches(project: TemporaryProject) -> None:

@@ -58,12 +58,21 @@ def _lake_table(
     if stored is None or snapshot is None or _role(stored) not in (None, "current"):
         return None
     config = next((c for name, c in declared.items() if name.identifier == (namespace, table)), None)
+    return table_version(
+        namespace, table, location=stored.location(), snapshot=snapshot.snapshot_id, config=config
+    )
+
+
+def table_version(
+    namespace: str, table: str, *, location: str, snapshot: int, config: TableConfig | None
+) -> TableVersion:
+    """A table of the lake as it is now; its declaration is a part of what it is."""
     personal, tags = (config.personal, config.tags) if config else ((), ())
     told = json.dumps([sorted(personal), sorted(tags)])
     mark = f"+{hashlib.sha256(told.encode()).hexdigest()[:8]}" if personal or tags else ""
     return TableVersion(
-        namespace=namespace, table=table, location=stored.location(),
-        version=f"{snapshot.snapshot_id}{mark}", tags=tags, personal=frozenset(personal),
+        namespace=namespace, table=table, location=location, version=f"{snapshot}{mark}", tags=tags,
+        personal=frozenset(personal),
     )  # fmt: skip
 
 

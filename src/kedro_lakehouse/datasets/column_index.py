@@ -18,7 +18,7 @@ from kedro_lakehouse.columns.indexing import PendingIndex, PendingTable
 from kedro_lakehouse.columns.sketch import ColumnSketch, sketch_batches
 from kedro_lakehouse.columns.space import SPACE, SpaceStore
 from kedro_lakehouse.columns.store import SIGNATURES, Applied, Key, SignatureChange, SignatureStore
-from kedro_lakehouse.columns.survey import file_tables, lake_tables, survey
+from kedro_lakehouse.columns.survey import file_tables, lake_tables, survey, table_version
 from kedro_lakehouse.names import TableName, is_reserved_column, quote
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport
@@ -125,7 +125,11 @@ def pending_index(
     paths = {row["added"] for row in standing if row["added"]}
     paths |= {str(Path(path).expanduser().resolve()) for path in (*project.column_index.paths, *add)}
     tables = lake_tables(project.catalog, project.declarations.tables) + file_tables(paths)
-    found = survey(tables, standing, [embedder.model_id for embedder in embedders])
+    others = other_formats(project)
+    if lake:
+        tables += [version for name in others if (version := declared_version(project, name))]
+    known = [row for row in standing if lake or TableName(row["namespace"], row["table"]) not in others]
+    found = survey(tables, known, [embedder.model_id for embedder in embedders])
     held: dict[str, list[Key]] = {}
     for row in standing:
         held.setdefault(row["location"], []).append((row["column_id"], row["model_id"]))
@@ -142,10 +146,13 @@ def sketch_table(project: Project, table: TableVersion) -> Mapping[str, ColumnSk
     """Sketch a table's columns: files and small tables of the lake here, others where Spark reads them."""
     if table.source == "file":
         return sketch_batches(read_batches(Path(table.location)))
+    name = TableName(table.namespace, table.table)
+    if name in other_formats(project):
+        return sketch_declared(project, name)
     snapshot = int(table.version.partition("+")[0])
     stored = project.catalog.load((table.namespace, table.table))
     state = stored.snapshot_by_id(snapshot) if stored is not None else None
-    own = TableName(table.namespace, table.table) in project.declarations.tables
+    own = name in project.declarations.tables
     if stored is not None and state is not None and _size(state) <= SMALL_TABLE:
         names = tuple(f.name for f in stored.schema().fields if not (own and is_reserved_column(f.name)))
         scan = stored.scan(selected_fields=names, snapshot_id=snapshot)
@@ -156,6 +163,33 @@ def sketch_table(project: Project, table: TableVersion) -> Mapping[str, ColumnSk
     frame = project.session.sql(f"SELECT * FROM {place}")  # noqa: S608 - a quoted name and a number
     kept = [name for name in frame.columns if not (own and is_reserved_column(name))]
     return sketch_frame(frame.select(*[quote(name) for name in kept]))
+
+
+def other_formats(project: Project) -> list[TableName]:
+    """The declared current tables that are not Iceberg's: the catalog does not list them."""
+    return [
+        name for name, table in project.declarations.tables.items()
+        if table.current and (table.format or project.default_format) != "iceberg"
+    ]  # fmt: skip
+
+
+def declared_version(project: Project, name: TableName) -> TableVersion | None:
+    """A declared table as it is now, by its format; None where it is not there. Needs Spark."""
+    state = project.format_of(name).state(name)
+    if state is None or state.snapshot_id is None:
+        return None
+    location = f"{project.lakehouse}/warehouse/{name.namespace}/{name.table}"
+    return table_version(
+        name.namespace, name.table, location=location, snapshot=state.snapshot_id, config=project.table(name)
+    )
+
+
+def sketch_declared(project: Project, name: TableName) -> Mapping[str, ColumnSketch]:
+    """Sketch a declared table's columns as its format reads them, in Spark."""
+    from kedro_lakehouse.columns.spark_sketch import sketch_frame
+
+    frame = project.format_of(name).read(name)
+    return sketch_frame(frame.select(*[quote(c) for c in frame.columns if not is_reserved_column(c)]))
 
 
 def _size(state: Snapshot) -> float:
