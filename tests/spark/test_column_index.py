@@ -85,12 +85,15 @@ def test_tables_of_others_are_indexed_and_dropped_ones_are_not(project: Temporar
     catalog.ensure_namespace("other")
     rows = pa.table({"city": ["Bonn", "Kiel"], "effective_from": [1, 2]})
     catalog.catalog.create_table("other.place", schema=rows.schema).append(rows)
+    catalog.catalog.create_table("other.Odd Name 2", schema=rows.schema).append(rows)
     project.run("column_index")
     search = open_search(project._project)
     hits = search.like(search.column("shop.customer.town"), k=1)
     assert hits[0].column_id == "other.place.city"
     assert "other.place.effective_from" in signatures(project)
+    assert "other.Odd Name 2.city" in signatures(project)
     catalog.catalog.drop_table("other.place")
+    catalog.catalog.drop_table("other.Odd Name 2")
     project.run("column_index")
     assert not [name for name in signatures(project) if name.startswith("other.")]
 

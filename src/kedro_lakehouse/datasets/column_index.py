@@ -128,7 +128,8 @@ def pending_index(
     others = other_formats(project)
     if lake:
         tables += [version for name in others if (version := declared_version(project, name))]
-    known = [row for row in standing if lake or TableName(row["namespace"], row["table"]) not in others]
+    unseen = set() if lake else {name.identifier for name in others}
+    known = [row for row in standing if (row["namespace"], row["table"]) not in unseen]
     found = survey(tables, known, [embedder.model_id for embedder in embedders])
     held: dict[str, list[Key]] = {}
     for row in standing:
@@ -146,13 +147,16 @@ def sketch_table(project: Project, table: TableVersion) -> Mapping[str, ColumnSk
     """Sketch a table's columns: files and small tables of the lake here, others where Spark reads them."""
     if table.source == "file":
         return sketch_batches(read_batches(Path(table.location)))
-    name = TableName(table.namespace, table.table)
-    if name in other_formats(project):
+    # Tables of others may bear names that are no TableName.
+    name = next(
+        (n for n in project.declarations.tables if n.identifier == (table.namespace, table.table)), None
+    )
+    if name is not None and name in other_formats(project):
         return sketch_declared(project, name)
     snapshot = int(table.version.partition("+")[0])
     stored = project.catalog.load((table.namespace, table.table))
     state = stored.snapshot_by_id(snapshot) if stored is not None else None
-    own = name in project.declarations.tables
+    own = name is not None
     if stored is not None and state is not None and _size(state) <= SMALL_TABLE:
         names = tuple(f.name for f in stored.schema().fields if not (own and is_reserved_column(f.name)))
         scan = stored.scan(selected_fields=names, snapshot_id=snapshot)
