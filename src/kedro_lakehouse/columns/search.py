@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from kedro_lakehouse.columns.blas import one_thread
 from kedro_lakehouse.columns.corpus import LEAD
 from kedro_lakehouse.columns.embedders.base import unit_rows
 from kedro_lakehouse.columns.matching import one_to_one, unionability
@@ -68,8 +69,9 @@ class ColumnSearch:
             mode: What the phrase is compared to: name, content (values), both, or hybrid (all of it).
         """
         vector = self._embedder.embed([expanded(text) if len(text.split()) == 1 else text])[0]
-        rows = self._candidates(vector, text, None, where)
-        return self._hits(score_text(vector, text, self.corpus, rows, mode), k)
+        with one_thread():
+            rows = self._candidates(vector, text, None, where)
+            return self._hits(score_text(vector, text, self.corpus, rows, mode), k)
 
     def like(
         self,
@@ -80,8 +82,8 @@ class ColumnSearch:
         where: ColumnFilter = _EVERYTHING,
     ) -> list[ColumnHit]:
         """The columns that are most like a column, itself left out."""
-        scores = self._score(query, mode, where)
-        return self._hits(scores, k, query)
+        with one_thread():
+            return self._hits(self._score(query, mode, where), k, query)
 
     def joinable(
         self, query: ColumnSignature, *, k: int = 10, where: ColumnFilter = _EVERYTHING

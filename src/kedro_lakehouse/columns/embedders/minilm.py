@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from kedro_lakehouse.columns.blas import one_thread
 from kedro_lakehouse.columns.embedders.base import unit_rows
 from kedro_lakehouse.columns.embedders.weights import MINILM, verified_weights
 from kedro_lakehouse.columns.embedders.wordpiece import WordPiece
@@ -88,13 +88,13 @@ class MiniLM:
         def fill(some: list[int]) -> None:
             made[some] = self._network.pooled(np.array([tokens[place] for place in some]))
 
-        if len(batches) == 1:
-            fill(batches[0])
-        elif batches:
-            _ = self._network  # read once, before the threads begin
-            # OpenBLAS's own threads wait by spinning: beside Spark they cost several times what they gain.
-            with threadpool_limits(1, "blas"), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-                list(pool.map(fill, batches))
+        with one_thread():
+            if len(batches) == 1:
+                fill(batches[0])
+            elif batches:
+                _ = self._network  # read once, before the threads begin
+                with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+                    list(pool.map(fill, batches))
         place_of = {text: place for place, text in enumerate(distinct)}
         return made[[place_of[text] for text in texts]]
 
