@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -32,7 +33,7 @@ def plane_of(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     """Places in the plane that keep as much as they can of how far vectors lie from each other.
 
     The two leading principal components: the same vectors always give the same places, and 100,000
-    columns take a second. Each axis is scaled to at most 1.
+    columns take a second. They are scaled to at most 1.
     """
     if len(vectors) < 2:  # noqa: PLR2004 - one column has no distances
         return np.zeros((len(vectors), 2))
@@ -41,7 +42,8 @@ def plane_of(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     places = centred @ axes[:, :-3:-1]
     # An axis may point either way: let its longest side be the positive one.
     longest = places[np.abs(places).argmax(axis=0), np.arange(2)]
-    return np.asarray(np.divide(places, longest, out=np.zeros_like(places), where=longest != 0))
+    greatest = float(np.abs(longest).max()) or 1.0
+    return np.asarray(places * np.where(longest < 0, -1.0, 1.0) / greatest)
 
 
 class SpaceStore:
@@ -52,7 +54,12 @@ class SpaceStore:
         self._catalog = catalog
 
     def rebuild(self, signatures: SignatureStore) -> None:
-        """Map every model's columns anew, in one commit; nothing where the signatures are those mapped."""
+        """Map every model's columns anew, in one commit; nothing where the signatures are those mapped.
+
+        Where another machine's run commits first, its map stands: the next run compares again.
+        """
+        from pyiceberg.exceptions import CommitFailedException
+
         state = str(signatures.snapshot_id() or "")
         found = self._catalog.find(SPACE)
         if not state or (found is not None and found.properties.get(_STATE) == state):
@@ -61,7 +68,7 @@ class SpaceStore:
             SPACE.identifier, schema=SPACE_SCHEMA, properties={"format-version": "2"}
         )
         rows = [row for model in signatures.models() for row in _rows(model, signatures.read(model))]
-        with table.transaction() as transaction:
+        with contextlib.suppress(CommitFailedException), table.transaction() as transaction:
             if table.current_snapshot() is not None:
                 transaction.delete("true")
             transaction.append(pa.Table.from_pylist(rows, schema=SPACE_SCHEMA))
