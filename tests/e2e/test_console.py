@@ -104,6 +104,8 @@ def test_a_phrase_finds_columns_and_says_why(page: Chrome, address: str) -> None
     ask(page, "town")
     shows(page, "files.towns", "town", "Why this one?", "3 rows, 3 distinct", "added to the score")
     is_harmless(page)
+    page.find_element(By.XPATH, "//button[contains(., 'Open its table')]").click()
+    shows(page, "files.towns", "Versions of the column", "Commits of the table", "share without a value")
 
 
 def test_hostile_names_and_values_are_text(page: Chrome, address: str) -> None:
