@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.ops.store import OpsStore
 
-_OWN: Final = ("sources", "tables", "expectations", "monitoring", "spark")
+_OWN: Final = ("sources", "tables", "expectations", "monitoring", "maintenance", "spark")
 """The project's own configuration files, beside Kedro's."""
 
 

@@ -1,0 +1,130 @@
+"""``kedro lakehouse snapshots`` and ``tag``: the states of a table that can still be read, and names for them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from kedro_lakehouse.cli.options import env_option, json_option, limit_option, open_project
+from kedro_lakehouse.cli.show import print_json, print_table, say_cut
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.formats.snapshots import Snapshot
+    from kedro_lakehouse.names import Role, TableName
+    from kedro_lakehouse.project import Project
+
+_STAGES: dict[Role, str] = {"changes": "ingestion"}
+
+
+@click.command()
+@click.argument("table")
+@limit_option(20)
+@env_option
+@json_option
+def snapshots(*, table: str, limit: int, as_json: bool) -> None:
+    """List the states of a table that can still be read, the newest first.
+
+    TABLE is a declared table, or what is stored beside it: shop.item, shop.item_history,
+    shop.item_changes or shop.item_quarantine. Of each snapshot: when it was made and by what, the rows
+    that the table had, the batch that a run published with it, and its tags. Times are UTC.
+
+    \b
+    Examples:
+      kedro lakehouse snapshots dms_sample.person
+      kedro lakehouse snapshots dms_sample.person_history --limit 0 --json
+    """  # noqa: D301 - \b keeps click from wrapping the examples
+    project = open_project()
+    declared, role = stored_table(project, table)
+    found = project.format_of(declared).snapshots.list(declared.with_suffix(role))
+    shown = [_row(one, _batches(project, declared, role)) for one in found[: limit or None]]
+    if as_json:
+        print_json(shown)
+    elif not shown:
+        click.echo(f"{table} holds nothing yet.")
+    else:
+        headings = ("snapshot", "committed", "operation", "rows", "batch", "tags")
+        cells = [
+            [
+                one["snapshot_id"], one["committed_at"], one["operation"], f"{one['rows']:,}", one["batch"],
+                ", ".join(one["names"]) + ("" if one["on_main"] else " (left)"),
+            ]
+            for one in shown
+        ]  # fmt: skip
+        print_table(headings, cells, right=("rows", "batch"), whole=("snapshot",))
+    if len(found) > len(shown):
+        say_cut(len(shown))
+
+
+@click.command()
+@click.argument("table")
+@click.argument("name")
+@click.option("--snapshot", type=int, metavar="ID", help="The snapshot that gets the name; default: the newest.")
+@click.option("--delete", is_flag=True, help="Take the name away.")
+@env_option
+@json_option
+def tag(*, table: str, name: str, snapshot: int | None, delete: bool, as_json: bool) -> None:
+    """Give a state of a table a name, under which it does not expire. Starts Spark.
+
+    It is read by its name: `kedro lakehouse sql "select * from shop.item version as of 'audit_2026'"
+    --engine spark`. A name that is taken moves.
+
+    \b
+    Examples:
+      kedro lakehouse tag dms_sample.person audit_2026
+      kedro lakehouse tag dms_sample.person audit_2026 --delete
+    """  # noqa: D301 - \b keeps click from wrapping the examples
+    from kedro_lakehouse.errors import NoSuchSnapshotError
+    from kedro_lakehouse.names import quote
+
+    project = open_project()
+    declared, role = stored_table(project, table)
+    if "." in name or quote(name) == "`main`":
+        raise click.BadParameter("use a word of its own, such as audit_2026.", param_hint="NAME")
+    stored, lake = declared.with_suffix(role), project.format_of(declared)
+    found = {s.snapshot_id: s for s in lake.snapshots.list(stored)}
+    named = next((i for i, s in found.items() if name in s.names), None)
+    chosen = named if delete else snapshot or next((i for i, s in found.items() if s.on_main), None)
+    if chosen not in found:
+        wanted = f"the tag {name}" if delete else f"snapshot {snapshot}" if snapshot else "any batch"
+        known = [n for s in found.values() for n in s.names] if delete else [str(i) for i in found]
+        raise NoSuchSnapshotError(table=stored, wanted=wanted, known=known)
+    if delete:
+        lake.snapshots.untag(stored, name)
+    else:
+        lake.snapshots.tag(stored, name, chosen)
+    if as_json:
+        print_json({"table": str(stored), "tag": name, "snapshot_id": chosen, "deleted": delete})
+    else:
+        click.echo(f"{stored}: snapshot {chosen} is {'no longer' if delete else 'now'} called {name}.")
+
+
+def stored_table(project: Project, text: str) -> tuple[TableName, Role]:
+    """The declared table that a stored one belongs to, and its role.
+
+    Raises:
+        ConfigurationError: tables.yml declares no such table.
+    """
+    from kedro_lakehouse.names import ROLES, TableName
+
+    name = TableName.parse(text)
+    for declared in project.declarations.tables:
+        for role in ROLES:
+            if declared.with_suffix(role) == name:
+                return declared, role
+    project.table(name)  # says what is declared
+    raise AssertionError(name)
+
+
+def _batches(project: Project, declared: TableName, role: Role) -> dict[int, int]:
+    """The last batch that a run published with each snapshot."""
+    from kedro_lakehouse.ops.store import BATCHES
+
+    rows = project.ops.read(BATCHES, of_table=str(declared))
+    rows = sorted((r for r in rows if r["stage"] == _STAGES.get(role, role)), key=lambda r: r["batch"])
+    return {r["snapshot_id"]: r["batch"] for r in rows}
+
+
+def _row(one: Snapshot, batches: dict[int, int]) -> dict[str, object]:
+    return {**asdict(one), "batch": batches.get(one.snapshot_id)}
