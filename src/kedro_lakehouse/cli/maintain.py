@@ -39,9 +39,11 @@ def maintain(*, table: str | None, dry_run: bool, as_json: bool) -> None:
     from kedro_lakehouse.names import TableName
 
     project = open_project()
-    names = sorted(project.declarations.tables) if table is None else [TableName.parse(table)]
+    known = sorted([*project.declarations.tables, *project.conversions])
+    names = known if table is None else [TableName.parse(table)]
     for name in names:
-        project.table(name)  # refuses a table that is not declared
+        if name not in known:
+            project.table(name)  # says what is declared
     found = (
         _all(project, names, own=table is None, dry_run=True)
         if dry_run
@@ -57,9 +59,7 @@ def maintain(*, table: str | None, dry_run: bool, as_json: bool) -> None:
         click.echo("Nothing is due.")
 
 
-def _all(
-    project: Project, names: list[TableName], *, own: bool, dry_run: bool
-) -> list[MaintenanceReport]:
+def _all(project: Project, names: list[TableName], *, own: bool, dry_run: bool) -> list[MaintenanceReport]:
     from kedro_lakehouse.datasets.maintenance import maintain_ops, maintain_table
 
     found = [report for name in names for report in maintain_table(project, name, dry_run=dry_run)]

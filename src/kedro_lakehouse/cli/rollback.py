@@ -59,7 +59,7 @@ def rollback(  # noqa: PLR0913 - a command's options
         raise click.UsageError("--hold and --release contradict each other.")
     name = TableName.parse(table)
     project = open_project()
-    project.table(name)  # refuses a table that is not declared
+    going_back.targets_of(project, name)  # refuses a table that is not declared
     if release:
         freed = recorded(
             project, f"rollback {name}", lambda: going_back.release(project, name), changed=[str(name)]
@@ -67,7 +67,9 @@ def rollback(  # noqa: PLR0913 - a command's options
         if as_json:
             print_json({"table": str(name), "released": freed})
         else:
-            click.echo(f"{', '.join(freed)}: the next `kedro run` goes on." if freed else f"{name} is not held.")
+            click.echo(
+                f"{', '.join(freed)}: the next `kedro run` goes on." if freed else f"{name} is not held."
+            )
         return
     goal = going_back.Goal(batch=to_batch, snapshot=to_snapshot, time=as_of)
     confirm(f"Let readers of {name} see its state of {goal.told}?", yes=yes)

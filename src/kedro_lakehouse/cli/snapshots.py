@@ -1,9 +1,10 @@
-"""``kedro lakehouse snapshots`` and ``tag``: the states of a table that can still be read, and names for them."""
+"""``kedro lakehouse snapshots`` and ``tag``: the states of a table that can be read, and names for them."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,11 +12,11 @@ from kedro_lakehouse.cli.options import env_option, json_option, limit_option, o
 from kedro_lakehouse.cli.show import print_json, print_table, say_cut
 
 if TYPE_CHECKING:
-    from kedro_lakehouse.formats.snapshots import Snapshot
     from kedro_lakehouse.names import Role, TableName
     from kedro_lakehouse.project import Project
 
-_STAGES: dict[Role, str] = {"changes": "ingestion"}
+_STAGES: Final[dict[Role, str]] = {"changes": "ingestion"}
+_TAG: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 @click.command()
@@ -35,10 +36,12 @@ def snapshots(*, table: str, limit: int, as_json: bool) -> None:
       kedro lakehouse snapshots dms_sample.person
       kedro lakehouse snapshots dms_sample.person_history --limit 0 --json
     """  # noqa: D301 - \b keeps click from wrapping the examples
+    from kedro_lakehouse.datasets.rollback import snapshots_of
+
     project = open_project()
-    declared, role = stored_table(project, table)
-    found = project.format_of(declared).snapshots.list(declared.with_suffix(role))
-    shown = [_row(one, _batches(project, declared, role)) for one in found[: limit or None]]
+    declared, stage, stored = stored_table(project, table)
+    found, batches = snapshots_of(project, declared).list(stored), _batches(project, declared, stage)
+    shown = [asdict(one) | {"batch": batches.get(one.snapshot_id)} for one in found[: limit or None]]
     if as_json:
         print_json(shown)
     elif not shown:
@@ -60,7 +63,9 @@ def snapshots(*, table: str, limit: int, as_json: bool) -> None:
 @click.command()
 @click.argument("table")
 @click.argument("name")
-@click.option("--snapshot", type=int, metavar="ID", help="The snapshot that gets the name; default: the newest.")
+@click.option(
+    "--snapshot", type=int, metavar="ID", help="The snapshot that gets the name; default: the newest."
+)
 @click.option("--delete", is_flag=True, help="Take the name away.")
 @env_option
 @json_option
@@ -75,15 +80,15 @@ def tag(*, table: str, name: str, snapshot: int | None, delete: bool, as_json: b
       kedro lakehouse tag dms_sample.person audit_2026
       kedro lakehouse tag dms_sample.person audit_2026 --delete
     """  # noqa: D301 - \b keeps click from wrapping the examples
+    from kedro_lakehouse.datasets.rollback import snapshots_of
     from kedro_lakehouse.errors import NoSuchSnapshotError
-    from kedro_lakehouse.names import quote
 
-    project = open_project()
-    declared, role = stored_table(project, table)
-    if "." in name or quote(name) == "`main`":
+    if not _TAG.fullmatch(name) or name == "main" or name.startswith("stage_"):
         raise click.BadParameter("use a word of its own, such as audit_2026.", param_hint="NAME")
-    stored, lake = declared.with_suffix(role), project.format_of(declared)
-    found = {s.snapshot_id: s for s in lake.snapshots.list(stored)}
+    project = open_project()
+    declared, _, stored = stored_table(project, table)
+    lake = snapshots_of(project, declared)
+    found = {s.snapshot_id: s for s in lake.list(stored)}
     named = next((i for i, s in found.items() if name in s.names), None)
     chosen = named if delete else snapshot or next((i for i, s in found.items() if s.on_main), None)
     if chosen not in found:
@@ -91,40 +96,37 @@ def tag(*, table: str, name: str, snapshot: int | None, delete: bool, as_json: b
         known = [n for s in found.values() for n in s.names] if delete else [str(i) for i in found]
         raise NoSuchSnapshotError(table=stored, wanted=wanted, known=known)
     if delete:
-        lake.snapshots.untag(stored, name)
+        lake.untag(stored, name)
     else:
-        lake.snapshots.tag(stored, name, chosen)
+        lake.tag(stored, name, chosen)
     if as_json:
         print_json({"table": str(stored), "tag": name, "snapshot_id": chosen, "deleted": delete})
     else:
         click.echo(f"{stored}: snapshot {chosen} is {'no longer' if delete else 'now'} called {name}.")
 
 
-def stored_table(project: Project, text: str) -> tuple[TableName, Role]:
-    """The declared table that a stored one belongs to, and its role.
+def stored_table(project: Project, text: str) -> tuple[TableName, str, TableName]:
+    """The declared or converted table that a stored one belongs to, its stage in ops.batches, and its name.
 
     Raises:
-        ConfigurationError: tables.yml declares no such table.
+        ConfigurationError: No such table is declared.
     """
     from kedro_lakehouse.names import ROLES, TableName
 
     name = TableName.parse(text)
+    if name in project.conversions:
+        return name, "convert", name
     for declared in project.declarations.tables:
         for role in ROLES:
             if declared.with_suffix(role) == name:
-                return declared, role
+                return declared, _STAGES.get(role, role), name
     project.table(name)  # says what is declared
     raise AssertionError(name)
 
 
-def _batches(project: Project, declared: TableName, role: Role) -> dict[int, int]:
+def _batches(project: Project, declared: TableName, stage: str) -> dict[int, int]:
     """The last batch that a run published with each snapshot."""
     from kedro_lakehouse.ops.store import BATCHES
 
-    rows = project.ops.read(BATCHES, of_table=str(declared))
-    rows = sorted((r for r in rows if r["stage"] == _STAGES.get(role, role)), key=lambda r: r["batch"])
-    return {r["snapshot_id"]: r["batch"] for r in rows}
-
-
-def _row(one: Snapshot, batches: dict[int, int]) -> dict[str, object]:
-    return {**asdict(one), "batch": batches.get(one.snapshot_id)}
+    rows = [r for r in project.ops.read(BATCHES, of_table=str(declared)) if r["stage"] == stage]
+    return {r["snapshot_id"]: r["batch"] for r in sorted(rows, key=lambda r: r["batch"])}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping  # noqa: TC003 - pydantic reads it at run time
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
-from kedro_lakehouse.config.history import ColumnName
+from kedro_lakehouse.config.history import ColumnName  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.config.loading import entries, validated
 from kedro_lakehouse.config.properties import iceberg_property_problem
 from kedro_lakehouse.config.sources import CsvOptions
@@ -82,7 +82,7 @@ def load_conversions(
             ) from error
         if text in taken:
             raise ConfigurationError(
-                file=CONVERT_FILE, key=text, problem="tables.yml declares a table that is stored under this name.",
+                file=CONVERT_FILE, key=text, problem="a table of tables.yml is stored under this name.",
                 remedy="Choose another name.",
             )  # fmt: skip
         found[name] = validated(ConvertConfig, one, CONVERT_FILE, text)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping  # noqa: TC003 - pydantic reads it at run time
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
 from kedro_lakehouse.config.base import Declaration, Name, refuse
-from kedro_lakehouse.config.history import Duration
+from kedro_lakehouse.config.history import Duration  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.config.loading import entries, validated
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
 
@@ -76,7 +76,7 @@ class LandingConfig(Declaration):
     bundle_below: int = Field(
         1_048_576,
         ge=0,
-        description="Files of fewer bytes become one tar file a run, which keeps their names and times; 0: none.",
+        description="Files of fewer bytes become one tar file a run, with their names and times; 0: none.",
     )
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.convert import ConvertConfig
     from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.project import Project
-    from kedro_lakehouse.sources.files import FileShape, LandedFile
+    from kedro_lakehouse.sources.files import FileShape, LandedFile, Load
     from kedro_lakehouse.sources.ledger import PlannedFiles
 
 logger = logging.getLogger(__name__)
@@ -95,11 +95,12 @@ class _Conversion:
         acknowledge(self._project, report, snapshot, seconds=perf_counter() - begun)
 
     def _look(self) -> list[FileShape]:
-        load, csv = "full_load", self._config.csv
+        load: Load = "full_load"  # every file holds whole rows
+        csv = self._config.csv
         return shapes(
-            [(file, load) for file in self._planned.files],  # type: ignore[misc]
-            file_format=self._config.file_format, options={load: csv}, table=self._name,  # type: ignore[dict-item]
-            headers={load: csv.header is not False}, fallback={load: list(self._config.types)},  # type: ignore[dict-item]
+            [(file, load) for file in self._planned.files],
+            file_format=self._config.file_format, options={load: csv}, table=self._name,
+            headers={load: csv.header is not False}, fallback={load: list(self._config.types)},
         )  # fmt: skip
 
     def _rows(self, looked: Sequence[FileShape]) -> DataFrame:
@@ -110,9 +111,10 @@ class _Conversion:
         from kedro_lakehouse.decoders.records import MALFORMED_RECORD
         from kedro_lakehouse.sources.read import read_groups
 
+        headers: dict[Load, bool] = {"full_load": self._config.csv.header is not False}
         groups = read_groups(
             self._project.session, looked, file_format=self._config.file_format,
-            options={"full_load": self._config.csv}, headers={"full_load": self._config.csv.header is not False},  # type: ignore[dict-item]
+            options={"full_load": self._config.csv}, headers=headers,
         )  # fmt: skip
         if not groups:
             raise UnreadableFileError(

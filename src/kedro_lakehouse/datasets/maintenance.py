@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, ClassVar
 from kedro_lakehouse.datasets.archive import archive_landed
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.errors import UnsupportedError
-from kedro_lakehouse.formats.maintenance import MaintenanceReport
+from kedro_lakehouse.formats.maintenance import MaintainsTables, MaintenanceReport
 from kedro_lakehouse.names import ROLES, TableName
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.store import MAINTENANCE, SCHEMAS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
+    from kedro_lakehouse.formats.base import TableFormat
     from kedro_lakehouse.formats.maintenance import Maintenance
     from kedro_lakehouse.project import Project
 
@@ -40,21 +41,34 @@ def maintain_table(project: Project, name: TableName, *, dry_run: bool = False) 
     if not settings.enabled:
         return []
     with ExitStack() as held:
-        for stage in ("ingestion", "current", "history") if not dry_run else ():
+        for stage in ("ingestion", "current", "history", "convert") if not dry_run else ():
             held.enter_context(lease(project.leases, name, stage))
-        work = project.format_of(name).maintenance
-        reports = [_maintain(project, work, name.with_suffix(r), settings, dry_run=dry_run) for r in ROLES]
-        archived = archive_landed(project, name, settings.landing, dry_run=dry_run)
-    return [report for report in [*reports, archived] if report is not None]
+        stored = [name] if name in project.conversions else [name.with_suffix(role) for role in ROLES]
+        reports = _maintain_all(project, project.format_of(name), stored, settings, dry_run=dry_run)
+        if name in project.declarations.tables:
+            archived = archive_landed(project, name, settings.landing, dry_run=dry_run)
+            reports += [archived] if archived else []
+    return reports
 
 
 def maintain_ops(project: Project, *, dry_run: bool = False) -> list[MaintenanceReport]:
     """Do what is due for the project's own tables, which are Iceberg in every environment."""
-    work = project.format("iceberg").maintenance
-    found = (
-        _maintain(project, work, TableName.ops(table), project.maintenance, dry_run=dry_run)
-        for table in SCHEMAS
-    )
+    stored = [TableName.ops(table) for table in SCHEMAS]
+    return _maintain_all(project, project.format("iceberg"), stored, project.maintenance, dry_run=dry_run)
+
+
+def _maintain_all(
+    project: Project,
+    lake: TableFormat,
+    stored: Sequence[TableName],
+    settings: TableMaintenanceConfig,
+    *,
+    dry_run: bool,
+) -> list[MaintenanceReport]:
+    """A report of each stored table that is there; none where the format maintains no tables."""
+    if not isinstance(lake, MaintainsTables):
+        return []
+    found = (_maintain(project, lake.maintenance, table, settings, dry_run=dry_run) for table in stored)
     return [report for report in found if report is not None]
 
 
@@ -93,7 +107,8 @@ def told(report: MaintenanceReport) -> str:
     return (
         f"{report.table}: {done}; files {before.files + before.delete_files:,} -> "
         f"{after.files + after.delete_files:,}, bytes {before.bytes:,} -> {after.bytes:,}, "
-        f"manifests {before.manifests} -> {after.manifests}, snapshots {before.snapshots} -> {after.snapshots}"
+        f"manifests {before.manifests} -> {after.manifests}, "
+        f"snapshots {before.snapshots} -> {after.snapshots}"
     )
 
 

@@ -100,7 +100,9 @@ def refold(
             judge_stage(project, name, kind, stage, events, before=state.rows)
             made = report or _report(project, name, kind, state, batch)
             snapshot = stage.publish(
-                made, properties=properties | {FOLDED_AT: since}, without=[c for c in state.columns if c not in wanted]
+                made,
+                properties=properties | {FOLDED_AT: since},
+                without=[c for c in state.columns if c not in wanted],
             )
         enter_phase("published", name, kind, batch)
         if report is None:

@@ -1,4 +1,4 @@
-"""Go back to an earlier state of a table: rows and bookmark together, so that the next run goes on from there."""
+"""Go back to an earlier state of a table: rows and bookmark together; the next run goes on from there."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kedro_lakehouse.datasets.rebuild import declared_kinds
 from kedro_lakehouse.datasets.refold import FOLDED_AT
 from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.errors import NoSuchSnapshotError, UnsupportedError
+from kedro_lakehouse.formats.snapshots import KeepsSnapshots
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import BOOKMARK, COUNTS, CommitReport
 from kedro_lakehouse.ops.store import BATCHES
@@ -20,9 +21,8 @@ from kedro_lakehouse.ops.store import BATCHES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.formats.base import TableState
-    from kedro_lakehouse.formats.snapshots import Snapshot
+    from kedro_lakehouse.formats.snapshots import Snapshot, Snapshots
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
@@ -61,15 +61,38 @@ class RolledBack:
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    kind: Kind
+    stage: str
+    target: TableName
     state: TableState
     snapshot: Snapshot
     report: CommitReport
 
 
-def published_commits(project: Project, name: TableName, kind: Kind) -> list[tuple[int, CommitReport]]:
+def snapshots_of(project: Project, name: TableName) -> Snapshots:
+    """The snapshots of a declared or converted table's format.
+
+    Raises:
+        UnsupportedError: The format cannot go back.
+    """
+    lake = project.format_of(name)
+    if isinstance(lake, KeepsSnapshots):
+        return lake.snapshots
+    raise UnsupportedError(
+        what=f"{name}: the table format {lake.name} has no snapshots to go back to.",
+        remedy="Fold the table again from its record: `kedro lakehouse rebuild`.",
+    )
+
+
+def targets_of(project: Project, name: TableName) -> list[tuple[str, TableName]]:
+    """What a declared or converted table's commits are called, and the stored table of each."""
+    if name in project.conversions:
+        return [("convert", name)]
+    return [(kind, name.with_suffix(kind)) for kind in declared_kinds(project.table(name))]
+
+
+def published_commits(project: Project, name: TableName, stage: str) -> list[tuple[int, CommitReport]]:
     """The snapshot that each commit of one target published, and what it did; the earliest first."""
-    rows = [r for r in project.ops.read(BATCHES, of_table=str(name)) if r["stage"] == kind]
+    rows = [r for r in project.ops.read(BATCHES, of_table=str(name)) if r["stage"] == stage]
     rows.sort(key=lambda r: r["committed_at"])
     return [(r["snapshot_id"], _report(r)) for r in rows if r["snapshot_id"] is not None]
 
@@ -96,9 +119,9 @@ def roll_back(project: Project, name: TableName, goal: Goal, *, hold: bool = Fal
             that were trimmed since.
     """
     with ExitStack() as held:
-        for stage in ("ingestion", "current", "history"):
+        for stage in ("ingestion", "current", "history", "convert"):
             held.enter_context(lease(project.leases, name, stage))
-        steps = [_step(project, name, kind, goal) for kind in declared_kinds(project.table(name))]
+        steps = [_step(project, name, stage, stored, goal) for stage, stored in targets_of(project, name)]
         found = [step for step in steps if step is not None]
         if not found:
             raise NoSuchSnapshotError(table=name, wanted=goal.told, known=_known(project, name))
@@ -109,12 +132,11 @@ def roll_back(project: Project, name: TableName, goal: Goal, *, hold: bool = Fal
 
 def release(project: Project, name: TableName) -> list[str]:
     """Let runs bring a held table up to date again; the stored tables that were held."""
-    lake, freed = project.format_of(name), []
-    for kind in declared_kinds(project.table(name)):
-        target = name.with_suffix(kind)
-        state = lake.state(target)
+    snapshots, freed = snapshots_of(project, name), []
+    for _, target in targets_of(project, name):
+        state = project.format_of(name).state(target)
         if state is not None and is_held(state) and state.snapshot_id is not None:
-            lake.snapshots.roll_back(target, state.snapshot_id, {HELD: ""})
+            snapshots.roll_back(target, state.snapshot_id, {HELD: ""})
             freed.append(str(target))
     return freed
 
@@ -124,21 +146,21 @@ def is_held(state: TableState | None) -> bool:
     return bool(state and state.properties.get(HELD))
 
 
-def _step(project: Project, name: TableName, kind: Kind, goal: Goal) -> _Step | None:
+def _step(project: Project, name: TableName, stage: str, target: TableName, goal: Goal) -> _Step | None:
     """What going back means for one target; None where it is not concerned.
 
     Raises:
         NoSuchSnapshotError: It is concerned, and no such state of it can be read.
     """
-    lake, target = project.format_of(name), name.with_suffix(kind)
-    state = lake.state(target)
+    state = project.format_of(name).state(target)
     if state is None or (goal.batch is not None and state.batch < goal.batch):
         return None
-    snapshots = {s.snapshot_id: s for s in lake.snapshots.list(target)}
+    listed = snapshots_of(project, name)
+    snapshots = {s.snapshot_id: s for s in listed.list(target)}
     if goal.snapshot is not None and goal.snapshot not in snapshots:
         return None
-    reports = published_commits(project, name, kind)
-    at = goal.snapshot if goal.time is None else lake.snapshots.published_at(target, goal.time)
+    reports = published_commits(project, name, stage)
+    at = goal.snapshot if goal.time is None else listed.published_at(target, goal.time)
     if goal.batch is not None:
         found = _of_batch(goal.batch, snapshots, reports, state)
     else:
@@ -147,7 +169,7 @@ def _step(project: Project, name: TableName, kind: Kind, goal: Goal) -> _Step | 
         found = (chosen, report) if chosen and report else None
     if found is None:
         raise NoSuchSnapshotError(table=target, wanted=goal.told, known=_known(project, name))
-    return _Step(kind=kind, state=state, snapshot=found[0], report=found[1])
+    return _Step(stage=stage, target=target, state=state, snapshot=found[0], report=found[1])
 
 
 def _of_batch(
@@ -185,36 +207,39 @@ def _bookmark_of(
         if at.snapshot_id in reports:
             return reports[at.snapshot_id]
         at = snapshots.get(at.parent_id) if at.parent_id is not None else None
-    earlier = [r for r in reports.values() if dt.datetime.fromisoformat(r.committed_at) <= snapshot.committed_at]
+    earlier = [
+        r for r in reports.values() if dt.datetime.fromisoformat(r.committed_at) <= snapshot.committed_at
+    ]
     return max(earlier, key=lambda r: r.batch, default=None)
 
 
 def _refuse_what_is_lost(project: Project, name: TableName, step: _Step) -> None:
+    listing = f"`kedro lakehouse snapshots {step.target}`"
     since = _folded_at(step.state)
     if since and step.snapshot.committed_at < since:
         raise UnsupportedError(
-            what=f"{name.with_suffix(step.kind)} was folded again since: its earlier states were made by "
-            "another declaration, or with events that were withdrawn.",
-            remedy=f"Choose a later state: `kedro lakehouse snapshots {name.with_suffix(step.kind)}`.",
+            what=f"{step.target} was folded again since: its earlier states were made by another "
+            "declaration, or with events that were withdrawn.",
+            remedy=f"Choose a later state: {listing}.",
         )
+    if step.stage != "history":
+        return
     record = project.format_of(name).state(name.with_suffix("changes"))
-    behind = record is not None and step.report.batch < record.batch
-    if step.kind == "history" and behind and horizon_of(record) is not None:
+    if record is not None and step.report.batch < record.batch and horizon_of(record) is not None:
         raise UnsupportedError(
             what=f"The record of {name} is trimmed (changes_retention): it does not hold all of the history "
             f"after batch {step.report.batch}.",
-            remedy=f"Go back to the last batch: `kedro lakehouse snapshots {name.with_suffix('history')}`.",
+            remedy=f"Go back to the last batch: {listing}.",
         )
 
 
 def _publish(project: Project, name: TableName, step: _Step, *, hold: bool) -> RolledBack:
-    target = name.with_suffix(step.kind)
     since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds") if hold else ""
     properties = {BOOKMARK: step.report.to_property(), HELD: since}
-    project.format_of(name).snapshots.roll_back(target, step.snapshot.snapshot_id, properties)
-    logger.info("%s %s: back from batch %s to %s", name, step.kind, step.state.batch, step.report.batch)
+    snapshots_of(project, name).roll_back(step.target, step.snapshot.snapshot_id, properties)
+    logger.info("%s: back from batch %s to %s", step.target, step.state.batch, step.report.batch)
     return RolledBack(
-        table=str(target), snapshot_id=step.snapshot.snapshot_id, from_batch=step.state.batch,
+        table=str(step.target), snapshot_id=step.snapshot.snapshot_id, from_batch=step.state.batch,
         batch=step.report.batch, rows=step.snapshot.rows,
     )  # fmt: skip
 
@@ -222,7 +247,7 @@ def _publish(project: Project, name: TableName, step: _Step, *, hold: bool) -> R
 def _known(project: Project, name: TableName) -> Sequence[str]:
     """The batches that can be gone back to, the newest first."""
     found: set[int] = set()
-    for kind in declared_kinds(project.table(name)):
-        there = {s.snapshot_id for s in project.format_of(name).snapshots.list(name.with_suffix(kind))}
-        found |= {r.batch for i, r in published_commits(project, name, kind) if i in there}
+    for stage, target in targets_of(project, name):
+        there = {s.snapshot_id for s in snapshots_of(project, name).list(target)}
+        found |= {r.batch for i, r in published_commits(project, name, stage) if i in there}
     return [f"batch {batch}" for batch in sorted(found, reverse=True)]

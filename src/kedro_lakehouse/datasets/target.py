@@ -28,7 +28,7 @@ def commit_pending(project: Project, name: TableName, kind: Kind, pending: DataF
 
     After a history's commit the view beside it is as declared. A table that a rollback holds stays as it is.
     """
-    if is_held(project.iceberg.state(name.with_suffix(kind))):
+    if is_held(project.format_of(name).state(name.with_suffix(kind))):
         logger.warning(
             "%s %s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
             name, kind, name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +62,7 @@ class MaintenanceReport:
 class Maintenance(Protocol):
     """How a format puts a table's files in order; rows, bookmark and properties stay what they are.
 
-    A format gives its own by ``TableFormat.maintenance``; the caller holds the table's leases.
+    The caller holds the table's leases.
     """
 
     def storage(self, table: TableName) -> Storage | None:
@@ -81,3 +81,10 @@ class Maintenance(Protocol):
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
         """
+
+
+@runtime_checkable
+class MaintainsTables(Protocol):
+    """A table format that puts the files of its tables in order."""
+
+    maintenance: Maintenance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -26,7 +26,7 @@ class Snapshot:
 
 
 class Snapshots(Protocol):
-    """How a format goes back; a format gives its own by ``TableFormat.snapshots``."""
+    """How a format lists, names and goes back to the states of a table."""
 
     def list(self, table: TableName) -> Sequence[Snapshot]:
         """The snapshots that can still be read, the newest first; starts no JVM."""
@@ -46,3 +46,10 @@ class Snapshots(Protocol):
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
         """
+
+
+@runtime_checkable
+class KeepsSnapshots(Protocol):
+    """A table format that can go back to earlier states of its tables."""
+
+    snapshots: Snapshots

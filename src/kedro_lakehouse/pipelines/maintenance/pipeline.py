@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from kedro.pipeline import Node, Pipeline
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.config.loading import Declarations
@@ -24,10 +26,10 @@ def begin(*_trimmed: object) -> bool:
     return True
 
 
-def create_pipeline(declarations: Declarations) -> Pipeline:
+def create_pipeline(declarations: Declarations, converted: Iterable[TableName] = ()) -> Pipeline:
     """Every table's record is trimmed where ``changes_retention`` asks for it, then its files are maintained.
 
-    The project's own tables come as one more, in the namespace ``ops``.
+    Tables that were converted have no record. The project's own come as one more, in the namespace ``ops``.
     """
     tables = declarations.tables.items()
     trims = [_trim(name, table) for name, table in tables if table.changes_retention]
@@ -35,6 +37,7 @@ def create_pipeline(declarations: Declarations) -> Pipeline:
         _maintain(str(name), [f"{name}.retention"] if table.changes_retention else [], table.tags)
         for name, table in tables
     ]
+    maintained += [_maintain(str(name), [], ()) for name in converted]
     return Pipeline([*trims, *maintained, _maintain("ops.tables", [], ())])
 
 
