@@ -16,15 +16,14 @@ pytestmark = pytest.mark.spark
 
 MODES = {f"write.{operation}.mode": "copy-on-write" for operation in ("delete", "update", "merge")}
 COMMON: dict[str, Any] = {"source": "shop", "entity": "item", "keys": ["id"], "history": True}
+# The default, version 2 and merge-on-read, is what every other test writes.
 TABLES: dict[str, Any] = {
-    "shop.mor2": COMMON | {"partition_by": ["bucket(2, id)"]},
-    "shop.cow2": COMMON | {"properties": MODES, "sort_by": ["name"]},
-    "shop.mor3": COMMON | {"properties": {"format-version": "3"}, "partition_by": ["truncate(4, id)"]},
-    "shop.cow3": COMMON
+    "shop.cow2": COMMON
     | {
-        "properties": MODES
-        | {"format-version": "3", "write.parquet.bloom-filter-enabled.column.id": "true", "custom.team": "a"}
+        "properties": MODES | {"write.parquet.bloom-filter-enabled.column.id": "true", "custom.team": "a"},
+        "sort_by": ["name"],
     },
+    "shop.mor3": COMMON | {"properties": {"format-version": "3"}, "partition_by": ["truncate(4, id)"]},
 }
 SOURCES = {
     "shop": {
@@ -56,8 +55,9 @@ def rounds() -> list[list[tuple[str, int, str | None]]]:
     return [
         [("I", i, f"a{i}") for i in range(60)],
         [("U", i, f"b{i}") for i in range(0, 60, 3)] + [("D", i, None) for i in range(1, 60, 10)],
-        [("U", i, f"c{i}") for i in range(0, 60, 4)] + [("D", i, None) for i in range(2, 60, 9)],
-        [("I", i, f"d{i}") for i in range(1, 60, 20)] + [("U", 0, None)],
+        [("U", i, f"c{i}") for i in range(0, 60, 4)]
+        + [("D", i, None) for i in range(2, 60, 9)]
+        + [("I", 1, None)],
     ]
 
 
@@ -87,12 +87,12 @@ def test_every_way_to_write_gives_the_same_rows(project, table):
     assert project.state(table).rows == len(rows) == len(expected())
 
 
-@pytest.mark.parametrize("table", list(TABLES)[1:])
-def test_every_way_to_write_gives_the_same_history(project, table):
+def test_every_way_to_write_gives_the_same_history(project):
     columns = "id,name,effective_from,effective_to,is_current"
-    first = sorted(repr(r) for r in project.rows("shop.mor2_history", columns))
-    assert sorted(repr(r) for r in project.rows(f"{table}_history", columns)) == first
-    assert project.state(f"{table}_history").rows == len(first)
+    one, other = (sorted(repr(r) for r in project.rows(f"{table}_history", columns)) for table in TABLES)
+    assert one == other
+    assert len(one) > len(expected())
+    assert {project.state(f"{table}_history").rows for table in TABLES} == {len(one)}
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -103,15 +103,14 @@ def test_files_are_as_declared(project, table):
     assert found.metadata.format_version == int(version)
     kinds = {d["file_path"].rpartition(".")[2] for d in deletes}
     assert kinds == (set() if "cow" in table else {"puffin" if version == "3" else "parquet"})
-    assert [f.transform for f in found.spec().fields] == {
-        "shop.mor2": ["bucket[2]"], "shop.mor3": ["truncate[4]"],
-    }.get(table, [])  # fmt: skip
+    assert [str(f.transform) for f in found.spec().fields] == (["truncate[4]"] if version == "3" else [])
     assert [f.direction.value for f in found.sort_order().fields] == (["asc"] if table == "shop.cow2" else [])
 
 
 def test_a_changed_property_is_taken_over(project):
-    changed = {**TABLES["shop.cow3"], "properties": {**MODES, "format-version": "3", "custom.team": "b"}}
-    project.declare(SOURCES, {"shop.cow3": changed})
-    land(project.landing, 5, [("U", 3, "e3")])
+    declared = TABLES["shop.cow2"]
+    changed = declared | {"properties": declared["properties"] | {"custom.team": "b"}, "history": False}
+    project.declare(SOURCES, {"shop.cow2": changed})
+    land(project.landing, 4, [("U", 3, "e3")])
     project.run()
-    assert project.state("shop.cow3").properties["custom.team"] == "b"
+    assert project.state("shop.cow2").properties["custom.team"] == "b"

@@ -155,24 +155,29 @@ class _Conversion:
         from pyspark.sql import functions as F
 
         from kedro_lakehouse.changes.events import column, columns
-        from kedro_lakehouse.datasets.observed import counted, observed
+        from kedro_lakehouse.datasets.kept import keep
+        from kedro_lakehouse.datasets.observed import observed
         from kedro_lakehouse.formats.base import enter_phase
 
+        facts = (
+            F.count(F.lit(1)).alias("rows"),
+            F.count(F.when(column("__wrong"), 1)).alias("wrong"),
+        )
         seen = Observation()
-        watched = rows.observe(seen, F.count(F.when(column("__wrong"), 1)).alias("wrong"))
         with ExitStack() as kept, self._format.stage(self._name, state) as stage:
-            written, count = counted(
-                watched.select(*columns(names)), kept, sorted_write=bool(self._config.sort_by)
-            )
-            stage.append(written)
-            stage.expect(state.rows + count())
-            if wrong := int(observed(seen).get("wrong", 0)):
+            # A write that sorts reads its rows twice, and would count them twice.
+            stored = keep(rows, kept) if self._config.sort_by else None
+            written = rows.observe(seen, *facts) if stored is None else stored
+            stage.append(written.select(*columns(names)))
+            found = observed(seen) if stored is None else stored.agg(*facts).collect()[0].asDict()
+            stage.expect(state.rows + found.get("rows", 0))
+            if wrong := found.get("wrong"):
                 raise UnreadableFileError(
                     table=self._name, file=self._planned.files[0].name,
                     detail=f"{wrong} rows of its batch are malformed, or do not fit `types`",
                 )  # fmt: skip
             enter_phase("staged", self._name, STAGE, self._planned.batch)
-            report = self._report(count())
+            report = self._report(found.get("rows", 0))
             return report, stage.publish(report)
 
     def _adopt(self, report: CommitReport) -> tuple[CommitReport, int | None]:
