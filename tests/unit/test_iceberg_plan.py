@@ -103,6 +103,7 @@ def test_snapshots_are_listed_the_newest_first_with_their_names(table):
     ids = [s.snapshot_id for s in table.metadata.snapshots]
     table.manage_snapshots().create_tag(snapshot_id=ids[1], tag_name="kept").commit()
     table.manage_snapshots().rollback_to_snapshot(ids[0]).commit()
+    table.manage_snapshots().create_branch(snapshot_id=ids[2], branch_name="stage_x").commit()
     listed = IcebergSnapshots(never, OneTable(table)).list(NAME)
     assert [(s.snapshot_id, s.on_main, list(s.names)) for s in listed] == [
         (ids[1], False, ["kept"]), (ids[0], True, []),

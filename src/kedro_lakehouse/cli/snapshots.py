@@ -36,11 +36,13 @@ def snapshots(*, table: str, limit: int, as_json: bool) -> None:
       kedro lakehouse snapshots dms_sample.person
       kedro lakehouse snapshots dms_sample.person_history --limit 0 --json
     """  # noqa: D301 - \b keeps click from wrapping the examples
-    from kedro_lakehouse.datasets.rollback import snapshots_of
+    from kedro_lakehouse.datasets.rollback import published_commits, readable_states, snapshots_of
 
     project = open_project()
     declared, stage, stored = stored_table(project, table)
-    found, batches = snapshots_of(project, declared).list(stored), _batches(project, declared, stage)
+    reports = published_commits(project, declared, stage)
+    found = list(readable_states(snapshots_of(project, declared), stored, reports).values())
+    batches = {snapshot: report.batch for snapshot, report in reports}
     shown = [asdict(one) | {"batch": batches.get(one.snapshot_id)} for one in found[: limit or None]]
     if as_json:
         print_json(shown)
@@ -80,15 +82,15 @@ def tag(*, table: str, name: str, snapshot: int | None, delete: bool, as_json: b
       kedro lakehouse tag dms_sample.person audit_2026
       kedro lakehouse tag dms_sample.person audit_2026 --delete
     """  # noqa: D301 - \b keeps click from wrapping the examples
-    from kedro_lakehouse.datasets.rollback import snapshots_of
+    from kedro_lakehouse.datasets.rollback import published_commits, readable_states, snapshots_of
     from kedro_lakehouse.errors import NoSuchSnapshotError
 
     if not _TAG.fullmatch(name) or name == "main" or name.startswith("stage_"):
         raise click.BadParameter("use a word of its own, such as audit_2026.", param_hint="NAME")
     project = open_project()
-    declared, _, stored = stored_table(project, table)
+    declared, stage, stored = stored_table(project, table)
     lake = snapshots_of(project, declared)
-    found = {s.snapshot_id: s for s in lake.list(stored)}
+    found = readable_states(lake, stored, published_commits(project, declared, stage))
     named = next((i for i, s in found.items() if name in s.names), None)
     chosen = named if delete else snapshot or next((i for i, s in found.items() if s.on_main), None)
     if chosen not in found:
@@ -122,11 +124,3 @@ def stored_table(project: Project, text: str) -> tuple[TableName, str, TableName
                 return declared, _STAGES.get(role, role), name
     project.table(name)  # says what is declared
     raise AssertionError(name)
-
-
-def _batches(project: Project, declared: TableName, stage: str) -> dict[int, int]:
-    """The last batch that a run published with each snapshot."""
-    from kedro_lakehouse.ops.store import BATCHES
-
-    rows = [r for r in project.ops.read(BATCHES, of_table=str(declared)) if r["stage"] == stage]
-    return {r["snapshot_id"]: r["batch"] for r in sorted(rows, key=lambda r: r["batch"])}

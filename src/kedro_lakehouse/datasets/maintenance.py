@@ -6,8 +6,9 @@ import datetime as dt
 import logging
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from kedro_lakehouse.config.maintenance import CompactConfig
 from kedro_lakehouse.datasets.archive import archive_landed
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.errors import UnsupportedError
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
+
+_OWN_FILES: Final = CompactConfig(small_files=100)
 
 
 def maintain_table(project: Project, name: TableName, *, dry_run: bool = False) -> list[MaintenanceReport]:
@@ -52,9 +55,13 @@ def maintain_table(project: Project, name: TableName, *, dry_run: bool = False) 
 
 
 def maintain_ops(project: Project, *, dry_run: bool = False) -> list[MaintenanceReport]:
-    """Do what is due for the project's own tables, which are Iceberg in every environment."""
+    """Do what is due for the project's own tables, which are Iceberg in every environment.
+
+    Their appends keep the files few themselves; what they replace is left for this.
+    """
+    settings = project.maintenance.model_copy(update={"compact": _OWN_FILES})
     stored = [TableName.ops(table) for table in SCHEMAS]
-    return _maintain_all(project, project.format("iceberg"), stored, project.maintenance, dry_run=dry_run)
+    return _maintain_all(project, project.format("iceberg"), stored, settings, dry_run=dry_run)
 
 
 def _maintain_all(

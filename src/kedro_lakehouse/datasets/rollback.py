@@ -97,6 +97,15 @@ def published_commits(project: Project, name: TableName, stage: str) -> list[tup
     return [(r["snapshot_id"], _report(r)) for r in rows if r["snapshot_id"] is not None]
 
 
+def readable_states(
+    snapshots: Snapshots, target: TableName, reports: Sequence[tuple[int, CommitReport]]
+) -> dict[int, Snapshot]:
+    """The states that readers see, saw once, or can see by a name; the newest first."""
+    published = {snapshot for snapshot, _ in reports}
+    listed = snapshots.list(target)
+    return {s.snapshot_id: s for s in listed if s.on_main or s.names or s.snapshot_id in published}
+
+
 def _report(row: Mapping[str, Any]) -> CommitReport:
     known = {f.name for f in dataclasses.fields(CommitReport)} - {"digest", "counts", "committed_at"}
     facts = {k: v for k, v in row.items() if k in known}
@@ -156,10 +165,10 @@ def _step(project: Project, name: TableName, stage: str, target: TableName, goal
     if state is None or (goal.batch is not None and state.batch < goal.batch):
         return None
     listed = snapshots_of(project, name)
-    snapshots = {s.snapshot_id: s for s in listed.list(target)}
+    reports = published_commits(project, name, stage)
+    snapshots = readable_states(listed, target, reports)
     if goal.snapshot is not None and goal.snapshot not in snapshots:
         return None
-    reports = published_commits(project, name, stage)
     at = goal.snapshot if goal.time is None else listed.published_at(target, goal.time)
     if goal.batch is not None:
         found = _of_batch(goal.batch, snapshots, reports, state)
@@ -248,6 +257,7 @@ def _known(project: Project, name: TableName) -> Sequence[str]:
     """The batches that can be gone back to, the newest first."""
     found: set[int] = set()
     for stage, target in targets_of(project, name):
-        there = {s.snapshot_id for s in snapshots_of(project, name).list(target)}
-        found |= {r.batch for i, r in published_commits(project, name, stage) if i in there}
+        reports = published_commits(project, name, stage)
+        there = readable_states(snapshots_of(project, name), target, reports)
+        found |= {r.batch for i, r in reports if i in there}
     return [f"batch {batch}" for batch in sorted(found, reverse=True)]

@@ -26,15 +26,17 @@ class IcebergSnapshots:
         self._load, self._catalog = load, catalog
 
     def list(self, table: TableName) -> Sequence[Snapshot]:
-        """The snapshots that can still be read, the newest first; those of a stage are left out."""
+        """The snapshots that can still be read, the newest first; the head of a stage is left out."""
         found = self._catalog.find(table)
         if found is None:
             return []
-        main, names = set(_ancestors(found)), dict[int, list[str]]()
+        main, names, staged = set(_ancestors(found)), dict[int, list[str]](), set[int]()
         for name, ref in found.refs().items():
-            if name != "main" and not is_stage_branch(name):
+            if is_stage_branch(name):
+                staged.add(ref.snapshot_id)
+            elif name != "main":
                 names.setdefault(ref.snapshot_id, []).append(name)
-        shown = [s for s in found.metadata.snapshots if s.snapshot_id in main or s.snapshot_id in names]
+        shown = [s for s in found.metadata.snapshots if s.snapshot_id in main or s.snapshot_id not in staged]
         return [
             Snapshot(
                 snapshot_id=s.snapshot_id, parent_id=s.parent_snapshot_id,

@@ -29,7 +29,10 @@ class Snapshots(Protocol):
     """How a format lists, names and goes back to the states of a table."""
 
     def list(self, table: TableName) -> Sequence[Snapshot]:
-        """The snapshots that can still be read, the newest first; starts no JVM."""
+        """The snapshots that can still be read, the newest first; starts no JVM.
+
+        Among those that are not ``on_main`` are states that were never published: a stage that was dropped.
+        """
 
     def published_at(self, table: TableName, time: dt.datetime) -> int | None:
         """The snapshot that readers saw at a time; None where metadata does not reach back so far."""
