@@ -84,6 +84,16 @@ def _is_of_one_file(deletes: DataFile) -> bool:
     return _PATH_ID in lower and lower[_PATH_ID] == upper.get(_PATH_ID)
 
 
+def dangling_deletes(table: Table) -> int:
+    """How many delete files, or vectors, no data file needs any more: a rewrite of its data left them."""
+    named = {
+        (deletes.file_path, (deletes.lower_bounds or {}).get(_PATH_ID))
+        for task in table.scan().plan_files()
+        for deletes in task.delete_files
+    }
+    return max(storage(table).delete_files - len(named), 0)
+
+
 def wasteful_manifests(table: Table, at_least: int) -> tuple[int, int]:
     """How many manifests there are and their bytes, if at least half of them could be spared; else 0, 0."""
     snapshot = table.current_snapshot()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.iceberg_files import (
+    dangling_deletes,
     expired_snapshots,
     is_staged_on,
     orphan_files,
@@ -73,7 +74,7 @@ class IcebergMaintenance:
         return actions
 
     def perform(self, table: TableName, action: Action, settings: TableMaintenanceConfig) -> None:
-        """Do one thing that is due, by Iceberg's procedure.
+        """Do one thing that is due, by Iceberg's procedure; deletes that a compaction leaves go with it.
 
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
@@ -86,6 +87,8 @@ class IcebergMaintenance:
             return
         try:
             self._session().sql(_statement(table, found, action, settings)).collect()
+            if action.work == "compact" and dangling_deletes(found.refresh()):
+                self._session().sql(_rewrite_of_deletes(table, {"rewrite-all": "true"})).collect()
         except (Py4JJavaError, PySparkException) as error:
             if any(sign in str(error) for sign in _RACED):
                 raise CommitConflictError(table=table, attempts=1) from error
@@ -107,9 +110,13 @@ def _rewrites(found: Table, settings: CompactConfig) -> list[Action]:
     if files:
         reason = f"{files - deletes} small files, {deletes} with many deleted rows"
         actions.append(Action(work="compact", files=files, bytes=size, reason=reason))
-    elif kept_deletes and found.metadata.format_version < _V3:  # version 3 has one vector a file
-        reason = f"{kept_deletes} small files of deletes"
-        actions.append(Action(work="rewrite_position_deletes", files=kept_deletes, bytes=0, reason=reason))
+    elif found.metadata.format_version < _V3:  # version 3 has one vector a data file, and none is left over
+        dangling = dangling_deletes(found)
+        if kept_deletes or dangling:
+            reason = f"{kept_deletes} small files of deletes, {dangling} that no data file needs"
+            actions.append(
+                Action(work="rewrite_position_deletes", files=kept_deletes + dangling, bytes=0, reason=reason)
+            )
     return actions
 
 
@@ -120,8 +127,8 @@ def _statement(table: TableName, found: Table, action: Action, settings: TableMa
     if action.work == "compact":
         called = f"rewrite_data_files({_compaction(name, found, settings.compact)})"
     elif action.work == "rewrite_position_deletes":
-        options = _map({"min-input-files": settings.compact.small_files})
-        called = f"rewrite_position_delete_files(table => {name}, options => {options})"
+        every = {"rewrite-all": "true"} if dangling_deletes(found) else {}
+        return _rewrite_of_deletes(table, {"min-input-files": settings.compact.small_files} | every)
     elif action.work == "rewrite_manifests":
         called = f"rewrite_manifests(table => {name}, use_caching => false)"
     elif action.work == "expire_snapshots":
@@ -130,6 +137,12 @@ def _statement(table: TableName, found: Table, action: Action, settings: TableMa
     else:
         before = _moment(now - settings.orphans.older_than)
         called = f"remove_orphan_files(table => {name}, older_than => {before})"
+    return f"CALL {CATALOG}.system.{called}"
+
+
+def _rewrite_of_deletes(table: TableName, options: Mapping[str, object]) -> str:
+    name = text(f"{table.namespace}.{table.table}")
+    called = f"rewrite_position_delete_files(table => {name}, options => {_map(options)})"
     return f"CALL {CATALOG}.system.{called}"
 
 
