@@ -63,6 +63,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     for number in range(1, ROUNDS + 1):
         land(made, number, events(number))
         made.run(namespaces=["shop.item"])
+        if number == 2:  # as another engine compacts: deletes of files that are gone stay behind
+            options = "options => map('rewrite-all', 'true')"
+            made._project.session.sql(f"CALL lake.system.rewrite_data_files(table => 'shop.item', {options})")
     return made
 
 
@@ -119,6 +122,7 @@ def test_small_files_become_few_and_rows_and_bookmarks_stay(project, before):
     for table in STORED:
         assert sorted(map(repr, project.rows(table))) == before[table]
     assert [project.state(t).bookmark for t in STORED] == before["bookmarks"]
+    assert [project.state(t).rows for t in STORED] == [len(project.rows(t)) for t in STORED]
     assert before["files"]["shop.item"] >= 5
     assert files(project, "shop.item") == files(project, "shop.item_history") == 1
     assert files(project, "shop.item_changes") <= 2  # a partition an operation

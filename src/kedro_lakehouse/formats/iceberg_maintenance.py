@@ -127,8 +127,9 @@ def _statement(table: TableName, found: Table, action: Action, settings: TableMa
     if action.work == "compact":
         called = f"rewrite_data_files({_compaction(name, found, settings.compact)})"
     elif action.work == "rewrite_position_deletes":
-        every = {"rewrite-all": "true"} if dangling_deletes(found) else {}
-        return _rewrite_of_deletes(table, {"min-input-files": settings.compact.small_files} | every)
+        every = "true" if dangling_deletes(found) else "false"
+        options = {"min-input-files": settings.compact.small_files, "rewrite-all": every}
+        return _rewrite_of_deletes(table, options)
     elif action.work == "rewrite_manifests":
         called = f"rewrite_manifests(table => {name}, use_caching => false)"
     elif action.work == "expire_snapshots":

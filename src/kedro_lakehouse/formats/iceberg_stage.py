@@ -109,7 +109,7 @@ class IcebergStage:
         return _rows_of(snapshot) if snapshot is not None else 0
 
     def expect(self, rows: int) -> None:
-        """Compare the staged table's number of rows; where metadata disagrees the rows themselves are counted.
+        """Compare the staged table's number of rows; where metadata disagrees the rows are counted.
 
         A compaction, also another engine's, may leave deletes of files that are gone: metadata counts them
         until some commit drops them, perhaps this one.
