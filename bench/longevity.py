@@ -136,7 +136,8 @@ def run_rounds(folder: Path, table_format: str, rounds: int, every: int | None) 
     if every:
         bench.run("maintenance")
     project = bench.open()
-    print(f"{folder.name}: {statistics.median(seconds[1:]):.1f} s a round, load average {load()}", flush=True)
+    told = f"maintenance {folder.name}: {statistics.median(seconds[1:]):.1f} s a round, load average {load()}"
+    print(told, file=sys.stderr, flush=True)
     return [_result(project, name, added[name][1:]) for name in NAMES]
 
 
@@ -165,7 +166,7 @@ def _result(project: Project, name: TableName, added: list[int]) -> Result:
         stage.append(rows.repartition(1, "day") if "fact" in name.table else rows.coalesce(1))
         stage.publish(lake.state(name).bookmark)
     timed: dict[TableName, list[float]] = {name: [], fresh: []}
-    for turn in range(8):
+    for turn in range(12):
         for one in (name, fresh) if turn % 2 else (fresh, name):
             begun = time.perf_counter()
             lake.read(one).selectExpr("count(*)", "sum(amount)", "sum(hash(text, id, day))").collect()
@@ -188,27 +189,21 @@ def main() -> int:
     options = parser.parse_args()
     folder = ROOT / f".bench/longevity_{options.format}"
     print(f"load average before: {load()}", flush=True)
-    found = {
-        maintained: run_rounds(
-            folder / ("on" if maintained else "off"), options.format, options.rounds,
-            options.every if maintained else None,
-        )
-        for maintained in (False, True)
-    }  # fmt: skip
     headings = (
         "table", "maintenance", "files a merge", "files a partition", "files", "MB", "read, s", "fresh, s",
         "ratio",
     )  # fmt: skip
     print(f"\n| {' | '.join(headings)} |\n|{' --- |' * len(headings)}")
-    for maintained, results in found.items():
+    for word, every in (("off", None), ("on", options.every)):
+        results = run_rounds(folder / word, options.format, options.rounds, every)
         for r in results:
             print(
-                f"| {r.table} | {'on' if maintained else 'off'} | {r.files_per_merge:.1f} "
-                f"| {r.files_per_partition:.1f} | {r.files} | {r.bytes / 1e6:.1f} | {r.seconds:.3f} "
-                f"| {r.fresh:.3f} | {r.ratio:.2f} |"
+                f"| {r.table} | {word} | {r.files_per_merge:.1f} | {r.files_per_partition:.1f} | {r.files} "
+                f"| {r.bytes / 1e6:.1f} | {r.seconds:.3f} | {r.fresh:.3f} | {r.ratio:.2f} |",
+                flush=True,
             )
     print(f"\nload average after: {load()}")
-    return int(any(r.ratio > GOAL for r in found[True]))
+    return int(any(r.ratio > GOAL for r in results))
 
 
 if __name__ == "__main__":
