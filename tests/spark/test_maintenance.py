@@ -172,6 +172,7 @@ def test_orphans_go_and_a_writers_files_stay(project):
         assert [r.actions for r in maintain_table(project._project, ITEM) if r.table == "shop.item"] == [[]]
         assert set(folder.rglob("*.parquet")) == live
         assert stage.staged().count() == state.rows + 3
+        stage.drop()
     report = next(r for r in maintain_table(project._project, ITEM) if r.table == "shop.item")
     assert "remove_orphan_files" in [a.work for a in report.actions]
     assert not orphan.exists()
