@@ -79,8 +79,8 @@ def test_a_table_differs_from_the_thresholds_of_all_where_it_says_so():
     ("raw", "key", "told"),
     [
         ({"compat": {}}, "compat", "Did you mean 'compact'?"),
-        ({"orphans": {"older_than": "2 hours"}}, "orphans.older_than", "below 24 hours"),
-        ({"expire": {"older_than": "1 minute"}}, "expire.older_than", "below 1 hours"),
+        ({"orphans": {"older_than": "2 hours"}}, "orphans.older_than", "below 1 day"),
+        ({"expire": {"older_than": "1 minute"}}, "expire.older_than", "below 1 hour"),
         ({"tables": {"a.x": {}}}, "tables.a.x", "Did you mean 'a.b'?"),
         ({"tables": {"a.b": {"orphans": {"older_than": "1 h"}}}}, "tables.a.b.orphans.older_than", "below"),
         ({"compact": {"small_files": 1}}, "compact.small_files", "greater than or equal to 2"),

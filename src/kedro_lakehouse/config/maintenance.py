@@ -21,8 +21,8 @@ _EXPIRY_FLOOR: Final = dt.timedelta(hours=1)
 def _not_below(floor: dt.timedelta, what: str) -> AfterValidator:
     def check(value: dt.timedelta) -> dt.timedelta:
         if value < floor:
-            hours = int(floor.total_seconds() // 3600)
-            raise refuse(f"the duration is below {hours} hours: {what}", f"Write '{hours} hours' or more.")
+            least = "1 day" if floor.days else "1 hour"
+            raise refuse(f"the duration is below {least}: {what}", f"Write '{least}' or more.")
         return value
 
     return AfterValidator(check)

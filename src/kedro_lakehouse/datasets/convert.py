@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kedro.io import AbstractDataset
 
+from kedro_lakehouse.datasets.rollback import is_held
 from kedro_lakehouse.errors import (
     LandedFilesGoneError,
     UnreadableFileError,
@@ -55,8 +56,15 @@ def convert(project: Project, name: TableName) -> None:
         ledger = Ledger(project.ops, name, project.run_id)
         found = list_files(config.path, [config.pattern], table=name)
         state = project.format_of(name).state(name)
-        held = state.batch if state else 0
-        pending = [planned for planned in ledger.planned() if planned.batch > held]
+        if is_held(state):
+            logger.warning(
+                "%s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
+                name,
+                name,
+            )
+            return
+        applied = state.batch if state else 0
+        pending = [planned for planned in ledger.planned() if planned.batch > applied]
         for planned in pending:
             if gone := [f.name for f in planned.files if f not in found]:
                 raise LandedFilesGoneError(table=name, missing=gone, purpose="convert them")

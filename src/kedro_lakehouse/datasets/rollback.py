@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime as dt
 import logging
@@ -19,7 +20,7 @@ from kedro_lakehouse.ops.report import BOOKMARK, COUNTS, CommitReport
 from kedro_lakehouse.ops.store import BATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.formats.snapshots import Snapshot, Snapshots
@@ -127,9 +128,7 @@ def roll_back(project: Project, name: TableName, goal: Goal, *, hold: bool = Fal
         UnsupportedError: The state is from before the table was folded again, or its history needs events
             that were trimmed since.
     """
-    with ExitStack() as held:
-        for stage in ("ingestion", "current", "history", "convert"):
-            held.enter_context(lease(project.leases, name, stage))
+    with _leases(project, name):
         steps = [_step(project, name, stage, stored, goal) for stage, stored in targets_of(project, name)]
         found = [step for step in steps if step is not None]
         if not found:
@@ -142,12 +141,22 @@ def roll_back(project: Project, name: TableName, goal: Goal, *, hold: bool = Fal
 def release(project: Project, name: TableName) -> list[str]:
     """Let runs bring a held table up to date again; the stored tables that were held."""
     snapshots, freed = snapshots_of(project, name), []
-    for _, target in targets_of(project, name):
-        state = project.format_of(name).state(target)
-        if state is not None and is_held(state) and state.snapshot_id is not None:
-            snapshots.roll_back(target, state.snapshot_id, {HELD: ""})
-            freed.append(str(target))
+    with _leases(project, name):
+        for _, target in targets_of(project, name):
+            state = project.format_of(name).state(target)
+            if state is not None and is_held(state) and state.snapshot_id is not None:
+                snapshots.roll_back(target, state.snapshot_id, {HELD: ""})
+                freed.append(str(target))
     return freed
+
+
+@contextlib.contextmanager
+def _leases(project: Project, name: TableName) -> Iterator[None]:
+    """Hold every lease of a table: no run of this machine works on it."""
+    with ExitStack() as held:
+        for stage in ("ingestion", "current", "history", "convert"):
+            held.enter_context(lease(project.leases, name, stage))
+        yield
 
 
 def is_held(state: TableState | None) -> bool:
