@@ -111,6 +111,7 @@ def test_a_held_table_stays_until_it_is_released(project, call):
     assert held != before
     land(project, 4, {1: "a2", 3: "c4"})
     assert stored(project) == held
+    assert call("tables")[0]["state"] == "held"
     assert call("rollback", "shop.item", "--release")["released"] == list(STORED)
     project.run()
     assert names(project) == {1: "a2", 3: "c4"}

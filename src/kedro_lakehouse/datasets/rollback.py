@@ -8,7 +8,7 @@ import datetime as dt
 import logging
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.datasets.rebuild import declared_kinds
 from kedro_lakehouse.datasets.refold import FOLDED_AT
@@ -16,7 +16,7 @@ from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.errors import NoSuchSnapshotError, UnsupportedError
 from kedro_lakehouse.formats.snapshots import KeepsSnapshots
 from kedro_lakehouse.ops.lease import lease
-from kedro_lakehouse.ops.report import BOOKMARK, COUNTS, CommitReport
+from kedro_lakehouse.ops.report import BOOKMARK, COUNTS, HELD, CommitReport
 from kedro_lakehouse.ops.store import BATCHES
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
-
-HELD: Final = "kedro_lakehouse.held_since"
-"""Property of a current or history table: runs leave it as it is until it is released."""
 
 
 @dataclass(frozen=True, kw_only=True)
