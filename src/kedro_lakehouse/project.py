@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kedro.framework.context import KedroContext
     from pyspark.sql import SparkSession
 
+    from kedro_lakehouse.config.convert import ConvertConfig
+    from kedro_lakehouse.config.maintenance import MaintenanceConfig
     from kedro_lakehouse.config.monitoring import MonitoringConfig
     from kedro_lakehouse.config.sources import SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.ops.store import OpsStore
 
-_OWN: Final = ("sources", "tables", "expectations", "monitoring", "spark")
+_OWN: Final = ("sources", "tables", "expectations", "monitoring", "maintenance", "convert", "spark")
 """The project's own configuration files, beside Kedro's."""
 
 
@@ -90,6 +92,8 @@ class Project:
     default_format: str = "iceberg"
     _formats: dict[str, TableFormat] = field(default_factory=dict, repr=False)
     _credentials: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _maintenance: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _convert: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _labels: JvmLabels = field(default_factory=JvmLabels, repr=False)
 
     @classmethod
@@ -106,11 +110,12 @@ class Project:
         models: dict[str, type[SourceConfig]] = {
             name: cast("Any", load_plugin(SOURCES, name)).config_model for name in list_plugins(SOURCES)
         }
-        declarations = load_declarations(
-            _section(loader, "sources"), _section(loader, "tables"), models, _section(loader, "expectations")
-        )
         settings = _section(loader, "globals")
         default_format = str(settings.get("table_format") or "iceberg")
+        declarations = load_declarations(
+            _section(loader, "sources"), _section(loader, "tables"), models, _section(loader, "expectations"),
+            table_format=default_format,
+        )  # fmt: skip
         _refuse_unknown_formats(declarations, default_format)
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
@@ -119,6 +124,8 @@ class Project:
             monitoring=_monitoring(_section(loader, "monitoring"), declarations),
             logs_folder=settings.get("logs"),
             default_format=default_format, _credentials=lambda: _section(loader, "credentials"),
+            _maintenance=lambda: _section(loader, "maintenance"),
+            _convert=lambda: _section(loader, "convert"),
         )  # fmt: skip
 
     @classmethod
@@ -144,6 +151,32 @@ class Project:
                 remedy="Declare it, or use a declared one: `kedro lakehouse tables` lists them.",
             )
         return declared[name]
+
+    @cached_property
+    def maintenance(self) -> MaintenanceConfig:
+        """The thresholds of maintenance.yml.
+
+        Raises:
+            ConfigurationError: Something is wrong in the file.
+        """
+        from kedro_lakehouse.config.maintenance import load_maintenance
+
+        known = [*self.declarations.tables, *self.conversions]
+        return load_maintenance(self._maintenance(), [str(name) for name in known])
+
+    @cached_property
+    def conversions(self) -> Mapping[TableName, ConvertConfig]:
+        """The tables of convert.yml; where there is none, nothing of it is imported.
+
+        Raises:
+            ConfigurationError: Something is wrong in the file.
+        """
+        raw = self._convert()
+        if not raw:
+            return {}
+        from kedro_lakehouse.config.convert import load_conversions
+
+        return load_conversions(raw, self.declarations.tables)
 
     def source(self, name: TableName) -> SourceConfig:
         """The declaration of a table's source; a derived table has none."""
@@ -226,6 +259,8 @@ class Project:
             UnknownPluginError: No installed distribution registers the format.
             UnsupportedError: The environment does not load it.
         """
+        if name in self.conversions:
+            return self.format("iceberg")
         declared = self.declarations.tables.get(name)
         found = self.format((declared and declared.format) or self.default_format)
         if declared is not None and declared.write == "merge" and not found.capabilities.merge:

@@ -66,6 +66,7 @@ FACTS = {
     "AUDIT_FAILED": {"table": "a.b", "batch": 3, "check": "row arithmetic", "expected": 5, "found": 4},
     "COMMIT_CONFLICT": {"table": "a.b", "attempts": 7},
     "COMMIT_UNKNOWN": {"table": "a.b", "batch": 3},
+    "NO_SUCH_SNAPSHOT": {"table": "a.b", "wanted": "batch 3", "known": ["batch 2", "batch 1"]},
     "EXPECTATION_FAILED": {"table": "a.b", "batch": 3, "rows": 2, "expectations": ["expect_x(column=c)"]},
     "NOTHING_TO_WITHDRAW": {"table": "a.b", "batch": 3, "blocked_by": [4]},
     "UNREADABLE_FILE": {"table": "a.b", "file": "x.parquet", "detail": "no footer"},

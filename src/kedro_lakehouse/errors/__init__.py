@@ -20,7 +20,12 @@ from kedro_lakehouse.errors.batches import (
     SnapshotOutOfOrderError,
     TooManyInvalidError,
 )
-from kedro_lakehouse.errors.commits import AuditFailedError, CommitConflictError, CommitUnknownError
+from kedro_lakehouse.errors.commits import (
+    AuditFailedError,
+    CommitConflictError,
+    CommitUnknownError,
+    NoSuchSnapshotError,
+)
 from kedro_lakehouse.errors.declarations import (
     ConfigurationError,
     InvalidNameError,
@@ -65,6 +70,7 @@ __all__ = [
     "LandedFilesGoneError",
     "LogNotFoundError",
     "MissingColumnError",
+    "NoSuchSnapshotError",
     "NothingToWithdrawError",
     "RefusedExtractsError",
     "ReservedColumnError",
