@@ -10,6 +10,7 @@ import click
 
 from kedro_lakehouse.cli.changes import changes
 from kedro_lakehouse.cli.drop import drop
+from kedro_lakehouse.cli.import_config import import_config
 from kedro_lakehouse.cli.init import init
 from kedro_lakehouse.cli.logs import logs
 from kedro_lakehouse.cli.options import AS_JSON, env_option
@@ -99,4 +100,5 @@ def commands() -> None:
 for command in (tables, sql, changes, quarantine, rebuild, drop, runs, logs, plugins):
     lakehouse.add_command(command)
 lakehouse.add_command(init)
+lakehouse.add_command(import_config)
 commands.add_command(lakehouse)
