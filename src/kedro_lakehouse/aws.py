@@ -7,11 +7,13 @@ variables and files of the machine. Nothing that is read here is kept.
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+import threading
+from typing import Any, Final, Literal
 
 from kedro_lakehouse.errors import AwsRefusedError, UnsupportedError
 
 Service = Literal["s3", "glue", "ssm", "secretsmanager"]
+_making: Final = threading.Lock()
 
 
 def client(service: Service) -> Any:
@@ -28,7 +30,8 @@ def client(service: Service) -> Any:
             remedy="Install the extra: pip install 'kedro-lakehouse[aws]'.",
         ) from error
     # boto3 itself looks only at AWS_DEFAULT_REGION; jobs of Glue and EMR are told AWS_REGION.
-    return boto3.client(service, region_name=os.environ.get("AWS_REGION"))
+    with _making:  # a client may be used by several threads, and be made by one at a time
+        return boto3.client(service, region_name=os.environ.get("AWS_REGION"))
 
 
 def read_parameter(name: str) -> str:

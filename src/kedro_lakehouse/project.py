@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from dataclasses import dataclass, field
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from kedro.config import MissingConfigException, OmegaConfigLoader
 from kedro.framework.startup import bootstrap_project
 from kedro.utils import find_kedro_project
+from omegaconf.resolvers import oc
 
+from kedro_lakehouse.aws import read_secret
 from kedro_lakehouse.config.loading import Declarations, load_declarations
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
 from kedro_lakehouse.logs.context import at_work_on
@@ -56,7 +59,7 @@ CONFIG_LOADER_ARGS: dict[str, Any] = {
     "base_env": "base",
     "default_run_env": "local",
     "merge_strategy": dict.fromkeys(("catalog", "parameters", "globals", *_OWN), "soft"),
-    "custom_resolvers": {"project_path": project_path},
+    "custom_resolvers": {"project_path": project_path, "oc.env": oc.env},
     "config_patterns": {name: [f"{name}*"] for name in _OWN},
 }
 
@@ -73,7 +76,8 @@ class Project:
     ``reports`` collects what each commit of this run did, for the summary at its end; ``quarantined``
     holds checked events between the saving of a batch's quarantine and that of its changes;
     ``source_columns`` are those that a table's landed files had, for its lineage; ``run`` is what
-    log lines, jobs and commits name, while a run is on.
+    log lines, jobs and commits name, while a run is on, and ``log_folder`` where its log is written.
+    ``secrets`` begins the names of those secrets in AWS that hold what credentials.yml does not.
     """
 
     env: str
@@ -87,6 +91,8 @@ class Project:
     monitoring: MonitoringConfig | None = None
     run: RunContext | None = None
     logs_folder: str | None = None
+    log_folder: Path | None = None
+    secrets: str | None = None
     _credentials: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _labels: JvmLabels = field(default_factory=JvmLabels, repr=False)
 
@@ -113,7 +119,8 @@ class Project:
         return cls(
             env=env or default, declarations=declarations, spark_conf=spark, lakehouse=lakehouse,
             monitoring=_monitoring(_section(loader, "monitoring"), declarations),
-            logs_folder=settings.get("logs"), _credentials=lambda: _section(loader, "credentials"),
+            logs_folder=settings.get("logs"), secrets=settings.get("secrets"),
+            _credentials=lambda: _section(loader, "credentials"),
         )  # fmt: skip
 
     @classmethod
@@ -145,13 +152,16 @@ class Project:
         return self.declarations.sources[str(self.table(name).source)]
 
     def credentials(self, name: str) -> Mapping[str, Any]:
-        """An entry of credentials.yml, read now: it is kept nowhere.
+        """An entry of credentials.yml, else of the secrets in AWS, read now: it is kept nowhere.
 
         Raises:
-            ConfigurationError: There is no such entry.
+            ConfigurationError: There is no such entry, or it is not a mapping of keys.
+            AwsRefusedError: The environment's secrets have no such one, or it may not be read.
         """
         held = self._credentials()
         found = held.get(name)
+        if found is None and self.secrets is not None:
+            return _secret(self.secrets + name)
         if not isinstance(found, dict):
             raise ConfigurationError(
                 file="credentials.yml",
@@ -200,7 +210,7 @@ class Project:
             name_run(self.run.fields())
         session = get_session(self.spark_conf)
         if self.run is not None:
-            log = str(self.logs / f"{self.run_id}{JVM_LINES}") if self.logs else ""
+            log = str(self.log_folder / f"{self.run_id}{JVM_LINES}") if self.log_folder else ""
             self._labels.put(session, self.run.fields(), at_work_on(), log)
         return session
 
@@ -225,15 +235,14 @@ class Project:
         )  # fmt: skip
 
     @property
-    def leases(self) -> Path:
-        """The folder of the leases that keep two runs from working on one table."""
-        return Path(self.lakehouse) / "leases"
+    def leases(self) -> str:
+        """The place of the leases that keep two runs from working on one table."""
+        return f"{self.lakehouse}/leases"
 
     @property
-    def logs(self) -> Path | None:
-        """The folder of the runs' logs: the global ``logs``, else beside the tables if those are local."""
-        folder = self.logs_folder or ("" if "://" in self.lakehouse else f"{self.lakehouse}/logs")
-        return Path(folder) if folder else None
+    def logs(self) -> str:
+        """The place of the runs' logs: the global ``logs``, else beside the tables."""
+        return self.logs_folder or f"{self.lakehouse}/logs"
 
 
 def _monitoring(raw: Mapping[str, Any], declarations: Declarations) -> MonitoringConfig | None:
@@ -263,6 +272,22 @@ def _section(loader: OmegaConfigLoader, name: str) -> dict[str, Any]:
         return dict(loader[name])
     except MissingConfigException:
         return {}
+
+
+def _secret(name: str) -> dict[str, Any]:
+    """The keys of a secret. The error shows nothing of its text, which is why it is raised apart."""
+    try:
+        found = json.loads(read_secret(name))
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigurationError(
+            file="Secrets Manager",
+            key=name,
+            problem="the secret is not a JSON object.",
+            remedy="Store the keys that an entry of credentials.yml would have.",
+        )
+    return found
 
 
 class _Active:

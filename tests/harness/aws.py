@@ -1,0 +1,46 @@
+"""AWS as moto plays it, on this machine's own port."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REGION, LAKEHOUSE, LANDING = "eu-west-1", "lakehouse-test", "landing-test"
+
+
+@contextlib.contextmanager
+def moto_aws() -> Iterator[str]:
+    """Let every client of this process and of its children speak to moto, which has two empty buckets.
+
+    Gives the server's address.
+    """
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    environment = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}", "LAKEHOUSE_PATH_STYLE": "true",
+        "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_REGION": REGION, "AWS_DEFAULT_REGION": REGION, "AWS_EC2_METADATA_DISABLED": "true",
+        "LAKEHOUSE_BUCKET": LAKEHOUSE, "LANDING_BUCKET": LANDING,
+    }  # fmt: skip
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "KEDRO_ENV"):
+                patch.delenv(name, raising=False)
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            s3 = boto3.client("s3")
+            for bucket in (LAKEHOUSE, LANDING):
+                s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+            yield environment["AWS_ENDPOINT_URL"]
+    finally:
+        server.stop()
