@@ -6,11 +6,12 @@ variables and files of the machine. Nothing that is read here is kept.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from typing import Any, Final, Literal
 
-from kedro_lakehouse.errors import AwsRefusedError, UnsupportedError
+from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError, UnsupportedError
 
 Service = Literal["s3", "glue", "ssm", "secretsmanager"]
 _making: Final = threading.Lock()
@@ -53,6 +54,27 @@ def read_secret(name: str) -> str:
     if "SecretString" not in found:
         raise AwsRefusedError(what=f"the secret '{name}'", reason="it holds bytes, not text")
     return str(found["SecretString"])
+
+
+def read_credentials(name: str) -> dict[str, Any]:
+    """The keys of a secret that stands for an entry of credentials.yml.
+
+    Raises:
+        AwsRefusedError: There is no such secret, or it may not be read.
+        ConfigurationError: It is not a JSON object.
+    """
+    try:
+        found = json.loads(read_secret(name))
+    except json.JSONDecodeError:  # it holds the secret's text: the error below must not
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigurationError(
+            file="Secrets Manager",
+            key=name,
+            problem="the secret is not a JSON object.",
+            remedy="Store the keys that an entry of credentials.yml would have.",
+        )
+    return found
 
 
 def _call(service: Service, operation: str, name: str, **arguments: object) -> Any:

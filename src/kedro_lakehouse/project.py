@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from dataclasses import dataclass, field
@@ -16,12 +15,12 @@ from kedro.framework.startup import bootstrap_project
 from kedro.utils import find_kedro_project
 from omegaconf.resolvers import oc
 
-from kedro_lakehouse.aws import read_secret
+from kedro_lakehouse.aws import read_credentials
 from kedro_lakehouse.config.loading import Declarations, load_declarations
-from kedro_lakehouse.errors import ConfigurationError, did_you_mean
+from kedro_lakehouse.errors import ConfigurationError, UnsupportedError, did_you_mean
 from kedro_lakehouse.logs.context import at_work_on
 from kedro_lakehouse.logs.run import JVM_LINES
-from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, list_plugins, load_plugin
+from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.labels import JvmLabels, name_run
 from kedro_lakehouse.session.spark import get_session, spark_runs
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.monitoring import MonitoringConfig
     from kedro_lakehouse.config.sources import SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
-    from kedro_lakehouse.formats.iceberg import IcebergFormat
+    from kedro_lakehouse.formats.base import TableFormat
     from kedro_lakehouse.logs.context import RunContext
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.decisions import Decisions
@@ -93,6 +92,8 @@ class Project:
     logs_folder: str | None = None
     log_folder: Path | None = None
     secrets: str | None = None
+    default_format: str = "iceberg"
+    _formats: dict[str, TableFormat] = field(default_factory=dict, repr=False)
     _credentials: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _labels: JvmLabels = field(default_factory=JvmLabels, repr=False)
 
@@ -114,13 +115,15 @@ class Project:
             _section(loader, "sources"), _section(loader, "tables"), models, _section(loader, "expectations")
         )
         settings = _section(loader, "globals")
+        default_format = str(settings.get("table_format") or "iceberg")
+        _refuse_unknown_formats(declarations, default_format)
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
         return cls(
             env=env or default, declarations=declarations, spark_conf=spark, lakehouse=lakehouse,
             monitoring=_monitoring(_section(loader, "monitoring"), declarations),
             logs_folder=settings.get("logs"), secrets=settings.get("secrets"),
-            _credentials=lambda: _section(loader, "credentials"),
+            default_format=default_format, _credentials=lambda: _section(loader, "credentials"),
         )  # fmt: skip
 
     @classmethod
@@ -161,7 +164,7 @@ class Project:
         held = self._credentials()
         found = held.get(name)
         if found is None and self.secrets is not None:
-            return _secret(self.secrets + name)
+            return read_credentials(self.secrets + name)
         if not isinstance(found, dict):
             raise ConfigurationError(
                 file="credentials.yml",
@@ -224,15 +227,45 @@ class Project:
         """The scheduler's name of this run, where it is part of one; else its own."""
         return self.run.correlation_id if self.run else self.run_id
 
-    @cached_property
-    def iceberg(self) -> IcebergFormat:
-        """The table format of this environment."""
-        from kedro_lakehouse.formats.iceberg import IcebergFormat  # it brings Spark's types: half a second
+    def format_of(self, name: TableName) -> TableFormat:
+        """The format of a declared table, of all that is stored of it.
 
-        return IcebergFormat(
-            session=lambda: self.session, catalog=self.catalog, run_id=self.run_id,
-            correlation_id=self.correlation_id,
-        )  # fmt: skip
+        Raises:
+            UnknownPluginError: No installed distribution registers the format.
+            UnsupportedError: The environment does not load it.
+        """
+        declared = self.declarations.tables.get(name)
+        found = self.format((declared and declared.format) or self.default_format)
+        if declared is not None and declared.write == "merge" and not found.capabilities.merge:
+            raise UnsupportedError(
+                what=f"{name}: the table format {found.name} holds no tables with keys.",
+                remedy="Declare `write: append` or `write: replace`, or another `format`.",
+            )
+        return found
+
+    def format(self, name: str) -> TableFormat:
+        """A table format by its name.
+
+        Raises:
+            UnknownPluginError: No installed distribution registers it.
+            UnsupportedError: The environment does not load it.
+        """
+        if name not in self._formats:
+            from kedro_lakehouse.formats.base import FormatContext
+
+            made = cast("type[TableFormat]", load_plugin(TABLE_FORMATS, name))
+            if lacking := made.lacking(self.spark_conf):
+                raise UnsupportedError(
+                    what=f"The environment {self.env} does not load the table format {name}: {lacking}.",
+                    remedy="Choose another environment (`kedro run --env=NAME`), or another format.",
+                )
+            self._formats[name] = made(
+                FormatContext(
+                    session=lambda: self.session, catalog=self.catalog, lakehouse=self.lakehouse,
+                    run_id=self.run_id, correlation_id=self.correlation_id,
+                )
+            )  # fmt: skip
+        return self._formats[name]
 
     @property
     def leases(self) -> str:
@@ -243,6 +276,19 @@ class Project:
     def logs(self) -> str:
         """The place of the runs' logs: the global ``logs``, else beside the tables."""
         return self.logs_folder or f"{self.lakehouse}/logs"
+
+
+def _refuse_unknown_formats(declarations: Declarations, default: str) -> None:
+    """Refuse a name that no plug-in registers, before anything is run."""
+    known = list_plugins(TABLE_FORMATS)
+    places = [("globals.yml", "table_format", default)]
+    places += [("tables.yml", f"{n}.format", t.format) for n, t in declarations.tables.items() if t.format]
+    for file, key, name in places:
+        if name not in known:
+            raise ConfigurationError(
+                file=file, key=key, problem=f"there is no table format '{name}'.{did_you_mean(name, known)}",
+                remedy=f"Use one of: {', '.join(known)}.",
+            )  # fmt: skip
 
 
 def _monitoring(raw: Mapping[str, Any], declarations: Declarations) -> MonitoringConfig | None:
@@ -272,22 +318,6 @@ def _section(loader: OmegaConfigLoader, name: str) -> dict[str, Any]:
         return dict(loader[name])
     except MissingConfigException:
         return {}
-
-
-def _secret(name: str) -> dict[str, Any]:
-    """The keys of a secret. The error shows nothing of its text, which is why it is raised apart."""
-    try:
-        found = json.loads(read_secret(name))
-    except json.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
-        raise ConfigurationError(
-            file="Secrets Manager",
-            key=name,
-            problem="the secret is not a JSON object.",
-            remedy="Store the keys that an entry of credentials.yml would have.",
-        )
-    return found
 
 
 class _Active:
