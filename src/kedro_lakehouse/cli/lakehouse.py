@@ -9,6 +9,7 @@ from typing import IO, Any
 import click
 
 from kedro_lakehouse.cli.changes import changes
+from kedro_lakehouse.cli.deploy import deploy
 from kedro_lakehouse.cli.drop import drop
 from kedro_lakehouse.cli.import_config import import_config
 from kedro_lakehouse.cli.init import init
@@ -101,4 +102,5 @@ for command in (tables, sql, changes, quarantine, rebuild, drop, runs, logs, plu
     lakehouse.add_command(command)
 lakehouse.add_command(init)
 lakehouse.add_command(import_config)
+lakehouse.add_command(deploy)
 commands.add_command(lakehouse)
