@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import urllib.request
 from typing import TYPE_CHECKING
 
 import boto3
 import pytest
+from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
 if TYPE_CHECKING:
@@ -38,7 +40,10 @@ def moto_aws() -> Iterator[str]:
                 patch.delenv(name, raising=False)
             for name, value in environment.items():
                 patch.setenv(name, value)
-            s3 = boto3.client("s3")
+            # One process, one state: what an earlier module made is forgotten.
+            urllib.request.urlopen(f"http://{host}:{port}/moto-api/reset", data=b"").close()
+            # A busy machine's first answer may be late; asking twice would find the bucket made.
+            s3 = boto3.client("s3", config=Config(retries={"max_attempts": 0}, read_timeout=300))
             for bucket in (LAKEHOUSE, LANDING):
                 s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
             yield environment["AWS_ENDPOINT_URL"]

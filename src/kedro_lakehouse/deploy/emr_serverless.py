@@ -56,7 +56,7 @@ def _application() -> Resource:
         "Properties": {
             "Name": {"Ref": "Name"},
             "ReleaseLabel": {"Ref": "ReleaseLabel"},
-            "Type": "Spark",
+            "Type": "SPARK",
             "AutoStopConfiguration": {"Enabled": True, "IdleTimeoutMinutes": 5},
             "MaximumCapacity": {"Cpu": "16 vCPU", "Memory": "64 GB"},
             # One run at a time; a second one would only wait for the leases of the first.
