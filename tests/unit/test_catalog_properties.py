@@ -1,6 +1,8 @@
 """One place says where the lake is: Spark's settings of its catalog, translated for pyiceberg."""
 
 import pytest
+import yaml
+from harness import pages
 from harness.project import ROOT
 
 from kedro_lakehouse.errors import UnsupportedError
@@ -64,6 +66,22 @@ def test_on_aws_nothing_of_the_embedded_catalog_is_left_and_the_jars_are_its_own
     assert "hadoop-aws" in spark["spark.jars.packages"]
     base = Project.load(str(ROOT / "conf"), None).spark_conf
     assert "aws" not in base["spark.jars.packages"]
+
+
+def test_s3_tables_by_iceberg_rest_as_the_page_shows_it():
+    (shown,) = [
+        block.text for block in pages.blocks(ROOT / "docs/how-to/run-on-aws.md")
+        if block.language == "yaml" and "s3tables" in block.text
+    ]  # fmt: skip
+    changes = yaml.safe_load(shown.replace("${globals:region}", "eu-west-1"))
+    spark = {k: v for k, v in (on_aws() | changes).items() if v is not None}
+    assert catalog_properties(spark) == {
+        "type": "rest", "uri": "https://s3tables.eu-west-1.amazonaws.com/iceberg",
+        "warehouse": "arn:aws:s3tables:eu-west-1:123456789012:bucket/my-tables",
+        "client.region": "eu-west-1", "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
+        "rest.sigv4-enabled": "true", "rest.signing-name": "s3tables", "rest.signing-region": "eu-west-1",
+    }  # fmt: skip
+    assert {v for k, v in spark.items() if k.startswith("spark.sql.catalog.lake") and "glue" in v} == set()
 
 
 def test_another_kind_of_catalog_is_refused_with_those_that_are_known():
