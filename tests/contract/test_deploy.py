@@ -69,6 +69,8 @@ def deploy(folder):
                 patch.setattr(_Active, "project", None)
                 told = CliRunner().invoke(lakehouse, command)
             assert told.exit_code == 0, told.output
+            if "--json" in words:
+                assert {str(file) for file in out.rglob("*.*")} == set(json.loads(told.stdout)["files"])
             done[target, *words] = out
         return done[target, *words]
 

@@ -75,9 +75,11 @@ def statements(deployment: Deployment) -> list[dict[str, Any]]:
     names = [f"database/{space}" for space in deployment.namespaces]
     names += [f"table/{space}/*" for space in deployment.namespaces]
     found.append(_allow("Tables", _TABLES, [sub(glue + name) for name in ("catalog", *names)]))
-    logs = f"arn:${{AWS::Partition}}:logs:${{AWS::Region}}:${{AWS::AccountId}}:log-group:{LOG_GROUP}"
-    written_logs = [sub(f"{logs}:*"), sub(f"{logs}*:*")]
-    found.append(_allow("LogGroup", ("logs:CreateLogStream", "logs:PutLogEvents"), written_logs))
+    logs = "arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:log-group:"
+    writes = ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents")
+    found.append(_allow("LogGroup", writes, [sub(f"{logs}{LOG_GROUP}*:*")]))
+    # EMR Serverless looks its group up among the names of all.
+    found.append(_allow("LogGroups", ("logs:DescribeLogGroups",), [sub(f"{logs}*")]))
     if deployment.secrets:
         # Secrets Manager adds six characters of its own to a secret's ARN.
         arn = "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:"

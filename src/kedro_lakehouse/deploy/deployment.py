@@ -51,10 +51,14 @@ class Deployment:
         """Collect what the job of a project's environment reads, writes, and is told by name.
 
         Raises:
-            ConfigurationError: The lakehouse, or where a source's files land, is not in S3.
+            ConfigurationError: The lakehouse is not in S3, or files of a source land on this machine.
         """
         sources = project.declarations.sources
-        landing = {_in_s3(source.path, "sources.yml", f"{name}.path") for name, source in sources.items()}
+        landing = {
+            _in_s3(source.path, "sources.yml", f"{name}.path")
+            for name, source in sources.items()
+            if source.path.startswith("s3://") or "://" not in source.path
+        }
         spaces = {table.namespace for table in project.declarations.tables}
         facts: dict[str, object] = {
             "name": package.replace("_", "-"), "package": package, "env": project.env,
