@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import boto3
@@ -12,13 +13,17 @@ import pyarrow as pa
 import pytest
 from harness.aws import LAKEHOUSE, LANDING, moto_aws
 from harness.project import ROOT
+from pyspark.sql import types as T
 
+from kedro_lakehouse.datasets.glue import tell_glue
 from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError, SourceNotFoundError, UnsupportedError
+from kedro_lakehouse.formats.base import TableState
 from kedro_lakehouse.logs.kept import kept_logs, read_lines
 from kedro_lakehouse.logs.run import RunLog
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.object_lease import object_lease
+from kedro_lakehouse.ops.report import CommitReport
 from kedro_lakehouse.ops.store import DECISIONS
 from kedro_lakehouse.project import Project
 from kedro_lakehouse.sources.files import list_files
@@ -26,6 +31,7 @@ from kedro_lakehouse.sources.files import list_files
 pytestmark = pytest.mark.contract
 
 ITEM = TableName("shop", "item")
+KINDS = {"string": T.StringType, "date": T.DateType}
 LEASES = f"s3://{LAKEHOUSE}/leases"
 
 
@@ -173,3 +179,38 @@ def test_an_arrow_table_written_to_glue_is_counted_by_its_metadata(project):
     assert [t[-1] for t in project.catalog.tables("shop")] == ["item"]
     assert not project.catalog.keeps_views
     assert not project.catalog.view_exists(TableName("shop", "dim_item"))
+
+
+class TablesAtAPath:
+    """What a format without a catalog of its own tells of its tables."""
+
+    name = "delta"
+
+    def __init__(self, **columns):
+        self.columns = columns
+
+    def state(self, table):
+        kinds = {name: KINDS[kind]() for name, kind in self.columns.items()}
+        return None if table.table.endswith("_quarantine") else TableState(
+            columns=kinds, bookmark=None, snapshot_id=1, rows=1
+        )  # fmt: skip
+
+
+def test_a_commit_of_a_table_at_a_path_is_told_to_glue_with_its_evolved_columns(project, monkeypatch):
+    league, glue = TableName("dms_sample", "sport_league"), boto3.client("glue")
+    report = CommitReport(
+        table=str(league), stage="current", batch=1, batches=1, content_hash="x", run_id="r",
+        committed_at="2026-01-01T00:00:00.000+00:00",
+    )  # fmt: skip
+    for columns in ({"short_name": "string"}, {"short_name": "string", "founded": "date"}):
+        found = TablesAtAPath(**columns)
+        monkeypatch.setattr(project, "format_of", lambda name, found=found: found)
+        tell_glue(project, report)
+        tell_glue(project, replace(report, stage="ingestion"))
+        told = glue.get_table(DatabaseName="dms_sample", Name="sport_league")["Table"]
+        assert {c["Name"]: c["Type"] for c in told["StorageDescriptor"]["Columns"]} == columns
+    assert told["StorageDescriptor"]["Location"] == (
+        f"s3://{LAKEHOUSE}/lakehouse/warehouse/dms_sample/sport_league"
+    )
+    names = {t["Name"] for t in glue.get_tables(DatabaseName="dms_sample")["TableList"]}
+    assert names == {"sport_league", "sport_league_changes"}

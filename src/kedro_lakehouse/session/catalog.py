@@ -85,9 +85,14 @@ class MetadataCatalog:
         return load_catalog(CATALOG, **properties)
 
     @property
+    def is_glue(self) -> bool:
+        """Whether it is the Glue Data Catalog, which also tells other engines of tables."""
+        return self._conf.get(f"{_PREFIX}type") == "glue"
+
+    @property
     def keeps_views(self) -> bool:
-        """Whether Iceberg can keep views in this type of catalog; Glue's holds tables only."""
-        return self._conf.get(f"{_PREFIX}type") != "glue"
+        """Whether Iceberg can keep views in it; in Glue's it keeps tables only."""
+        return not self.is_glue
 
     def find(self, name: TableName) -> Table | None:
         """The table's newest metadata, or None where there is no such table."""
