@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.deploy.access import LOG_GROUP, job_role
+from kedro_lakehouse.deploy.arguments import job_arguments
 from kedro_lakehouse.deploy.artifacts import ENTRY
-from kedro_lakehouse.deploy.glue import job_arguments
 from kedro_lakehouse.deploy.schedule import schedule_resources, scheduled_run
 from kedro_lakehouse.deploy.storage import bucket_resources
 from kedro_lakehouse.deploy.template import Resource, sub, template

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.deploy.access import LOG_GROUP, job_role
+from kedro_lakehouse.deploy.arguments import job_arguments
 from kedro_lakehouse.deploy.artifacts import ENTRY
 from kedro_lakehouse.deploy.schedule import schedule_resources, scheduled_run
 from kedro_lakehouse.deploy.storage import bucket_resources
@@ -79,17 +80,3 @@ def _arguments(deployment: Deployment) -> dict[str, Any]:
         return found | {"--datalake-formats": "iceberg,delta"}
     jars = ",".join(f"{place}/jars/{jar}" for jar in deployment.jar_files)
     return found | {"--extra-jars": sub(jars), "--user-jars-first": "true"}
-
-
-def job_arguments(deployment: Deployment) -> dict[str, Any]:
-    """What the entry script is told on either platform: see ``kedro_lakehouse.deploy.job``."""
-    landing = (
-        "LandingBucket" if deployment.landing_bucket != deployment.lakehouse.bucket else "LakehouseBucket"
-    )
-    variables = f"LAKEHOUSE_BUCKET=${{LakehouseBucket}},LANDING_BUCKET=${{{landing}}},"
-    return {
-        "--conf_archive": sub(f"s3://${{LakehouseBucket}}/{deployment.artifacts}/conf.zip"),
-        "--package": deployment.package,
-        "--env": deployment.env,
-        "--variables": sub(f"{variables}LAKEHOUSE_KMS_KEY=${{KmsKeyArn}},AWS_REGION=${{AWS::Region}}"),
-    }
