@@ -13,18 +13,25 @@ from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
     from py4j.protocol import Py4JJavaError
     from pyspark.sql import DataFrame, SparkSession
 
+    from kedro_lakehouse.session.catalog import MetadataCatalog
+
+_FEW: Final = 500_000
+"""The columns of so many rows are read into this process; of more by Spark."""
 _RACED: Final = ("CommitFailedException", "is not an ancestor of", "Cannot commit", "already exists")
 
 
 class IcebergStage:
     """A commit in the making, on a branch of its own."""
 
-    def __init__(self, session: SparkSession, table: TableName, branch: str) -> None:
+    def __init__(
+        self, session: SparkSession, catalog: MetadataCatalog, table: TableName, branch: str
+    ) -> None:
         """Remember where the stage will be; the branch is made with the first write."""
-        self._session, self.table, self.branch = session, table, branch
+        self._session, self._catalog, self.table, self.branch = session, catalog, table, branch
         self._open = False
         self.base: int | None = None
         self.has_new_rows = self._replaced = False
@@ -127,6 +134,26 @@ class IcebergStage:
         return reader.option("start-snapshot-id", head.parentId()).load(
             f"{CATALOG}.{self.table.namespace}.{self.table.table}"
         )
+
+    def written(self, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of the rows that the last write wrote; None after a replacement, and of many rows."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if self._replaced:
+            return None
+        handle = load_table(self._session, self.table)
+        files = list(handle.snapshot(self.branch).addedDataFiles(handle.io()))
+        paths = [str(file.location()) for file in files]
+        many = sum(file.recordCount() for file in files) > _FEW
+        found = self._catalog.find(self.table)
+        if many or found is None or not all(path.endswith(".parquet") for path in paths):
+            return None
+        parts = []
+        for path in paths:
+            with found.io.new_input(path).open() as file:
+                parts.append(pq.read_table(file, columns=list(columns)))
+        return pa.concat_tables(parts, promote_options="permissive") if parts else None
 
     def publish(
         self,
