@@ -7,6 +7,7 @@ import sys
 import zipfile
 from importlib.metadata import requires
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from packaging.requirements import Requirement
@@ -15,7 +16,6 @@ from kedro_lakehouse.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 ENTRY: Final = "main.py"
 CONF: Final = "conf.zip"
@@ -26,9 +26,8 @@ from kedro_lakehouse.deploy.job import main
 
 main()
 '''
-_KEPT_OUT: Final = ("local",)
 _EXTRAS: Final = ("aws", "quality")
-_NOT_RESOLVED: Final = ("hadoop-aws", "software.amazon", "wildfly")
+_OF_THE_PLATFORM: Final = ("hadoop-aws", "software.amazon", "wildfly")
 
 
 def write_entry(folder: Path) -> Path:
@@ -47,7 +46,7 @@ def pack_conf(conf: Path, to: Path) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(conf.rglob("*")):
             inside = file.relative_to(conf)
-            if not file.is_file() or inside.parts[0] in _KEPT_OUT or "credentials" in file.name.lower():
+            if not file.is_file() or inside.parts[0] == "local" or "credentials" in file.name.lower():
                 continue
             entry = zipfile.ZipInfo(f"conf/{inside.as_posix()}", (1980, 1, 1, 0, 0, 0))
             entry.compress_type = zipfile.ZIP_DEFLATED
@@ -98,5 +97,5 @@ def own_jars(spark_conf: Mapping[str, str]) -> list[Path]:
             what="The jars of this environment are not here yet.",
             remedy="Fetch them: `make jars-aws`, or `kedro run` once in this environment.",
         )
-    files = [type(listed)(line) for line in listed.read_text(encoding="utf-8").splitlines()]
-    return [file for file in files if not any(part in file.name for part in _NOT_RESOLVED)]
+    files = [Path(line) for line in listed.read_text(encoding="utf-8").splitlines()]
+    return [file for file in files if not any(part in file.name for part in _OF_THE_PLATFORM)]
