@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from typing import TYPE_CHECKING
 
 import boto3
 import pytest
 from cfnlint.api import lint_all
-from harness.aws import LAKEHOUSE
+from harness.aws import LAKEHOUSE, ProjectOnAws
 from harness.oracle import differences_from_expected
 from harness.project import ROOT
 
@@ -19,8 +20,6 @@ from kedro_lakehouse.names import TableName
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from conftest import ProjectOnAws
 
 pytestmark = pytest.mark.aws
 
@@ -57,6 +56,17 @@ def deploy(project: ProjectOnAws, target: str) -> Path:
 def test_cfn_lint_finds_nothing(project: ProjectOnAws, target: str) -> None:
     found = lint_all((deploy(project, target) / "template.yml").read_text(encoding="utf-8"))
     assert [str(match) for match in found if not match.rule.id.startswith("I")] == []  # I: for information
+
+
+def test_the_wheel_is_built_and_holds_what_the_job_starts(aws: str, tmp_path: Path) -> None:
+    done = ProjectOnAws(ROOT).kedro(
+        "lakehouse", "deploy", "--env", "aws", "--target", "glue", "--out", str(tmp_path / "out"), "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (tmp_path / "out/artifacts").glob("*.whl")
+    assert str(wheel) in json.loads(done.stdout)["files"]
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {f"kedro_lakehouse/deploy/{f}" for f in ("job.py", "templates/airflow_dag.py.j2")} <= names
 
 
 def test_the_script_of_the_job_runs_the_configuration_from_s3(project: ProjectOnAws, tmp_path: Path) -> None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import boto3
 import pytest
-from harness.aws import LAKEHOUSE
+from harness.aws import LAKEHOUSE, ProjectOnAws
 from harness.oracle import DMS_TABLES, differences_from_expected
 
 from kedro_lakehouse.names import TableName
-
-if TYPE_CHECKING:
-    from conftest import ProjectOnAws
 
 pytestmark = pytest.mark.aws
 

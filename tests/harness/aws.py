@@ -1,10 +1,13 @@
-"""AWS as moto plays it, on this machine's own port."""
+"""AWS as moto plays it, on this machine's own port, and a project that runs on it."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import subprocess
+import sys
 import urllib.request
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import boto3
@@ -12,10 +15,34 @@ import pytest
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
+from kedro_lakehouse.project import Project
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 REGION, LAKEHOUSE, LANDING = "eu-west-1", "lakehouse-test", "landing-test"
+
+
+@dataclass(frozen=True)
+class ProjectOnAws:
+    """A copy of the repository's configuration, whose commands run as a user types them."""
+
+    path: Path
+
+    def kedro(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run ``kedro ...`` in a process of its own."""
+        command = [sys.executable, "-m", "kedro", *words]
+        return subprocess.run(command, cwd=self.path, capture_output=True, text=True, check=False)
+
+    def opened(self) -> Project:
+        """The project as a command without Spark opens it."""
+        return Project.load(str(self.path / "conf"), "aws")
+
+    def objects(self, prefix: str) -> dict[str, str]:
+        """What is stored below a prefix of the lakehouse's bucket: the tag of each object's content."""
+        pages = boto3.client("s3").get_paginator("list_objects_v2").paginate(Bucket=LAKEHOUSE, Prefix=prefix)
+        return {o["Key"]: o["ETag"] for page in pages for o in page.get("Contents", ())}
 
 
 @contextlib.contextmanager
