@@ -28,14 +28,15 @@ def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
         cdc_merge,
         column_eval,
         column_index,
+        convert,
         ingestion,
         maintenance,
         quality,
         scd2,
     )
 
-    own = project or activate(active_project())
-    declarations, indexed = own.declarations, own.column_index
+    found = project or activate(active_project())
+    declarations, indexed = found.declarations, found.column_index
     stages = {
         "ingestion": ingestion.create_pipeline(declarations),
         "cdc_merge": cdc_merge.create_pipeline(declarations, all_awaited=bool(indexed.models)),
@@ -44,7 +45,8 @@ def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
         "column_index": column_index.create_pipeline(declarations, indexed),
     }
     others = {
-        "maintenance": maintenance.create_pipeline(declarations),
+        "maintenance": maintenance.create_pipeline(declarations, found.conversions),
+        "convert": convert.create_pipeline(found.conversions),
         "data_docs": quality.create_data_docs_pipeline(),
         "column_eval": column_eval.create_pipeline(indexed),
     }

@@ -27,7 +27,6 @@ from kedro_lakehouse.ops.lease import lease
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -88,7 +87,7 @@ class Applied:
 class SignatureStore:
     """The signatures of every model, and their versions."""
 
-    def __init__(self, catalog: MetadataCatalog, leases: Path) -> None:
+    def __init__(self, catalog: MetadataCatalog, leases: str) -> None:
         """Keep where the tables are; they are made with the first signature."""
         self._catalog, self._leases = catalog, leases
 

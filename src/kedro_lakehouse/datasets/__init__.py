@@ -9,10 +9,12 @@ from kedro_lakehouse.datasets.column_index import (
     ColumnStudiesDataset,
     ColumnTablesDataset,
 )
+from kedro_lakehouse.datasets.convert import ConvertedDataset
 from kedro_lakehouse.datasets.data_docs import DataDocsDataset, QualityResultsDataset
 from kedro_lakehouse.datasets.freshness import AgeDataset, FreshnessDataset
 from kedro_lakehouse.datasets.judged import QualityDataset, UnjudgedDataset
 from kedro_lakehouse.datasets.landing import LandingDataset
+from kedro_lakehouse.datasets.maintenance import MaintenanceDataset
 from kedro_lakehouse.datasets.pending import PendingDataset
 from kedro_lakehouse.datasets.published import PublishedDataset
 from kedro_lakehouse.datasets.record import ChangesDataset, QuarantineDataset
@@ -27,10 +29,12 @@ __all__ = [
     "ColumnSignaturesDataset",
     "ColumnStudiesDataset",
     "ColumnTablesDataset",
+    "ConvertedDataset",
     "DataDocsDataset",
     "ExpectationsValidator",
     "FreshnessDataset",
     "LandingDataset",
+    "MaintenanceDataset",
     "PendingDataset",
     "PublishedDataset",
     "QualityDataset",

@@ -143,9 +143,14 @@ class MergeCommit:
                 correlation_id=self._project.correlation_id, committed_at=now(),
                 counts=counts,
             )  # fmt: skip
-            snapshot = stage.publish(report)
+            snapshot = stage.publish(report, properties=self._changed_properties(state))
         enter_phase("published", self._name, self._kind, token.batch)
         acknowledge(self._project, report, snapshot, seconds=perf_counter() - begun)
+
+    def _changed_properties(self, state: TableState) -> dict[str, str]:
+        """Declared properties that the table does not have yet: the next commit writes by them."""
+        declared = {k: v for k, v in self._table.properties.items() if k != "format-version"}
+        return {k: v for k, v in declared.items() if state.properties.get(k) != v}
 
     def _ensure(self, state: TableState | None, rows: DataFrame) -> TableState:
         wanted = {f.name: f.dataType for f in rows.schema.fields}

@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 REFOLD: Final = "kedro_lakehouse.refold"
 """Property of ``_changes``: the batch that took events out of the record; targets before it fold again."""
 
+FOLDED_AT: Final = "kedro_lakehouse.folded_at"
+"""Property of a target that was folded again: its states from before then are not gone back to."""
+
 
 def declares(table: TableConfig, name: str) -> bool:
     """Tell whether a declaration keeps a column, by the column's name in the table."""
@@ -70,7 +73,7 @@ def refold(
         ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
         CommitConflictError: Another writer was faster; nothing was published.
     """
-    begun = perf_counter()
+    begun, since = perf_counter(), now()
     lake, table = project.format_of(name), project.table(name)
     contract, target = TableContract.of(name, table), name.with_suffix(kind)
     with lease(project.leases, name, kind):
@@ -96,7 +99,9 @@ def refold(
             judge_stage(project, name, kind, stage, events, before=state.rows)
             made = report or _report(project, name, kind, state, batch)
             snapshot = stage.publish(
-                made, properties=properties, without=[c for c in state.columns if c not in wanted]
+                made,
+                properties=properties | {FOLDED_AT: since},
+                without=[c for c in state.columns if c not in wanted],
             )
         enter_phase("published", name, kind, batch)
         if report is None:

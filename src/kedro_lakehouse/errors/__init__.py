@@ -1,5 +1,6 @@
 """What can go wrong, as types: each leaf keeps its facts, and says what to do."""
 
+from kedro_lakehouse.errors.aws import AwsRefusedError
 from kedro_lakehouse.errors.base import (
     MAX_EXAMPLES,
     MAX_MESSAGE,
@@ -20,7 +21,12 @@ from kedro_lakehouse.errors.batches import (
     SnapshotOutOfOrderError,
     TooManyInvalidError,
 )
-from kedro_lakehouse.errors.commits import AuditFailedError, CommitConflictError, CommitUnknownError
+from kedro_lakehouse.errors.commits import (
+    AuditFailedError,
+    CommitConflictError,
+    CommitUnknownError,
+    NoSuchSnapshotError,
+)
 from kedro_lakehouse.errors.declarations import (
     ConfigurationError,
     InvalidNameError,
@@ -56,6 +62,7 @@ __all__ = [
     "MAX_EXAMPLES",
     "MAX_MESSAGE",
     "AuditFailedError",
+    "AwsRefusedError",
     "BatchContentChangedError",
     "BatchNotFoundError",
     "ColumnNotFoundError",
@@ -74,6 +81,7 @@ __all__ = [
     "LogNotFoundError",
     "MissingColumnError",
     "ModelNotFoundError",
+    "NoSuchSnapshotError",
     "NothingToWithdrawError",
     "RefusedExtractsError",
     "ReservedColumnError",

@@ -16,6 +16,8 @@ from kedro_lakehouse.formats.base import (
     stage_branch,
 )
 from kedro_lakehouse.formats.ddl import sql_type, storable
+from kedro_lakehouse.formats.iceberg_maintenance import IcebergMaintenance
+from kedro_lakehouse.formats.iceberg_snapshots import IcebergSnapshots
 from kedro_lakehouse.formats.iceberg_stage import IcebergStage, load_table
 from kedro_lakehouse.formats.literals import text, transform
 from kedro_lakehouse.names import TableName, quote
@@ -52,6 +54,8 @@ class IcebergFormat:
         """Keep how to get at session and metadata, and what commits are named by; nothing is opened."""
         self._session, self._catalog = context.session, context.catalog
         self._run_id, self._correlation_id = context.run_id, context.correlation_id
+        self.maintenance = IcebergMaintenance(context.session, context.catalog)
+        self.snapshots = IcebergSnapshots(lambda name: load_table(context.session(), name), context.catalog)
 
     @classmethod
     def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
@@ -205,6 +209,21 @@ class IcebergFormat:
     def drop(self, table: TableName) -> None:
         """Drop a table with its files."""
         self._session().sql(f"DROP TABLE IF EXISTS {table.sql} PURGE")
+
+    def adopt(self, table: TableName, paths: Sequence[str], report: CommitReport) -> int | None:
+        """Make parquet files the table's own where they lie, and set its bookmark, in one commit.
+
+        Only their footers are read; starts no JVM.
+
+        Raises:
+            ValueError: A file does not fit the table's columns or partitions, or is its own already.
+        """
+        found = self._catalog.catalog.load_table(table.identifier)
+        with found.transaction() as transaction:
+            transaction.add_files(list(paths))
+            transaction.set_properties({BOOKMARK: report.to_property()})
+        snapshot = found.current_snapshot()
+        return snapshot.snapshot_id if snapshot else None
 
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[IcebergStage]:

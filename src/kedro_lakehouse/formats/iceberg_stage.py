@@ -117,15 +117,25 @@ class IcebergStage:
         handle = load_table(self._session, self.table)
         handle.refresh()
         snapshot = handle.snapshot(self.branch) if self._open else handle.currentSnapshot()
-        summary = dict(snapshot.summary()) if snapshot is not None else {}
-        return int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
+        return _rows_of(snapshot) if snapshot is not None else 0
 
     def expect(self, rows: int) -> None:
-        """Compare the staged table's number of rows."""
-        if (found := self.rows()) != rows:
+        """Compare the staged table's number of rows; where metadata disagrees the rows are counted.
+
+        A compaction, also another engine's, may leave deletes of files that are gone: metadata counts them
+        until some commit drops them, perhaps this one.
+        """
+        if (found := self.rows()) != rows and not self._counts_to(rows):
             raise AuditFailedError(
                 table=self.table, batch=0, check="row arithmetic", expected=rows, found=found
             )
+
+    def _counts_to(self, rows: int) -> bool:
+        """Whether the staged rows, counted, differ from the published ones by as much as expected."""
+        head = load_table(self._session, self.table).currentSnapshot()
+        told = _rows_of(head) if head is not None and not self._replaced else 0
+        published = 0 if self._replaced else self._session.table(self.table.sql).count()
+        return self.staged().count() - published == rows - told
 
     def appended(self) -> DataFrame:
         """The rows that the last write of this stage wrote, read back from their files."""
@@ -226,3 +236,8 @@ def load_table(session: SparkSession, table: TableName) -> Any:
     # Iceberg finds the catalog by the settings of the thread's active session, which a worker thread lacks.
     jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
     return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, path)
+
+
+def _rows_of(snapshot: Any) -> int:
+    summary = dict(snapshot.summary())
+    return int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))

@@ -23,7 +23,7 @@ class Standing:
     """
 
     table: str
-    state: Literal["empty", "up to date", "behind"]
+    state: Literal["empty", "up to date", "behind", "held"]
     rows: int | None
     history_rows: int | None
     batch: int
@@ -47,7 +47,7 @@ def standing(project: Project, name: TableName, table: TableConfig) -> Standing:
     lag = max((changes.batch - target.batch for target in targets), default=0)
     return Standing(
         table=str(name),
-        state="empty" if not commits else "behind" if lag > 0 else "up to date",
+        state=_state(lag, committed=bool(commits), held=any(t.held for t in targets)),
         rows=current.rows if current else None,
         history_rows=history.rows if history else None,
         batch=changes.batch,
@@ -57,3 +57,9 @@ def standing(project: Project, name: TableName, table: TableConfig) -> Standing:
         last_commit=max(commits, default=None),
         quarantined=look("quarantine").rows,
     )
+
+
+def _state(lag: int, *, committed: bool, held: bool) -> Literal["empty", "up to date", "behind", "held"]:
+    if not committed:
+        return "empty"
+    return "held" if held else "behind" if lag > 0 else "up to date"

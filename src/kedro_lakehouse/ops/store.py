@@ -36,6 +36,7 @@ RUNS: Final = "runs"
 ALERTS: Final = "alerts"
 QUALITY_RESULTS: Final = "quality_results"
 DECISIONS: Final = "decisions"
+MAINTENANCE: Final = "maintenance"
 PUBLISHED: Final = "published"
 """Stage of a quality result that speaks of what readers see."""
 
@@ -118,6 +119,25 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("engine", pa.string()),
             ("run_id", pa.string()),
             ("judged_at", _UTC),
+        ]
+    ),
+    # One row a stored table whose files were put in order: what it consisted of before and after.
+    MAINTENANCE: pa.schema(
+        [
+            ("table", pa.string()),
+            ("actions", pa.list_(pa.string())),
+            ("files_before", pa.int64()),
+            ("files_after", pa.int64()),
+            ("delete_files_before", pa.int64()),
+            ("delete_files_after", pa.int64()),
+            ("bytes_before", pa.int64()),
+            ("bytes_after", pa.int64()),
+            ("manifests_before", pa.int64()),
+            ("manifests_after", pa.int64()),
+            ("snapshots_before", pa.int64()),
+            ("snapshots_after", pa.int64()),
+            ("run_id", pa.string()),
+            ("maintained_at", _UTC),
         ]
     ),
     # One row an event that a person withdrew: where its record stood, and a digest of its key and order.

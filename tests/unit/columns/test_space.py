@@ -32,7 +32,7 @@ def test_a_map_is_made_anew_only_where_the_signatures_changed(tmp_path, signatur
     uri = f"jdbc:sqlite:file:{tmp_path}/catalog.db"
     conf = {"type": "jdbc", "uri": uri, "warehouse": str(tmp_path)}
     catalog = MetadataCatalog({f"spark.sql.catalog.lake.{k}": v for k, v in conf.items()})
-    store, space = SignatureStore(catalog, tmp_path / "leases"), SpaceStore(catalog)
+    store, space = SignatureStore(catalog, str(tmp_path / "leases")), SpaceStore(catalog)
     space.rebuild(store)
     assert space.read("hash") == {}
     store.apply(SignatureChange(signatures))

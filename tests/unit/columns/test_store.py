@@ -32,7 +32,7 @@ def store(tmp_path):
         "spark.sql.catalog.lake.uri": f"jdbc:sqlite:file:{tmp_path}/catalog.db",
         "spark.sql.catalog.lake.warehouse": str(tmp_path / "warehouse"),
     }
-    return SignatureStore(MetadataCatalog(conf), tmp_path / "leases")
+    return SignatureStore(MetadataCatalog(conf), str(tmp_path / "leases"))
 
 
 def versions(store):
