@@ -140,9 +140,9 @@ def release(project: Project, name: TableName) -> list[str]:
     snapshots, freed = snapshots_of(project, name), []
     with _leases(project, name):
         for _, target in targets_of(project, name):
-            state = project.format_of(name).state(target)
-            if state is not None and is_held(state) and state.snapshot_id is not None:
-                snapshots.roll_back(target, state.snapshot_id, {HELD: ""})
+            seen = next((s for s in snapshots.list(target) if s.on_main), None)
+            if seen is not None and is_held(project.format_of(name).state(target)):
+                snapshots.roll_back(target, seen.snapshot_id, {HELD: ""})
                 freed.append(str(target))
     return freed
 

@@ -41,6 +41,7 @@ class TableState:
     columns: Mapping[str, T.DataType]
     bookmark: CommitReport | None
     snapshot_id: int | None
+    """The newest state that can be read and has other rows than the one before: no compaction of one."""
     snapshot_time: int | None = None
     """When that snapshot was published, in milliseconds of the epoch."""
     rows: int
