@@ -20,7 +20,7 @@ KILLS  ?= 200
 CASES  ?=
 
 # What .venv holds of the optional dependencies in pyproject.toml.
-EXTRAS := spark41 viz quality lineage aws lance opensearch console docs dev
+EXTRAS := spark41 viz quality lineage aws deploy lance opensearch console docs dev
 
 BIN := .venv/bin
 UV  := UV_PYTHON_DOWNLOADS=never $(BIN)/uv
@@ -46,6 +46,10 @@ run: setup jars ## Set up, then run every pipeline on the data in data/01_raw
 .PHONY: test
 test: setup jars ## Run all tests
 	@$(BIN)/pytest
+
+.PHONY: test-aws
+test-aws: setup jars-aws ## Run the default pipeline with --env=aws on moto's S3 and Glue
+	@$(BIN)/pytest -m aws tests/aws
 
 .PHONY: conformance
 conformance: setup jars ## Run the contract's cases (CASES=file names others)
@@ -119,9 +123,16 @@ setup: ## Bring .venv in line with its hashed lock file
 .PHONY: jars
 jars: .cache/jars.ok ## Fetch Spark's jars into .cache/ivy
 
+.PHONY: jars-aws
+jars-aws: .cache/jars-aws.ok ## The same for --env=aws (756 MB)
+
 # Order-only: set-up always looks, but looking does not make the jars stale.
 .cache/jars.ok: conf/base/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
 	@$(BIN)/python -m kedro_lakehouse.cli.jars
+	@mkdir -p $(@D) && touch $@
+
+.cache/jars-aws.ok: conf/base/spark.yml conf/aws/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
+	@KEDRO_ENV=aws $(BIN)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: refetch

@@ -46,7 +46,7 @@ def test_two_processes_on_the_same_keys(tmp_path: Path, lease: str) -> None:
     assert versions == Counter((key, name) for key in range(KEYS) for name in names)
     assert len(project.rows("shop.item_changes")) == 2 * FILES * KEYS
     batches = Counter((r["stage"], r["batch"]) for r in project.ops("batches"))
-    assert set(batches.values()) == {1}
+    assert lease != "leased" or set(batches.values()) == {1}  # else both may write the row that one owes
     assert {b for stage, b in batches if stage == "ingestion"} == set(range(1, 2 * FILES + 1))
     for table in STAGES.values():
         assert project.state(table).branches == [], table

@@ -9,7 +9,9 @@ from typing import IO, Any
 import click
 
 from kedro_lakehouse.cli.changes import changes
+from kedro_lakehouse.cli.deploy import deploy
 from kedro_lakehouse.cli.drop import drop
+from kedro_lakehouse.cli.import_config import import_config
 from kedro_lakehouse.cli.init import init
 from kedro_lakehouse.cli.logs import logs
 from kedro_lakehouse.cli.maintain import maintain
@@ -105,4 +107,6 @@ for command in (
 ):  # fmt: skip
     lakehouse.add_command(command)
 lakehouse.add_command(init)
+lakehouse.add_command(import_config)
+lakehouse.add_command(deploy)
 commands.add_command(lakehouse)

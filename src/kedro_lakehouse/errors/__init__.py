@@ -1,5 +1,6 @@
 """What can go wrong, as types: each leaf keeps its facts, and says what to do."""
 
+from kedro_lakehouse.errors.aws import AwsRefusedError
 from kedro_lakehouse.errors.base import (
     MAX_EXAMPLES,
     MAX_MESSAGE,
@@ -55,6 +56,7 @@ __all__ = [
     "MAX_EXAMPLES",
     "MAX_MESSAGE",
     "AuditFailedError",
+    "AwsRefusedError",
     "BatchContentChangedError",
     "BatchNotFoundError",
     "CommitConflictError",
