@@ -69,7 +69,10 @@ class TemporaryProject:
         }  # fmt: skip
         project = cls(path)
         project.write("globals", places)
-        if not as_shipped:
+        if as_shipped:
+            name = "parameters_column_index.yml"
+            shutil.copy(ROOT / "conf/base" / name, path / "conf/base" / name)
+        else:
             project.write("spark", SMALL, env="local")
         project.declare(sources, tables)
         return project
