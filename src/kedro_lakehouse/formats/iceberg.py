@@ -16,6 +16,7 @@ from kedro_lakehouse.formats.base import (
     stage_branch,
 )
 from kedro_lakehouse.formats.ddl import sql_type, storable
+from kedro_lakehouse.formats.iceberg_files import last_change
 from kedro_lakehouse.formats.iceberg_maintenance import IcebergMaintenance
 from kedro_lakehouse.formats.iceberg_snapshots import IcebergSnapshots
 from kedro_lakehouse.formats.iceberg_stage import IcebergStage, load_table
@@ -72,15 +73,15 @@ class IcebergFormat:
         found = self._catalog.find(table)
         if found is None:
             return None
-        snapshot = found.current_snapshot()
+        snapshot, changed = found.current_snapshot(), last_change(found)
         summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
         rows = int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
         schema = from_arrow_schema(found.schema().as_arrow(), prefer_timestamp_ntz=True)
         return TableState(
             columns={f.name: f.dataType for f in schema.fields},
             bookmark=CommitReport.from_property(found.properties.get(BOOKMARK)),
-            snapshot_id=snapshot.snapshot_id if snapshot else None,
-            snapshot_time=snapshot.timestamp_ms if snapshot else None,
+            snapshot_id=changed.snapshot_id if changed else None,
+            snapshot_time=changed.timestamp_ms if changed else None,
             rows=rows,
             branches=[name for name, ref in found.refs().items() if name != "main"],
             properties=dict(found.properties),
