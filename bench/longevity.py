@@ -106,6 +106,7 @@ class Result:
 
     table: str
     files_per_merge: float
+    files_per_touched_partition: float
     files_per_partition: float
     files: int
     bytes: int
@@ -123,7 +124,7 @@ def run_rounds(folder: Path, table_format: str, rounds: int, every: int | None) 
     shutil.rmtree(folder, ignore_errors=True)
     bench = BenchProject(folder).write(SOURCES, {n: t | {"format": table_format} for n, t in TABLES.items()})
     chance = np.random.default_rng(7)
-    added: dict[TableName, list[int]] = {name: [] for name in NAMES}
+    added: dict[TableName, list[tuple[int, int]]] = {name: [] for name in NAMES}
     seconds: list[float] = []
     for number in range(rounds + 1):
         land_round(bench.landing, number, chance)
@@ -141,21 +142,22 @@ def run_rounds(folder: Path, table_format: str, rounds: int, every: int | None) 
     return [_result(project, name, added[name][1:]) for name in NAMES]
 
 
-def _files_added(project: Project, name: TableName) -> int:
-    """How many files of rows and of deletes the last merge wrote."""
+def _files_added(project: Project, name: TableName) -> tuple[int, int]:
+    """How many files of rows and of deletes the last merge wrote, and how many partitions it touched."""
     found = project.catalog.find(name)
     snapshot = found.current_snapshot() if found else None
-    counts = 0
+    counts = touched = 0
     for _ in range(2):  # a merge deletes, then appends
         if snapshot is None or snapshot.summary is None:
             break
         facts = snapshot.summary.additional_properties
         counts += int(facts.get("added-data-files", 0)) + int(facts.get("added-delete-files", 0))
+        touched = max(touched, int(facts.get("changed-partition-count", 0)))
         snapshot = found.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
-    return counts
+    return counts, max(touched, 1)
 
 
-def _result(project: Project, name: TableName, added: list[int]) -> Result:
+def _result(project: Project, name: TableName, added: list[tuple[int, int]]) -> Result:
     lake = project.format_of(name)
     rows = lake.read(name)
     fresh = TableName("w3", f"{name.table}_fresh")
@@ -174,7 +176,9 @@ def _result(project: Project, name: TableName, added: list[int]) -> Result:
     storage = lake.maintenance.storage(name)
     partitions = rows.select("day").distinct().count() if "fact" in name.table else 1
     return Result(
-        table=str(name), files_per_merge=statistics.mean(added), files=storage.files + storage.delete_files,
+        table=str(name), files_per_merge=statistics.mean(files for files, _ in added),
+        files_per_touched_partition=statistics.mean(files / touched for files, touched in added),
+        files=storage.files + storage.delete_files,
         files_per_partition=storage.files / partitions, bytes=storage.bytes,
         seconds=statistics.median(timed[name][2:]), fresh=statistics.median(timed[fresh][2:]),
     )  # fmt: skip
@@ -190,8 +194,8 @@ def main() -> int:
     folder = ROOT / f".bench/longevity_{options.format}"
     print(f"load average before: {load()}", flush=True)
     headings = (
-        "table", "maintenance", "files a merge", "files a partition", "files", "MB", "read, s", "fresh, s",
-        "ratio",
+        "table", "maintenance", "files a merge", "files a touched partition", "files a partition", "files",
+        "MB", "read, s", "fresh, s", "ratio",
     )  # fmt: skip
     print(f"\n| {' | '.join(headings)} |\n|{' --- |' * len(headings)}")
     for word, every in (("off", None), ("on", options.every)):
@@ -199,7 +203,8 @@ def main() -> int:
             results = run_rounds(folder / word, options.format, options.rounds, every)
         for r in results:
             print(
-                f"| {r.table} | {word} | {r.files_per_merge:.1f} | {r.files_per_partition:.1f} | {r.files} "
+                f"| {r.table} | {word} | {r.files_per_merge:.1f} "
+                f"| {r.files_per_touched_partition:.1f} | {r.files_per_partition:.1f} | {r.files} "
                 f"| {r.bytes / 1e6:.1f} | {r.seconds:.3f} | {r.fresh:.3f} | {r.ratio:.2f} |",
                 flush=True,
             )
