@@ -14,11 +14,12 @@ BENCH         ?=
 BENCH_HISTORY ?=
 # FORCE=1 lets clean-lake go ahead without asking.
 FORCE  ?= 0
-# A file of cases for `make conformance`; by default the bundled ones.
+# A file of cases for `make conformance`; by default the bundled ones. And the format of its tables.
 CASES  ?=
+FORMAT ?=
 
 # What .venv holds of the optional dependencies in pyproject.toml.
-EXTRAS := spark41 viz quality lineage aws lance opensearch console docs dev
+EXTRAS := spark41 delta viz quality lineage aws lance opensearch console docs dev
 
 BIN := .venv/bin
 UV  := UV_PYTHON_DOWNLOADS=never $(BIN)/uv
@@ -46,8 +47,9 @@ test: setup jars ## Run all tests
 	@$(BIN)/pytest
 
 .PHONY: conformance
-conformance: setup jars ## Run the contract's cases (CASES=file names others)
-	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_CASES="$(CASES)" $(BIN)/pytest tests/model tests/conformance
+conformance: setup jars ## Run the contract's cases (CASES=file names others; FORMAT=delta)
+	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_CASES="$(CASES)" KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" \
+	  $(BIN)/pytest tests/model tests/conformance
 
 .PHONY: soak
 soak: setup jars ## Run the property tests with 20,000 histories and 20 shuffles
@@ -114,8 +116,9 @@ setup: ## Bring .venv in line with its hashed lock file
 jars: .cache/jars.ok ## Fetch Spark's jars into .cache/ivy
 
 # Order-only: set-up always looks, but looking does not make the jars stale.
-.cache/jars.ok: conf/base/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
+.cache/jars.ok: conf/base/spark.yml conf/delta/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
 	@$(BIN)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=delta $(BIN)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: refetch

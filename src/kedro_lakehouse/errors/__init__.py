@@ -20,7 +20,12 @@ from kedro_lakehouse.errors.batches import (
     SnapshotOutOfOrderError,
     TooManyInvalidError,
 )
-from kedro_lakehouse.errors.commits import AuditFailedError, CommitConflictError, CommitUnknownError
+from kedro_lakehouse.errors.commits import (
+    AuditFailedError,
+    BookmarkGoneError,
+    CommitConflictError,
+    CommitUnknownError,
+)
 from kedro_lakehouse.errors.declarations import (
     ConfigurationError,
     InvalidNameError,
@@ -52,6 +57,7 @@ __all__ = [
     "AuditFailedError",
     "BatchContentChangedError",
     "BatchNotFoundError",
+    "BookmarkGoneError",
     "CommitConflictError",
     "CommitUnknownError",
     "ConfigurationError",

@@ -36,3 +36,16 @@ class CommitUnknownError(UnknownOutcomeError):
     batch: int
     summary = "Table {table}, batch {batch}: the catalog did not say whether the commit happened."
     advice = "Nothing was cleaned up. `kedro run` again: it looks for the batch first."
+
+
+class BookmarkGoneError(TerminalError):
+    """The entry of a table's log that holds its bookmark was removed."""
+
+    code = "BOOKMARK_GONE"
+    table: object
+    number: int
+    summary = "Table {table}: its log has lost the entry of commit {number}, and with it the bookmark."
+    advice = (
+        "Nothing was changed. Leave delta.enableExpiredLogCleanup off; restore the log, "
+        "or give the table up by `kedro lakehouse drop` and run again."
+    )
