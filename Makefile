@@ -15,6 +15,8 @@ BENCH_HISTORY ?=
 # FORCE=1 lets clean-lake go ahead without asking.
 FORCE  ?= 0
 # A file of cases for `make conformance`; by default the bundled ones. And the format of its tables.
+# How many runs `make crash` kills.
+KILLS  ?= 200
 CASES  ?=
 FORMAT ?=
 
@@ -54,6 +56,10 @@ conformance: setup jars ## Run the contract's cases (CASES=file names others; FO
 .PHONY: soak
 soak: setup jars ## Run the property tests with 20,000 histories and 20 shuffles
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s tests/property
+
+.PHONY: crash
+crash: setup jars ## Kill 200 runs (KILLS=N) at every phase of a commit and at random times
+	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) $(BIN)/pytest -s tests/crash
 
 .PHONY: clean-lake
 clean-lake: ## Delete the tables in data/lakehouse (asks first; FORCE=1 does not)

@@ -38,6 +38,7 @@ from kedro_lakehouse.changes.plan import (
     mark_late,
 )
 from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
+from kedro_lakehouse.datasets.audit import doubles_a_key
 from kedro_lakehouse.datasets.blocking import judge_stage
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.kept import keep
@@ -260,12 +261,7 @@ class MergeCommit:
         stage.expect(before - removed + inserted)
         if not inserted:
             return
-        rows = stage.appended()
-        once = F.count(F.lit(1)) if self._kind == "current" else F.count(F.when(column(ORDER_TO).isNull(), 1))
-        doubled = (
-            rows.groupBy(*columns(self._contract.keys)).agg(once.alias("n")).where("n > 1").limit(1).count()
-        )
-        if doubled:
+        if doubles_a_key(stage, self._contract.keys, None if self._kind == "current" else ORDER_TO):
             raise AuditFailedError(
                 table=self._target,
                 batch=0,

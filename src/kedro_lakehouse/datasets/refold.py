@@ -7,12 +7,11 @@ from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F
-
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, column, columns, value_columns
 from kedro_lakehouse.changes.history import ORDER_TO
 from kedro_lakehouse.changes.plan import first_rows
+from kedro_lakehouse.datasets.audit import doubles_a_key
 from kedro_lakehouse.datasets.blocking import judge_stage
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.observed import counted
@@ -117,11 +116,7 @@ def _report(project: Project, name: TableName, kind: Kind, state: TableState, ba
 
 def _audit(stage: Stage, kind: Kind, contract: TableContract, written: int, batch: int) -> None:
     stage.expect(written)
-    once = F.count(F.lit(1)) if kind == "current" else F.count(F.when(column(ORDER_TO).isNull(), 1))
-    doubled = (
-        stage.staged().groupBy(*columns(contract.keys)).agg(once.alias("n")).where("n > 1").limit(1).count()
-    )
-    if doubled:
+    if doubles_a_key(stage, contract.keys, None if kind == "current" else ORDER_TO):
         raise AuditFailedError(
             table=stage.table,
             batch=batch,

@@ -197,7 +197,7 @@ class IcebergFormat:
                 self.drop_branch(table, branch)
         session = self._session()
         session.conf.set(_SNAPSHOT_PROPERTY + CORRELATION_ID, self._correlation_id)
-        stage = IcebergStage(session, table, stage_branch(self._run_id))
+        stage = IcebergStage(session, self._catalog, table, stage_branch(self._run_id))
         try:
             yield stage
         except CommitUnknownError:

@@ -13,6 +13,7 @@ from kedro_lakehouse.names import quote
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql import types as T
 
@@ -23,6 +24,8 @@ Kind = Literal["append", "replace", "replace_where", "merge"]
 
 MARK: Final = "__change"
 """Column of a merge's staged rows: what becomes of the table's row of the same identity."""
+_FEW: Final = 500_000
+"""So many rows are read sooner without a Spark job."""
 ADDED, CHANGED, GONE = "added", "changed", "gone"
 
 
@@ -166,6 +169,18 @@ class StagedFiles:
         if change.kind != "merge":
             return change.rows
         return change.rows.where(_has_mark(ADDED, CHANGED)).drop(MARK)
+
+    def written(self, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of few rows that were staged to come, where the files are on a local disk; else None."""
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        change = self._change
+        if change is None or "://" in change.files or self._written > _FEW:
+            return None
+        marked = change.kind == "merge"
+        rows = pq.read_table(change.files, columns=[*columns, *([MARK] if marked else [])])
+        return rows.filter(pc.not_equal(rows[MARK], GONE)).select(list(columns)) if marked else rows
 
     def rows(self) -> int:
         """How many rows the table has with what is staged; of an append or replacement by metadata alone."""
