@@ -14,9 +14,9 @@ BENCH         ?=
 BENCH_HISTORY ?=
 # FORCE=1 lets clean-lake go ahead without asking.
 FORCE  ?= 0
-# A file of cases for `make conformance`; by default the bundled ones. And the format of its tables.
 # How many runs `make crash` kills.
 KILLS  ?= 200
+# A file of cases for `make conformance`, by default the bundled ones; and the format of the tables, of `make crash` too.
 CASES  ?=
 FORMAT ?=
 
@@ -59,7 +59,7 @@ soak: setup jars ## Run the property tests with 20,000 histories and 20 shuffles
 
 .PHONY: crash
 crash: setup jars ## Kill 200 runs (KILLS=N) at every phase of a commit and at random times
-	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) $(BIN)/pytest -s tests/crash
+	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" $(BIN)/pytest -s tests/crash
 
 .PHONY: clean-lake
 clean-lake: ## Delete the tables in data/lakehouse (asks first; FORCE=1 does not)

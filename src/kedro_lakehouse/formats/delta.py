@@ -217,9 +217,9 @@ class DeltaFormat:
 
     def drop(self, table: TableName) -> None:
         """Drop a table with its files, and what dead runs staged of it."""
+        self._names.forget(table)
         drop_dead_stages(self._session(), self._namespace(table), table)
         delete_folder(self._session(), self.path(table))
-        self._names.forget(table)
 
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[StagedFiles]:
