@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
-from kedro_lakehouse.ops.store import BATCHES
 
 if TYPE_CHECKING:
     from kedro_lakehouse.names import Role, TableName
@@ -67,6 +66,8 @@ def glance_of(project: Project, name: TableName, role: Role) -> Glance | None:
 
 
 def _counted(project: Project, name: TableName, role: Role) -> Glance | None:
+    from kedro_lakehouse.ops.store import BATCHES  # it brings Arrow: a quarter of a second
+
     commits = [r for r in project.ops.read(BATCHES, of_table=str(name)) if r["stage"] == _STAGES[role]]
     more, less = _COUNTED[role]
     if not commits or (role == "quarantine" and not any(r[more] for r in commits)):
