@@ -46,12 +46,14 @@ class InOneSession(TableFormatContract):
     made_by: Any = None
 
     @pytest.fixture(scope="class")
-    def session(self, context: FormatContext) -> SparkSession:
+    @classmethod
+    def session(cls, context: FormatContext) -> SparkSession:
         return context.session()
 
     @pytest.fixture(scope="class")
-    def make_format(self, context: FormatContext) -> Callable[[str], Any]:
-        return lambda run_id: self.made_by(dataclasses.replace(context, run_id=run_id))
+    @classmethod
+    def make_format(cls, context: FormatContext) -> Callable[[str], Any]:
+        return lambda run_id: cls.made_by(dataclasses.replace(context, run_id=run_id))
 
 
 class TestIceberg(InOneSession):
@@ -60,7 +62,8 @@ class TestIceberg(InOneSession):
 
 class TestParquetPlugin(InOneSession):
     @pytest.fixture(scope="class")
-    def make_format(self, context, tmp_path_factory):
+    @classmethod
+    def make_format(cls, context, tmp_path_factory):
         place = str(tmp_path_factory.mktemp("installed"))
         words = ("--offline", "-q", "--no-deps", "--build-constraints", str(ROOT / "bin/build.txt"))
         install = [UV, "pip", "install", *words, "--target", place, str(ROOT / "examples/parquet-format")]

@@ -26,8 +26,9 @@ POLICY = {
     "types": {c: {"policy_id": "int", "insured_value": "int", "expiry_date": "date"}.get(c, "string")
               for c in COLUMNS},
 }  # fmt: skip
+VIEW = {"name": "dim_policy", "open_end": "none", "end": "exclusive", "grain": "timestamp"}
 TABLES: dict[str, Any] = {
-    "insurance.policy": POLICY | {"history": {"view": {"name": "dim_policy"}}},
+    "insurance.policy": POLICY | {"history": {"view": VIEW}},
     "insurance.twin": POLICY | {"history": True, "format": "iceberg"},
     "insurance.record": POLICY | {"keys": [], "write": "append"},
 }

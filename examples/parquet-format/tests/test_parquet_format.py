@@ -28,13 +28,15 @@ def test_it_is_found_by_its_name() -> None:
 
 class TestParquetFormat(TableFormatContract):
     @pytest.fixture(scope="class")
-    def session(self) -> SparkSession:
+    @classmethod
+    def session(cls) -> SparkSession:
         settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
         return SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
 
     @pytest.fixture(scope="class")
+    @classmethod
     def make_format(
-        self, session: SparkSession, tmp_path_factory: pytest.TempPathFactory
+        cls, session: SparkSession, tmp_path_factory: pytest.TempPathFactory
     ) -> Callable[[str], Any]:
         lakehouse: Path = tmp_path_factory.mktemp("parquet")
         context = FormatContext(

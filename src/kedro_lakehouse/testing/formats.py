@@ -92,12 +92,14 @@ class TableFormatContract:
     """Names of columns that the format keeps."""
 
     @pytest.fixture(scope="class")
-    def make_format(self) -> MakeFormat:
+    @classmethod
+    def make_format(cls) -> MakeFormat:
         """How the format is made; a subclass says it."""
         raise NotImplementedError
 
     @pytest.fixture(scope="class")
-    def session(self) -> SparkSession:
+    @classmethod
+    def session(cls) -> SparkSession:
         """The Spark session that the format has; a subclass says it."""
         raise NotImplementedError
 
