@@ -16,11 +16,12 @@ BENCH_HISTORY ?=
 FORCE  ?= 0
 # How many runs `make crash` kills.
 KILLS  ?= 200
-# A file of cases for `make conformance`; by default the bundled ones.
+# A file of cases for `make conformance`, by default the bundled ones; and the format of the tables, of `make crash` too.
 CASES  ?=
+FORMAT ?=
 
 # What .venv holds of the optional dependencies in pyproject.toml.
-EXTRAS := spark41 viz quality lineage aws deploy lance opensearch console docs dev
+EXTRAS := spark41 delta viz quality lineage aws deploy lance opensearch console docs dev
 
 BIN := .venv/bin
 UV  := UV_PYTHON_DOWNLOADS=never $(BIN)/uv
@@ -52,8 +53,9 @@ test-aws: setup jars-aws ## Run the default pipeline with --env=aws on moto's S3
 	@$(BIN)/pytest -m aws tests/aws
 
 .PHONY: conformance
-conformance: setup jars ## Run the contract's cases (CASES=file names others)
-	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_CASES="$(CASES)" $(BIN)/pytest tests/model tests/conformance
+conformance: setup jars ## Run the contract's cases (CASES=file names others; FORMAT=delta)
+	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_CASES="$(CASES)" KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" \
+	  $(BIN)/pytest tests/model tests/conformance
 
 .PHONY: soak
 soak: setup jars ## Run the property tests with 20,000 histories and 20 shuffles
@@ -61,7 +63,7 @@ soak: setup jars ## Run the property tests with 20,000 histories and 20 shuffles
 
 .PHONY: crash
 crash: setup jars ## Kill 200 runs (KILLS=N) at every phase of a commit and at random times
-	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) $(BIN)/pytest -s tests/crash
+	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" $(BIN)/pytest -s tests/crash
 
 .PHONY: demo-lake
 demo-lake: setup model ## Add the small tables of data/ to the column search, with two models
@@ -139,8 +141,9 @@ model: setup ## Fetch the embedding model of the column search into .cache/model
 	@$(BIN)/python -m kedro_lakehouse.cli.model || true
 
 # Order-only: set-up always looks, but looking does not make the jars stale.
-.cache/jars.ok: conf/base/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
+.cache/jars.ok: conf/base/spark.yml conf/delta/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
 	@$(BIN)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=delta $(BIN)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .cache/jars-aws.ok: conf/base/spark.yml conf/aws/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup

@@ -11,7 +11,7 @@ import textwrap
 import types
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
 import click
 
@@ -59,12 +59,28 @@ from kedro_lakehouse.config.monitoring import (
 )
 from kedro_lakehouse.config.sources import FileSourceConfig, SourceConfig
 from kedro_lakehouse.errors import LakehouseError, TerminalError, TransientError, UnknownOutcomeError
+from kedro_lakehouse.plugins import TABLE_FORMATS, list_plugins, load_plugin
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+    from kedro_lakehouse.formats.base import TableFormat
+
 FOLDER: Final = Path(__file__).resolve().parent / "reference"
+README: Final = FOLDER.parent.parent / "README.md"
 PACKAGE: Final = "kedro_lakehouse"
+_BEGIN: Final = "<!-- formats: made by docs/generate_reference.py -->"
+_END: Final = "<!-- end of formats -->"
+_FEATURES: Final[Mapping[str, str]] = {
+    "merge": "tables with keys, histories",
+    "staged_audit": "audited before a reader sees it",
+    "as_of": "read as of a time",
+    "evolve": "columns added, types widened",
+    "drop_columns": "columns dropped",
+    "partition_transforms": "partitions by a function, as days(ts)",
+    "views": "a history's view in the catalog (else in the session)",
+    "maintenance": "pipeline `maintenance`",
+}
 
 _WORDS: Final[Mapping[object, str]] = {
     str: "text", int: "whole number", float: "number", bool: "`true` or `false`", dt.date: "date",
@@ -314,15 +330,45 @@ def commands() -> str:
     return NOTE + COMMANDS + "".join(parts).rstrip("\n") + "\n"
 
 
+def formats() -> str:
+    """What each table format of the project can do, as it declares: a table for the README."""
+    own = [name for name, value in list_plugins(TABLE_FORMATS).items() if value.startswith(PACKAGE)]
+    declared = {
+        name: cast("type[TableFormat]", load_plugin(TABLE_FORMATS, name)).capabilities for name in own
+    }
+    lines = ["| | " + " | ".join(own) + " |", "| --- |" + " --- |" * len(own)]
+    lines += [
+        f"| Spark {line} | " + " | ".join(_yes(line in c.spark) for c in declared.values()) + " |"
+        for line in sorted({line for c in declared.values() for line in c.spark})
+    ]
+    lines += [
+        f"| {words} | " + " | ".join(_yes(getattr(c, name)) for c in declared.values()) + " |"
+        for name, words in _FEATURES.items()
+    ]
+    return "\n".join(lines)
+
+
+def _yes(holds: bool) -> str:  # noqa: FBT001 - a cell of a table
+    return "yes" if holds else "no"
+
+
+def _readme() -> str:
+    """The README with the table of formats as it is declared now."""
+    before, begin, rest = README.read_text(encoding="utf-8").partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    return f"{before}{begin}\n{formats()}\n{end}{after}"
+
+
 PAGES: Final = {"commands.md": commands, "configuration.md": configuration, "errors.md": errors}
 
 
 def stale() -> list[str]:
     """The names of pages that are not what the code says."""
-    return [
+    names = [
         name for name, page in PAGES.items()
         if not (FOLDER / name).is_file() or (FOLDER / name).read_text(encoding="utf-8") != page()
     ]  # fmt: skip
+    return names + ([README.name] if README.read_text(encoding="utf-8") != _readme() else [])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -337,6 +383,7 @@ def main(arguments: list[str] | None = None) -> int:
     FOLDER.mkdir(exist_ok=True)
     for name, page in PAGES.items():
         (FOLDER / name).write_text(page(), encoding="utf-8")
+    README.write_text(_readme(), encoding="utf-8")
     return 0
 
 

@@ -21,6 +21,7 @@ from kedro_lakehouse.config.loading import Declarations, load_column_index, load
 from kedro_lakehouse.errors import ConfigurationError, UnsupportedError, did_you_mean
 from kedro_lakehouse.logs.context import at_work_on
 from kedro_lakehouse.logs.run import JVM_LINES
+from kedro_lakehouse.names import ROLES
 from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.labels import JvmLabels, name_run
@@ -273,13 +274,23 @@ class Project:
         if name in self.conversions:
             return self.format("iceberg")
         declared = self.declarations.tables.get(name)
-        found = self.format((declared and declared.format) or self.default_format)
+        found = self.format(self.format_name(name))
         if declared is not None and declared.write == "merge" and not found.capabilities.merge:
             raise UnsupportedError(
                 what=f"{name}: the table format {found.name} holds no tables with keys.",
                 remedy="Declare `write: append` or `write: replace`, or another `format`.",
             )
         return found
+
+    def format_name(self, name: TableName) -> str:
+        """The name of a declared table's format; nothing is loaded."""
+        declared = self.declarations.tables.get(name)
+        return (declared and declared.format) or self.default_format
+
+    def declared_of(self, stored: TableName) -> TableName:
+        """The declared table that a stored one belongs to; itself where there is none."""
+        tables = self.declarations.tables
+        return next((n for n in tables if stored in map(n.with_suffix, ROLES)), stored)
 
     def format(self, name: str) -> TableFormat:
         """A table format by its name.
@@ -300,7 +311,7 @@ class Project:
             self._formats[name] = made(
                 FormatContext(
                     session=lambda: self.session, catalog=self.catalog, lakehouse=self.lakehouse,
-                    run_id=self.run_id, correlation_id=self.correlation_id,
+                    run_id=self.run_id, correlation_id=self.correlation_id, spark_conf=self.spark_conf,
                 )
             )  # fmt: skip
         return self._formats[name]

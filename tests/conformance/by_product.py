@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from harness.project import TemporaryProject, write_parquet
+from harness.project import FORMAT, TemporaryProject, write_parquet
 from model.values import ranks
 from property.seeds import soaking
 
@@ -76,9 +76,12 @@ class Bench:
     outcomes: list[Outcome] = field(default_factory=list)
 
     @classmethod
-    def make(cls, path: Path, lots: Sequence[Lot], extracts: Sequence[Extracted]) -> Bench:
+    def make(
+        cls, path: Path, lots: Sequence[Lot], extracts: Sequence[Extracted], *, table_format: str = FORMAT
+    ) -> Bench:
         """Make the project; nothing has landed yet."""
-        project = TemporaryProject.make(path, _SOURCES, _tables(lots, extracts, 0))
+        tables = _tables(lots, extracts, 0)
+        project = TemporaryProject.make(path, _SOURCES, tables, table_format=table_format)
         return cls(project, lots, extracts)
 
     def run(self) -> None:

@@ -72,7 +72,8 @@ def phase_on_disk(project: TemporaryProject, stage: str) -> str:
         return "acknowledged"
     if state is not None and state.batch == 1:
         return "published"
-    if state is not None and any(map(is_stage_branch, state.branches)):
+    files = (project.path / "lakehouse/warehouse/shop").glob(f".stage_{STAGES[stage].split('.')[1]}.*/*")
+    if state is not None and (any(map(is_stage_branch, state.branches)) or any(files)):
         return "staged"
     return "planned" if [r["batch"] for r in project.ops("batch_ledger")] == [1] else "nothing"
 

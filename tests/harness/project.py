@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,18 +14,26 @@ import yaml
 from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 
-from kedro_lakehouse.names import TableName
+from kedro_lakehouse.names import ROLES, TableName, quote
 from kedro_lakehouse.ops.failures import TablesFailedError
 from kedro_lakehouse.project import Project, active_project
 from kedro_lakehouse.runners import IsolatingThreadRunner
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data"
+FORMAT = os.environ.get("KEDRO_LAKEHOUSE_FORMAT") or "iceberg"
+"""The format of tables that name none: `make conformance FORMAT=delta` sets it."""
 SMALL = {
     # Hundreds of small plans, each used once: to compile them takes longer than to interpret them.
     "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
 }  # fmt: skip
+
+
+def _delta() -> dict[str, str]:
+    """The settings of Spark that Delta needs, for every session: one Spark serves the whole test run."""
+    text = (ROOT / "conf/delta/spark.yml").read_text(encoding="utf-8")
+    return {k: str(v) for k, v in yaml.safe_load(text).items()}
 
 
 @dataclass(frozen=True)
@@ -50,11 +59,18 @@ class TemporaryProject:
 
     @classmethod
     def make(
-        cls, path: Path, sources: dict[str, Any], tables: dict[str, Any], *, as_shipped: bool = False
+        cls,
+        path: Path,
+        sources: dict[str, Any],
+        tables: dict[str, Any],
+        *,
+        as_shipped: bool = False,
+        table_format: str = FORMAT,
     ) -> TemporaryProject:
         """Write the project; the landing folder is there and empty.
 
-        Spark plans as for small data, unless the project is to run ``as_shipped``.
+        Spark plans as for small data, unless the project is to run ``as_shipped``. Tables that name
+        no format have ``table_format``.
         """
         for part in ("src", "landing", "conf/base", "conf/local"):
             (path / part).mkdir(parents=True)
@@ -66,14 +82,14 @@ class TemporaryProject:
         places = {
             "lakehouse": str(path / "lakehouse"), "landing": str(path / "landing"),
             "conf": str(path / "conf"), "cache": str(ROOT / ".cache"), "driver_memory": "3g",
+            "table_format": table_format,
         }  # fmt: skip
         project = cls(path)
         project.write("globals", places)
         if as_shipped:
             name = "parameters_column_index.yml"
             shutil.copy(ROOT / "conf/base" / name, path / "conf/base" / name)
-        else:
-            project.write("spark", SMALL, env="local")
+        project.write("spark", _delta() | ({} if as_shipped else SMALL), env="local")
         project.declare(sources, tables)
         return project
 
@@ -88,7 +104,7 @@ class TemporaryProject:
             "cache": str(ROOT / ".cache"), "conf": str(ROOT / "conf"),
         }  # fmt: skip
         project.write("globals", places, env="local")
-        project.write("spark", SMALL, env="local")
+        project.write("spark", _delta() | SMALL, env="local")
         return project
 
     def write(self, name: str, content: dict[str, Any], env: str = "base") -> None:
@@ -146,18 +162,33 @@ class TemporaryProject:
         return self._last or Project.load(str(self.path / "conf"), None)
 
     def rows(self, table: str, columns: str = "*") -> list[dict[str, Any]]:
-        """The published rows of a stored table (such as ``shop.item_history``), read without Spark."""
-        found = self._project.catalog.find(TableName(*table.split(".")))
-        if found is None:
-            return []
-        fields = ("*",) if columns == "*" else tuple(columns.split(","))
-        return found.scan(selected_fields=fields).to_arrow().to_pylist()
+        """The published rows of a stored table (such as ``shop.item_history``)."""
+        found = self._arrow(table, ("*",) if columns == "*" else tuple(columns.split(",")))
+        return [] if found is None else found.to_pylist()
 
     def arrow(self, table: str) -> pa.Table:
-        """A stored table as Arrow, read without Spark."""
-        found = self._project.catalog.find(TableName(*table.split(".")))
+        """A stored table as Arrow."""
+        found = self._arrow(table, ("*",))
         assert found is not None, table
-        return found.scan().to_arrow()
+        return found
+
+    def _arrow(self, table: str, columns: tuple[str, ...]) -> pa.Table | None:
+        """A stored table as Arrow: Iceberg without Spark, other formats by it."""
+        stored = TableName(*table.split("."))
+        table_format = self.format_of(table)
+        if table_format.name == "iceberg":
+            found = self._project.catalog.find(stored)
+            return None if found is None else found.scan(selected_fields=columns).to_arrow()
+        if table_format.state(stored) is None:
+            return None
+        rows = table_format.read(stored)
+        return rows.toArrow() if columns == ("*",) else rows.select(*map(quote, columns)).toArrow()
+
+    def format_of(self, table: str) -> Any:
+        """The format of a stored table."""
+        stored = TableName(*table.split("."))
+        declared = (n for n in self._project.declarations.tables if stored in map(n.with_suffix, ROLES))
+        return self._project.format_of(next(declared, stored))
 
     def ops(self, table: str) -> list[dict[str, Any]]:
         """Rows of one of the project's own tables."""
@@ -165,7 +196,7 @@ class TemporaryProject:
 
     def state(self, table: str) -> Any:
         """Where a stored table stands."""
-        return self._project.format("iceberg").state(TableName(*table.split(".")))
+        return self.format_of(table).state(TableName(*table.split(".")))
 
     def frame(self, dataset: str) -> Any:
         """Load a dataset of the catalog as a Spark frame."""

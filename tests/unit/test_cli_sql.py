@@ -216,6 +216,11 @@ def test_table_without_its_namespace_is_told_in_full(lake):
         run_query(lake, "select * from line")
 
 
+def test_a_table_of_another_format_is_told_with_the_engine_that_reads_it(lake):
+    with pytest.raises(QueryError, match=r"kept in delta.*--engine spark"):
+        run_query(lake, "select * from shop.bag", elsewhere={"shop.bag": "delta"})
+
+
 def test_as_of_reads_what_was_published_at_that_time(lake):
     first, second = (
         dt.datetime.fromtimestamp(entry.timestamp_ms / 1000, dt.UTC)

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.unit
 MARKERS = (TransientError, TerminalError, UnknownOutcomeError)
 EMPTY = SnapshotEmptyError(table="a.b", extract="x.csv")
 FACTS = {
+    "BOOKMARK_GONE": {"table": "a.b", "number": 3},
     "CONFIGURATION": {"file": "tables.yml", "key": "a.b.keys", "problem": "bad.", "remedy": "Mend it."},
     "INVALID_NAME": {"name": "A", "problem": "is not lower-case"},
     "UNKNOWN_PLUGIN": {"group": "g", "name": "dmss", "known": ["dms"]},

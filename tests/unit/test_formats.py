@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kedro_lakehouse.config.loading import Declarations
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.errors import ConfigurationError, UnknownPluginError, UnsupportedError
+from kedro_lakehouse.formats.delta import DeltaFormat
 from kedro_lakehouse.formats.iceberg import IcebergFormat
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import Project
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = pytest.mark.unit
 
+CONF = Path(__file__).resolve().parents[2] / "conf"
 ORDERS = TableName("shop", "orders")
 
 
@@ -45,6 +45,15 @@ def test_a_table_has_the_environments_format_unless_it_names_one() -> None:
     assert isinstance(project(format="iceberg").format_of(ORDERS), IcebergFormat)
     with pytest.raises(UnknownPluginError, match="paper"):
         project(format="paper").format_of(ORDERS)
+
+
+def test_the_environment_of_delta_loads_both_formats() -> None:
+    here, base = (Project.load(str(CONF), env) for env in ("delta", "base"))
+    assert here.format_name(ORDERS) == "delta"
+    assert (DeltaFormat.lacking(here.spark_conf), IcebergFormat.lacking(here.spark_conf)) == (None, None)
+    assert "DeltaSparkSessionExtension" in str(DeltaFormat.lacking(base.spark_conf))
+    packages = [p.spark_conf["spark.jars.packages"].split(",") for p in (here, base)]
+    assert set(packages[1]) < set(packages[0])
 
 
 def test_an_environment_that_does_not_load_the_format_is_told() -> None:

@@ -111,15 +111,9 @@ def _counts(project: Project, name: TableName, batch: int | None) -> list[dict[s
 
 def _events(project: Project, name: TableName, batch: int | None, *, raw: bool) -> list[dict[str, Any]]:
     """The quarantined events of a table by batch, file and row; ``raw`` reads the records too."""
-    import pyiceberg.expressions as built
-
-    found = project.catalog.find(name.with_suffix("quarantine"))
-    if found is None:
-        return []
-    where: Any = built  # its models hide their positional arguments from type checkers
-    wanted = where.AlwaysTrue() if batch is None else where.EqualTo("_batch", batch)
     fields = ("_batch", "_position", "_reasons", *(("_raw",) if raw else ()))
-    rows = found.scan(row_filter=wanted, selected_fields=fields).to_arrow().to_pylist()
+    iceberg = project.format_name(name) == "iceberg"
+    rows = (_scanned if iceberg else _read)(project, name, batch, fields)
     events = [
         {
             "batch": row["_batch"],
@@ -131,6 +125,34 @@ def _events(project: Project, name: TableName, batch: int | None, *, raw: bool) 
         for row in rows
     ]
     return sorted(events, key=lambda e: (e["batch"] or 0, e["file"] or "", e["row"] or 0))
+
+
+def _scanned(
+    project: Project, name: TableName, batch: int | None, fields: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """Rows of a quarantine in Iceberg; without a JVM."""
+    import pyiceberg.expressions as built
+
+    found = project.catalog.find(name.with_suffix("quarantine"))
+    if found is None:
+        return []
+    where: Any = built  # its models hide their positional arguments from type checkers
+    wanted = where.AlwaysTrue() if batch is None else where.EqualTo("_batch", batch)
+    rows: list[dict[str, Any]] = found.scan(row_filter=wanted, selected_fields=fields).to_arrow().to_pylist()
+    return rows
+
+
+def _read(
+    project: Project, name: TableName, batch: int | None, fields: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """Rows of a quarantine in another format; this starts Spark where there are any."""
+    stored, table_format = name.with_suffix("quarantine"), project.format_of(name)
+    state = table_format.state(stored)
+    if state is None or not state.rows:
+        return []
+    rows = table_format.read(stored)
+    wanted = rows if batch is None else rows.where(rows["_batch"] == batch)
+    return [row.asDict(recursive=True) for row in wanted.select(*fields).collect()]
 
 
 def _list_events(events: list[dict[str, Any]], *, limit: int, as_json: bool) -> None:

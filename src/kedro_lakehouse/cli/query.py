@@ -50,10 +50,12 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
     limit: int | None = None,
     declared: Collection[str] = (),
     views: Mapping[str, tuple[TableName, TableConfig]] | None = None,
+    elsewhere: Mapping[str, str] | None = None,
 ) -> Answer:
     """Answer one query over the tables as they are now, or as they were published at a time.
 
-    ``views`` maps the name of each declared view to the table whose history it shows.
+    ``views`` maps the name of each declared view to the table whose history it shows, ``elsewhere`` the
+    name of each table and view that is not in Iceberg to its format.
 
     Raises:
         QueryError: It is not one query, names something unknown, or fails while it runs.
@@ -66,6 +68,9 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
         # The name `lake` is the catalog's, so that both ns.table and lake.ns.table are found.
         connection.execute(f"ATTACH ':memory:' AS {CATALOG}; USE {CATALOG}; SET TimeZone = 'UTC'")
         connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+        for name in query.tables:
+            if name in (elsewhere or {}):
+                raise _kept_elsewhere(name, (elsewhere or {})[name])
         scans = _scans(catalog, query, as_of, declared, views or {})
         for scan in scans:
             _register(connection, scan, scan.empty())
@@ -106,6 +111,13 @@ def _scans(
         ViewScan(table, views[name], as_of) if name in views else TableScan(table, name, as_of)
         for name, table in loaded.items()
     ]
+
+
+def _kept_elsewhere(name: str, table_format: str) -> QueryError:
+    return QueryError(
+        problem=f"The table '{name}' is kept in {table_format}: without Spark only Iceberg is read.",
+        remedy="Add `--engine spark` to `kedro lakehouse sql`, in Spark's SQL.",
+    )
 
 
 def _unknown(name: str, existing: Collection[str], declared: Collection[str]) -> QueryError:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.cli.query import Answer
+from kedro_lakehouse.names import CATALOG, ROLES, SPARK_CATALOG
 
 if TYPE_CHECKING:
     from pyspark.sql import types as T
@@ -28,7 +29,9 @@ def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
     from kedro_lakehouse.ops.failures import told
     from kedro_lakehouse.session.query import answer
 
-    frame = answer(project.spark_conf, text)
+    _register(project)
+    usual = CATALOG if project.default_format == "iceberg" else SPARK_CATALOG
+    frame = answer(project.spark_conf, text, catalog=usual)
     try:
         rows = frame.collect() if limit is None else frame.take(limit + 1)
     except (PySparkException, Py4JJavaError) as error:
@@ -41,6 +44,20 @@ def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
     values = [[_zoned(v, f.dataType) for v, f in zip(row, fields, strict=True)] for row in rows]
     cut = limit is not None and len(values) > limit
     return Answer(columns=[f.name for f in fields], numbers=numeric, rows=values[:limit], cut=cut)
+
+
+def _register(project: Project) -> None:
+    """Give the tables and views of other formats than Iceberg the names that the query may use."""
+    from kedro_lakehouse.datasets.view import ensure_view
+
+    for name in project.declarations.tables:
+        if project.format_name(name) == "iceberg":
+            continue
+        table_format = project.format_of(name)
+        for stored in map(name.with_suffix, ROLES):
+            if table_format.state(stored) is not None:
+                table_format.read(stored)
+        ensure_view(project, name)
 
 
 def _zoned(value: Any, kind: T.DataType) -> Any:

@@ -76,15 +76,23 @@ def sql(
 def _duckdb(project: Project, query: str, *, as_of: datetime | None, limit: int | None) -> Answer:
     from kedro_lakehouse.cli.query import run_query
     from kedro_lakehouse.formats.view import view_name
+    from kedro_lakehouse.names import ROLES
 
-    declared = {
-        str(name.with_suffix(role))
-        for name in project.declarations.tables
-        for role in ("current", "history", "changes", "quarantine")
-    }
+    declared = {str(name.with_suffix(role)) for name in project.declarations.tables for role in ROLES}
     views = {
         str(view_name(name, table.history.view)): (name, table)
         for name, table in project.declarations.tables.items()
         if table.history and table.history.view
     }
-    return run_query(project.catalog, query, as_of=as_of, limit=limit, declared=declared, views=views)
+    elsewhere = {
+        str(stored): project.format_name(name)
+        for name, table in project.declarations.tables.items()
+        if project.format_name(name) != "iceberg"
+        for stored in (
+            *map(name.with_suffix, ROLES),
+            *([view_name(name, table.history.view)] if table.history and table.history.view else []),
+        )
+    }
+    return run_query(
+        project.catalog, query, as_of=as_of, limit=limit, declared=declared, views=views, elsewhere=elsewhere
+    )

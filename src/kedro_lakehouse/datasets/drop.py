@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.formats.view import view_name
 from kedro_lakehouse.names import TableName
+from kedro_lakehouse.ops.glance import glance_of
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES
 from kedro_lakehouse.sources.ledger import Ledger
@@ -43,13 +44,15 @@ class Stored:
 
 def stored(project: Project, name: TableName) -> Stored:
     """Look up what is stored of a table, from metadata."""
-    found = {str(n): project.catalog.rows(n) for n in map(name.with_suffix, _ROLES)}
+    found = {role: glance_of(project, name, role) for role in _ROLES}
     declared = project.table(name).history
     view = view_name(name, declared.view) if declared and declared.view else None
+    # Other formats' views last as long as a session.
+    kept = project.format_name(name) == "iceberg"
     return Stored(
         table=name,
-        rows={table: rows for table, rows in found.items() if rows is not None},
-        view=view if view and project.catalog.view_exists(view) else None,
+        rows={str(name.with_suffix(role)): seen.rows for role, seen in found.items() if seen is not None},
+        view=view if kept and view and project.catalog.view_exists(view) else None,
         batches=len(project.ops.read(BATCHES, of_table=str(name))),
         planned=len(project.ops.read(BATCH_LEDGER, of_table=str(name))),
     )
@@ -70,17 +73,22 @@ def drop_table(project: Project, name: TableName) -> Stored:
         found = stored(project, name)
         tables = [TableName(*table.split(".")) for table in found.rows]
         if tables:
-            Ledger(project.ops, name, project.run_id).begin_again(_uuids(project, tables))
+            Ledger(project.ops, name, project.run_id).begin_again(_uuids(project, name, tables))
         if found.view:
             project.catalog.drop_view(found.view)
         for table in tables:
-            project.catalog.purge(table)
+            if project.format_name(name) == "iceberg":  # without a JVM
+                project.catalog.purge(table)
+            else:
+                project.format_of(name).drop(table)
         project.ops.forget(BATCHES, of_table=str(name))
         project.ops.forget(BATCH_LEDGER, of_table=str(name))
     logger.info("%s: dropped %s", name, ", ".join(found.rows) or "its rows of lake.ops")
     return found
 
 
-def _uuids(project: Project, tables: Sequence[TableName]) -> list[str]:
+def _uuids(project: Project, name: TableName, tables: Sequence[TableName]) -> list[str]:
+    if project.format_name(name) != "iceberg":
+        return [uuid for uuid in map(project.format_of(name).uuid, tables) if uuid is not None]
     found = [project.catalog.find(table) for table in tables]
     return [str(table.metadata.table_uuid) for table in found if table is not None]

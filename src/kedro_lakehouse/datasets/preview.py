@@ -6,10 +6,11 @@ import json
 from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Any, Final, NewType
 
-from kedro_lakehouse.names import is_reserved_column
+from kedro_lakehouse.names import is_reserved_column, quote
+from kedro_lakehouse.session.spark import spark_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
@@ -35,16 +36,40 @@ def preview_rows(
         stored: The stored table, one of those that belong to ``name``.
         framework: The framework's columns that are shown; others are left out.
     """
-    found = project.catalog.find(stored)
-    if found is None:
+    table = _readable(project, name, stored)
+    if table is None:
         return TablePreview({"index": [], "columns": [], "data": []})
-    fields = [field.name for field in found.schema().fields]
+    fields, read_rows = table
     shown = [n for n in fields if n != _RAW and (n in framework or not is_reserved_column(n))]
     closed = closed_columns(project.table(name))
     read = [n for n in shown if n.lower() not in closed]
-    rows = found.scan(selected_fields=tuple(read or shown[:1]), limit=nrows).to_arrow().to_pylist()
+    rows = read_rows(read or shown[:1], nrows)
     data = [[_CLOSED if n.lower() in closed else _plain(row[n]) for n in shown] for row in rows]
     return TablePreview({"index": list(range(len(data))), "columns": shown, "data": data})
+
+
+def _readable(
+    project: Project, name: TableName, stored: TableName
+) -> tuple[Sequence[str], Callable[[Sequence[str], int], list[dict[str, Any]]]] | None:
+    """A table's columns, and what reads some of its rows; None where there is none that can be read.
+
+    Iceberg is read without a JVM, other formats by Spark, which is not started for a preview.
+    """
+    if project.format_name(name) == "iceberg":
+        found = project.catalog.find(stored)
+        if found is None:
+            return None
+        scan = found.scan
+        return [
+            f.name for f in found.schema().fields
+        ], lambda names, limit: scan(selected_fields=tuple(names), limit=limit).to_arrow().to_pylist()
+    table_format = project.format_of(name)
+    if not spark_runs() or table_format.state(stored) is None:
+        return None
+    rows = table_format.read(stored)
+    return rows.columns, lambda names, limit: [
+        row.asDict(recursive=True) for row in rows.select(*map(quote, names)).limit(limit).collect()
+    ]
 
 
 def closed_columns(table: TableConfig) -> frozenset[str]:

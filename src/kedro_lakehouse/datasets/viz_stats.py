@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.names import ROLES
-from kedro_lakehouse.ops.glance import glance
+from kedro_lakehouse.ops.glance import glance_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def write_viz_stats(project: Project, folder: Path) -> None:
     stats = json.loads(file.read_text(encoding="utf-8") or "{}")
     for name in project.declarations.tables:
         for role in ROLES:
-            found = glance(project.catalog, name.with_suffix(role))
+            found = glance_of(project, name, role)
             if found is not None:
                 figures = {"rows": found.rows, "columns": found.columns, "file_size": found.size}
                 stats[f"{name}.{role}"] = figures

@@ -23,6 +23,7 @@ from kedro_lakehouse.errors.batches import (
 )
 from kedro_lakehouse.errors.commits import (
     AuditFailedError,
+    BookmarkGoneError,
     CommitConflictError,
     CommitUnknownError,
     NoSuchSnapshotError,
@@ -65,6 +66,7 @@ __all__ = [
     "AwsRefusedError",
     "BatchContentChangedError",
     "BatchNotFoundError",
+    "BookmarkGoneError",
     "ColumnNotFoundError",
     "CommitConflictError",
     "CommitUnknownError",

@@ -40,6 +40,19 @@ class CommitUnknownError(UnknownOutcomeError):
     advice = "Nothing was cleaned up. `kedro run` again: it looks for the batch first."
 
 
+class BookmarkGoneError(TerminalError):
+    """The entry of a table's log that holds its bookmark was removed."""
+
+    code = "BOOKMARK_GONE"
+    table: object
+    number: int
+    summary = "Table {table}: its log has lost the entry of commit {number}, and with it the bookmark."
+    advice = (
+        "Nothing was changed. Leave delta.enableExpiredLogCleanup off; restore the log, "
+        "or give the table up by `kedro lakehouse drop` and run again."
+    )
+
+
 class NoSuchSnapshotError(TerminalError):
     """No state of a table that can still be read is the one asked for."""
 

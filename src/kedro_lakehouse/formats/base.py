@@ -117,6 +117,8 @@ class FormatContext:
     """The folder or address below which the tables lie."""
     run_id: str
     correlation_id: str
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    """The environment's settings of Spark: where object stores are."""
 
 
 class Stage(Protocol):

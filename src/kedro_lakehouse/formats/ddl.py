@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.conversion import lossless, same_type, sql_type
+from kedro_lakehouse.errors import IncompatibleTypeError
 from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from kedro_lakehouse.names import TableName
 
 __all__ = [
     "Clash",
     "SchemaChange",
     "case_clash",
     "clash",
+    "evolve_table",
     "schema_changes",
     "sql_type",
     "storable",
@@ -174,6 +178,58 @@ def schema_changes(
         else:
             found += _changes((name,), storable(existing[name]), storable(kind))
     return found
+
+
+def _changes_for(
+    table: TableName, existing: Mapping[str, T.DataType], columns: Mapping[str, T.DataType]
+) -> list[SchemaChange]:
+    """What has to change so that a table keeps all that it has and holds ``columns`` as well.
+
+    Raises:
+        IncompatibleTypeError: A column would have to become a type that loses values.
+    """
+    wanted = dict(columns)
+    for name, kind in existing.items():
+        if name not in columns:
+            continue
+        wider = widened(kind, columns[name])
+        if wider is None:
+            found = clash(name, kind, columns[name])
+            raise IncompatibleTypeError(
+                table=table, column=found.column if found else name,
+                existing=(found.existing if found else kind).simpleString(),
+                incoming=(found.incoming if found else columns[name]).simpleString(),
+                reason=found.reason if found else "",
+            )  # fmt: skip
+        wanted[name] = wider
+    return schema_changes(existing, wanted)
+
+
+def evolve_table(
+    sql: Callable[[str], object],
+    path: str,
+    table: TableName,
+    columns: Mapping[str, T.DataType],
+    existing: Mapping[str, T.DataType],
+) -> None:
+    """Add missing columns and struct fields and widen types by statements; what is there already stays.
+
+    Args:
+        sql: Runs a statement.
+        path: The table's quoted path.
+        table: The table's name, for errors.
+        columns: What the table shall hold.
+        existing: What it has.
+
+    Raises:
+        IncompatibleTypeError: A column would have to become a type that loses values.
+    """
+    changes = _changes_for(table, existing, columns)
+    if added := [f"{c.sql} {sql_type(c.kind)}" for c in changes if c.what == "add"]:
+        sql(f"ALTER TABLE {path} ADD COLUMNS ({', '.join(added)})")
+    for change in changes:
+        if change.what == "widen":
+            sql(f"ALTER TABLE {path} ALTER COLUMN {change.sql} TYPE {sql_type(change.kind)}")
 
 
 def _changes(path: Path, existing: T.DataType, wanted: T.DataType) -> list[SchemaChange]:

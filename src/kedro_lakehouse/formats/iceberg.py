@@ -6,7 +6,7 @@ import contextlib
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from kedro_lakehouse.errors import CommitUnknownError, IncompatibleTypeError
+from kedro_lakehouse.errors import CommitUnknownError
 from kedro_lakehouse.formats.base import (
     Bounds,
     Capabilities,
@@ -15,7 +15,7 @@ from kedro_lakehouse.formats.base import (
     is_stage_branch,
     stage_branch,
 )
-from kedro_lakehouse.formats.ddl import sql_type, storable
+from kedro_lakehouse.formats.ddl import evolve_table, sql_type, storable
 from kedro_lakehouse.formats.iceberg_files import last_change
 from kedro_lakehouse.formats.iceberg_maintenance import IcebergMaintenance
 from kedro_lakehouse.formats.iceberg_snapshots import IcebergSnapshots
@@ -172,29 +172,9 @@ class IcebergFormat:
         Raises:
             IncompatibleTypeError: A column would have to become a type that loses values.
         """
-        from kedro_lakehouse.formats.ddl import clash, schema_changes, widened
-
-        wanted = dict(columns)
-        for name, existing in state.columns.items():
-            if name not in columns:
-                continue
-            wider = widened(existing, columns[name])
-            if wider is None:
-                found = clash(name, existing, columns[name])
-                raise IncompatibleTypeError(
-                    table=table, column=found.column if found else name,
-                    existing=(found.existing if found else existing).simpleString(),
-                    incoming=(found.incoming if found else columns[name]).simpleString(),
-                    reason=found.reason if found else "",
-                )  # fmt: skip
-            wanted[name] = wider
-        changes = schema_changes(state.columns, wanted)
-        session = self._session() if changes else None
-        if session and (added := [f"{c.sql} {sql_type(c.kind)}" for c in changes if c.what == "add"]):
-            session.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({', '.join(added)})")
-        for change in changes:
-            if session and change.what == "widen":
-                session.sql(f"ALTER TABLE {table.sql} ALTER COLUMN {change.sql} TYPE {sql_type(change.kind)}")
+        evolve_table(
+            lambda statement: self._session().sql(statement), table.sql, table, columns, state.columns
+        )
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
         """Make a view in the catalog, unless it is there as defined; whether it was made."""

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.lineage.columns import ColumnLineage, changes_lineage, target_lineage, view_lineage
 from kedro_lakehouse.lineage.events import Described
-from kedro_lakehouse.lineage.places import Place, landing_place, place_of, table_place, warehouse
+from kedro_lakehouse.lineage.places import (
+    Place,
+    landing_place,
+    place_of,
+    stored_columns,
+    table_place,
+    warehouse,
+)
 from kedro_lakehouse.lineage.plans import UntracedPlanError, plan_lineage
 from kedro_lakehouse.names import TableName, is_reserved_column, quote
 
@@ -92,10 +99,11 @@ class Datasets:
         from kedro_lakehouse.formats.view import plan_view, view_name
 
         table = self._project.table(name)
-        history = self._project.catalog.find(name.with_suffix("history"))
+        history = stored_columns(self._project, name.with_suffix("history"))
         if table.history is None or table.history.view is None or history is None:
             return None
-        kinds = {f.name: _spark_word(str(f.field_type)) for f in history.schema().fields}
+        iceberg = self._project.format_name(name) == "iceberg"
+        kinds = {column: _spark_word(kind) if iceberg else kind for column, kind in history}
         view, planned = view_name(name, table.history.view), plan_view(name, table, kinds)
         read = self.stored(name.with_suffix("history"))
         # A view lies nowhere: its name in the catalog is all that it has.
@@ -113,12 +121,10 @@ class Datasets:
         sources: dict[str, Place] | None = None,
     ) -> Described:
         """A table by its place, with its columns and their types where it is there."""
-        found = self._project.catalog.find(stored)
-        schema = [(f.name, str(f.field_type)) for f in found.schema().fields] if found else []
-        place = place_of(found.location()) if found else table_place(self._project, stored)
+        schema = stored_columns(self._project, stored) or []
         return Described(
-            place=place, symlink=self._symlink(stored), schema=schema, columns=columns, sources=sources or {},
-            rows=rows,
+            place=table_place(self._project, stored), symlink=self._symlink(stored), schema=schema,
+            columns=columns, sources=sources or {}, rows=rows,
         )  # fmt: skip
 
     def _of_kedro(self, dataset: str) -> Sequence[Described]:
@@ -140,8 +146,7 @@ class Datasets:
         return Place(namespace, str(stored))
 
     def _columns(self, stored: TableName) -> list[str]:
-        found = self._project.catalog.find(stored)
-        return [f.name for f in found.schema().fields] if found else []
+        return [name for name, _ in stored_columns(self._project, stored) or ()]
 
     def _derived(self, name: TableName, inputs: dict[str, TableName]) -> ColumnLineage | None:
         """The lineage of a derived table by Spark's analysed plan; None where it cannot be followed."""
@@ -150,7 +155,7 @@ class Datasets:
         table = self._project.table(name)
         assert table.derive is not None  # noqa: S101 - the caller looked
         selects = {
-            alias: f"SELECT {', '.join(quote(c) for c in self._values(one))} FROM {one.sql}"  # noqa: S608
+            alias: f"SELECT {', '.join(quote(c) for c in self._values(one))} FROM {self._sql(one)}"  # noqa: S608
             for alias, one in inputs.items()
         }
         frame: Any = self._project.session.sql(statement_over(selects, table.derive.sql))
@@ -160,6 +165,9 @@ class Datasets:
         except UntracedPlanError as error:
             logger.info("%s: no column lineage, for its query cannot be followed (%s)", name, error)
             return None
+
+    def _sql(self, stored: TableName) -> str:
+        return self._project.format_of(self._project.declared_of(stored)).sql(stored)
 
     def _values(self, stored: TableName) -> list[str]:
         return [c for c in self._columns(stored) if not is_reserved_column(c)]

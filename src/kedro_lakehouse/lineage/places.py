@@ -49,10 +49,21 @@ def landing_place(project: Project, name: TableName) -> Place:
 
 def table_place(project: Project, stored: TableName) -> Place:
     """Where a stored table lies; one that is not there yet, where its catalog will put it."""
-    found = project.catalog.find(stored)
-    if found is not None:
-        return place_of(found.location())
+    if project.format_name(project.declared_of(stored)) == "iceberg":
+        found = project.catalog.find(stored)
+        if found is not None:
+            return place_of(found.location())
     return place_of(f"{warehouse(project)}/{stored.namespace}/{stored.table}")
+
+
+def stored_columns(project: Project, stored: TableName) -> list[tuple[str, str]] | None:
+    """A stored table's columns with their types in its format's words; None where there is no such table."""
+    declared = project.declared_of(stored)
+    if project.format_name(declared) == "iceberg":
+        found = project.catalog.find(stored)
+        return [(f.name, str(f.field_type)) for f in found.schema().fields] if found else None
+    state = project.format_of(declared).state(stored)
+    return [(name, kind.simpleString()) for name, kind in state.columns.items()] if state else None
 
 
 def warehouse(project: Project) -> str:

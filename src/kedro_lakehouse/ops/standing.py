@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kedro_lakehouse.ops.glance import Glance, glance
+from kedro_lakehouse.ops.glance import Glance, glance_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -38,7 +38,7 @@ def standing(project: Project, name: TableName, table: TableConfig) -> Standing:
     """Read where a table stands from the metadata of what belongs to it."""
 
     def look(role: Role) -> Glance:
-        return glance(project.catalog, name.with_suffix(role)) or Glance()
+        return glance_of(project, name, role) or Glance()
 
     changes, current = look("changes"), look("current") if table.current else None
     history = look("history") if table.history else None

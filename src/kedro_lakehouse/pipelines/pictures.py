@@ -46,7 +46,7 @@ def picture(name: TableName, table: TableConfig, role: Role) -> MermaidPreview:
         lines = _plain(name, table)
     else:
         lines = _history(table, contract) if role == "history" else _current(table, contract)
-    lines.append(f"table[({_standing(name.with_suffix(role))})]")
+    lines.append(f"table[({_standing(name, role)})]")
     return MermaidPreview(content="\n  ".join(["flowchart TD", *lines]))
 
 
@@ -61,7 +61,7 @@ def _ingestion(name: TableName, table: TableConfig, contract: TableContract) -> 
         f"landed --> event[{_text('Each record becomes a change event')}]",
         f"event --> valid{{{_text('Valid?', checks, stop)}}}",
         "valid -- yes --> table",
-        f"valid -- no --> quarantine[({_standing(name.with_suffix('quarantine'))})]",
+        f"valid -- no --> quarantine[({_standing(name, 'quarantine')})]",
     ]
 
 
@@ -123,11 +123,11 @@ def _deletes(table: TableConfig) -> str:
     return "" if table.hard_deletes == "close" else f"missing in an extract: {table.hard_deletes}"
 
 
-def _standing(stored: TableName) -> str:
-    from kedro_lakehouse.ops.glance import glance
+def _standing(name: TableName, role: Role) -> str:
+    from kedro_lakehouse.ops.glance import glance_of
     from kedro_lakehouse.project import active_project
 
-    found = glance(active_project().catalog, stored)
+    stored, found = name.with_suffix(role), glance_of(active_project(), name, role)
     if found is None:
         return _text(str(stored), "holds nothing yet")
     facts = f"{found.rows:,} rows" + (f", batch {found.batch}" if found.batch else "")

@@ -22,20 +22,19 @@ _CALLS_JAVA: Final = re.compile(
     r"\b(java_method|(?:try_)?reflect)\b[`\s]*(?:/\*.*?\*/\s*)*\(", re.IGNORECASE | re.DOTALL
 )
 _SETTINGS: Final = {
-    "spark.sql.defaultCatalog": CATALOG,  # so that ns.table and lake.ns.table are both found
     "spark.sql.runSQLOnFiles": "false",  # a query reads tables, not paths
 }
 
 
-def answer(conf: Mapping[str, str], text: str) -> DataFrame:
-    """The answer of one query as a lazy frame; tables and views are those of the lake.
+def answer(conf: Mapping[str, str], text: str, *, catalog: str = CATALOG) -> DataFrame:
+    """The answer of one query as a lazy frame; ns.table is found in ``catalog``.
 
     Raises:
         UnsupportedError: It is not one query that only reads, or Spark cannot understand it.
     """
     from pyspark.errors import AnalysisException, ParseException
 
-    session = get_session({**conf, **_SETTINGS})
+    session = get_session({**conf, **_SETTINGS, "spark.sql.defaultCatalog": catalog})
     try:
         plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
         refused = _CALLS_JAVA.search(text) is not None or any(_refused(session._jvm, n) for n in _nodes(plan))

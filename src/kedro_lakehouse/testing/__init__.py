@@ -1,1 +1,5 @@
-"""The contract kit: suites that a plug-in's own tests subclass. Needs pytest."""
+"""The contract that every plug-in keeps, as pytest classes that its own tests subclass."""
+
+from kedro_lakehouse.testing.formats import TableFormatContract, report, rows_of
+
+__all__ = ["TableFormatContract", "report", "rows_of"]

@@ -1,0 +1,247 @@
+"""What the log of a Delta table tells, read by delta-rs: no Spark job, no JVM."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from kedro_lakehouse.errors import BookmarkGoneError
+from kedro_lakehouse.formats.base import Bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from deltalake import DeltaTable
+
+    from kedro_lakehouse.names import TableName
+
+APP_ID: Final = "kedro_lakehouse"
+"""Under this identifier a table's transactions are counted: Delta keeps the number in every checkpoint."""
+PINNED: Final = "kedro_lakehouse.commit"
+"""Table property that holds the last note where maintenance removes log entries."""
+_TIDY: Final = frozenset(
+    {
+        "OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
+        "ADD COLUMNS", "CHANGE COLUMN", "CHANGE COLUMNS", "DROP COLUMNS", "UPGRADE PROTOCOL", "CLUSTER BY",
+        "COMPUTE STATS", "ADD FEATURE",
+    }
+)  # fmt: skip
+"""Operations after which a table holds the same rows."""
+_CUT: Final = timedelta(milliseconds=1)
+"""Delta cuts times to milliseconds in its statistics."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """What a commit of ours says of itself, as user metadata in Delta's log: one JSON text.
+
+    ``number`` counts the commits of ours, ``token`` tells this one from another with its number;
+    ``bookmark`` is the commit's report, ``rows`` the table's rows after it.
+    """
+
+    number: int
+    token: str
+    rows: int
+    bookmark: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def to_text(self) -> str:
+        """The text in the log."""
+        return json.dumps({APP_ID: asdict(self)}, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str | None) -> Self | None:
+        """Read it back; None for the metadata of others."""
+        try:
+            found = json.loads(text or "null")
+        except ValueError:
+            return None
+        return cls(**found[APP_ID]) if isinstance(found, dict) and APP_ID in found else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """The last commit of ours, and the newest one of anybody's that may have changed rows.
+
+    ``alone`` tells that nobody else changed rows since.
+    """
+
+    note: Note | None
+    version: int
+    time: int
+    alone: bool
+
+
+class DeltaLog:
+    """One table's log, as it was when it was opened."""
+
+    def __init__(self, table: TableName, opened: DeltaTable, storage: dict[str, str]) -> None:
+        """Keep the opened table."""
+        self._table, self._opened, self._storage = table, opened, storage
+
+    @classmethod
+    def open(cls, table: TableName, path: str, storage: dict[str, str]) -> Self | None:
+        """Open a log at its newest version; None where there is none."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        try:
+            return cls(table, DeltaTable(path, storage_options=storage or None), storage)
+        except TableNotFoundError:
+            return None
+
+    def at(self, version: int) -> Self | None:
+        """The log as it was at a version; None where that cannot be told any more."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            there = DeltaTable(self._opened.table_uri, version=version, storage_options=self._storage or None)
+        except DeltaError:
+            return None
+        return type(self)(self._table, there, self._storage)
+
+    @property
+    def files(self) -> set[str]:
+        """The addresses of the table's data files."""
+        return set(self._opened.file_uris())
+
+    @property
+    def uuid(self) -> str:
+        """The table's identifier."""
+        return str(self._opened.metadata().id)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table's properties."""
+        return dict(self._opened.metadata().configuration)
+
+    @property
+    def schema(self) -> list[dict[str, Any]]:
+        """The table's columns as Delta describes them, which is as Spark does."""
+        fields: list[dict[str, Any]] = json.loads(self._opened.schema().to_json())["fields"]
+        return fields
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return int(self._opened.version())
+
+    def head(self) -> Head:
+        """Find our last commit, from the newest entry on.
+
+        Raises:
+            BookmarkGoneError: The log was cleaned by somebody else, and the entry is gone.
+        """
+        number = self._opened.transaction_version(APP_ID)
+        newest: dict[str, Any] = {}
+        alone = True
+        for entry in self._entries():
+            note = Note.from_text(entry.get("userMetadata"))
+            if note is not None and note.number == number:
+                return Head(note=note, alone=alone, **_place(newest or entry))
+            if entry["operation"] not in _TIDY:
+                newest, alone = newest or entry, False
+            if number is None:
+                return Head(note=None, alone=False, **_place(entry))
+        note = Note.from_text(self.properties.get(PINNED))
+        if note is None or number is None or note.number != number:
+            raise BookmarkGoneError(table=self._table, number=number or 0)
+        oldest = {"version": self.version, "timestamp": self._opened.metadata().created_time}
+        return Head(note=note, alone=alone, **_place(newest or oldest))
+
+    def _entries(self) -> Iterator[dict[str, Any]]:
+        """The log's entries, newest first; mostly the first one is enough."""
+        seen = 0
+        for limit in (1, 20, None):
+            entries = self._opened.history(limit)
+            yield from entries[seen:]
+            if limit is None or len(entries) < limit:
+                return
+            seen = len(entries)
+
+    def rows(self) -> int:
+        """How many rows the files have; of these, deletion vectors may mark some as gone."""
+        return sum(f["num_records"] or 0 for f in self._files())
+
+    def size(self) -> int:
+        """How many bytes the table's files have."""
+        return sum(f["size_bytes"] or 0 for f in self._files())
+
+    def may_hold(self, column: str, low: Any, high: Any) -> bool:
+        """Whether some file may hold values of a column between two bounds; yes where nothing tells."""
+        return any(_meets(span, low, high) for _, span in self._spans(column))
+
+    def bounds(self, columns: Sequence[str], where: str, low: int, high: int) -> Bounds:
+        """How many rows, and which values of columns, the files hold whose ``where`` may lie in a range."""
+        spans = self._spans(where)
+        chosen = [i for i, (_, span) in enumerate(spans) if _meets(span, low, high)]
+        ranges: dict[str, tuple[Any, Any]] = {}
+        for name in columns:
+            ends = [span for i, (_, span) in enumerate(self._spans(name)) if i in set(chosen)]
+            known = [e for e in ends if e is not None and all(isinstance(v, int | str | Decimal) for v in e)]
+            if ends and len(known) == len(ends):
+                ranges[name] = (min(e[0] for e in known), max(e[1] for e in known))
+        return Bounds(rows=sum(spans[i][0] for i in chosen), ranges=ranges)
+
+    def _files(self) -> list[dict[str, Any]]:
+        import pyarrow as pa
+
+        files: list[dict[str, Any]] = pa.table(self._opened.get_add_actions()).to_pylist()
+        return files
+
+    def _spans(self, column: str) -> list[tuple[int, tuple[Any, Any] | None]]:
+        """Of each file its rows, and between which values a column (or a struct's field) lies."""
+        path = _physical(column.split("."), self.schema)
+        found: list[tuple[int, tuple[Any, Any] | None]] = []
+        for file in self._files():
+            rows = int(file["num_records"] or 0)
+            held = (file.get("partition") or {}).get(column)
+            if held is not None:
+                found.append((rows, (held, held)))
+                continue
+            ends = _at(file.get("min"), path), _at(file.get("max"), path)
+            found.append((rows, None if None in ends else ends))
+        return found
+
+
+def _place(entry: Mapping[str, Any]) -> dict[str, int]:
+    time = entry.get("inCommitTimestamp") or entry.get("timestamp") or 0
+    return {"version": int(entry["version"]), "time": int(time)}
+
+
+def _physical(path: Sequence[str], fields: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names by which files and statistics know a column: with column mapping they are Delta's own."""
+    found: list[str] = []
+    for name in path:
+        one = next((f for f in fields if f["name"] == name), None)
+        if one is None:
+            return []
+        found.append(str((one.get("metadata") or {}).get("delta.columnMapping.physicalName", name)))
+        kind = one["type"]
+        fields = kind.get("fields", ()) if isinstance(kind, dict) else ()
+    return found
+
+
+def _at(values: Any, path: Sequence[str]) -> Any:
+    if not path:
+        return None
+    for name in path:
+        values = values.get(name) if isinstance(values, dict) else None
+    return values
+
+
+def _meets(span: tuple[Any, Any] | None, low: Any, high: Any) -> bool:
+    if span is None:
+        return True
+    least, most = span
+    if isinstance(most, datetime):
+        low, high = (v.astimezone(UTC) if most.tzinfo and isinstance(v, datetime) else v for v in (low, high))
+        most += _CUT
+    try:
+        return bool(least <= high and low <= most)
+    except TypeError:  # values of another type than the statistics': nothing is told
+        return True

@@ -1,0 +1,371 @@
+"""What holds of every table format: subclass ``TableFormatContract`` and give it a way to make the format."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kedro_lakehouse.errors import (
+    AuditFailedError,
+    CommitConflictError,
+    IncompatibleTypeError,
+    UnsupportedError,
+)
+from kedro_lakehouse.formats.base import Layout
+from kedro_lakehouse.names import TableName, quote
+from kedro_lakehouse.ops.report import CommitReport, now
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kedro_lakehouse.formats.base import TableFormat, TableState
+
+    MakeFormat = Callable[[str], TableFormat]
+    """Makes the format anew, for the run of this name; all of them on one lakehouse."""
+
+COLUMNS: Final[Mapping[str, T.DataType]] = {
+    "id": T.LongType(), "word": T.StringType(), "n": T.IntegerType(),
+}  # fmt: skip
+HOSTILE: Final = ("a b", "o'clock", "dot.ted", "back`tick", 'quo"te', "naïve ✓", "select", "(sum)=1;--")
+_numbers = itertools.count(1)
+
+
+def report(batch: int) -> CommitReport:
+    """The bookmark of a commit."""
+    return CommitReport(
+        table="contract.table", stage="current", batch=batch, batches=1, content_hash=f"hash{batch}",
+        run_id="contract", committed_at=now(), counts={"inserted": batch},
+    )  # fmt: skip
+
+
+def rows_of(frame: DataFrame, *names: str) -> list[tuple[Any, ...]]:
+    """A frame's rows, sorted."""
+    chosen = frame.select(*map(quote, names)) if names else frame
+    return sorted((tuple(row) for row in chosen.collect()), key=repr)
+
+
+def _rows(
+    session: SparkSession, *rows: tuple[Any, ...], columns: Mapping[str, T.DataType] = COLUMNS
+) -> DataFrame:
+    schema = T.StructType([T.StructField(name, kind) for name, kind in columns.items()])
+    return session.createDataFrame(list(rows), schema)
+
+
+def _state(made: TableFormat, table: TableName) -> TableState:
+    found = made.state(table)
+    assert found is not None
+    return found
+
+
+def _spark_types(columns: Mapping[str, T.DataType]) -> dict[str, str]:
+    return {name: kind.simpleString() for name, kind in columns.items()}
+
+
+FIRST: Final = ((1, "one", 1), (2, "two", 2), (3, "three", 3))
+
+
+class TableFormatContract:
+    """The suite. A capability that is declared is proved; what is declared as lacking is refused.
+
+    Example:
+        In the plug-in's own tests::
+
+            class TestMyFormat(TableFormatContract):
+                @pytest.fixture(scope="class")
+                def make_format(self, context):
+                    return lambda run_id: MyFormat(dataclasses.replace(context, run_id=run_id))
+
+                @pytest.fixture(scope="class")
+                def session(self, context):
+                    return context.session()
+    """
+
+    hostile: ClassVar[Sequence[str]] = HOSTILE
+    """Names of columns that the format keeps."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def make_format(cls) -> MakeFormat:
+        """How the format is made; a subclass says it."""
+        raise NotImplementedError
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def session(cls) -> SparkSession:
+        """The Spark session that the format has; a subclass says it."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def made(self, make_format: MakeFormat) -> TableFormat:
+        """The format, for one run."""
+        return make_format("run1")
+
+    @pytest.fixture
+    def table(self) -> TableName:
+        """A name that no table has had."""
+        return TableName("contract", f"table{next(_numbers)}")
+
+    @pytest.fixture
+    def filled(self, made: TableFormat, session: SparkSession, table: TableName) -> TableName:
+        """A table with three rows and the bookmark of batch 1."""
+        made.create(table, COLUMNS, Layout(properties={"kedro_lakehouse.made_for": "contract"}))
+        with made.stage(table, made.state(table)) as stage:
+            stage.append(_rows(session, *FIRST))
+            stage.expect(len(FIRST))
+            stage.publish(report(1))
+        return table
+
+    def test_a_new_table_is_empty_and_has_no_bookmark(self, made: TableFormat, table: TableName) -> None:
+        assert (made.state(table), made.uuid(table)) == (None, None)
+        made.create(table, COLUMNS, Layout())
+        made.create(table, COLUMNS, Layout())
+        state = _state(made, table)
+        assert (state.rows, state.batch, state.bookmark) == (0, 0, None)
+        assert _spark_types(state.columns) == _spark_types(COLUMNS)
+        assert rows_of(made.read(table)) == []
+
+    def test_rows_and_bookmark_are_published_together(
+        self, made: TableFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        state = _state(made, filled)
+        assert (state.rows, state.batch, rows_of(made.read(filled))) == (3, 1, sorted(FIRST, key=repr))
+        assert state.bookmark is not None
+        assert state.bookmark.counts == {"inserted": 1}
+        assert state.properties["kedro_lakehouse.made_for"] == "contract"
+        with made.stage(filled, state) as stage:
+            stage.append(_rows(session, (4, "four", 4)))
+            assert (stage.is_open, stage.has_new_rows, stage.rows()) == (True, True, 4)
+            assert rows_of(stage.appended(), "id") == [(4,)]
+            assert rows_of(stage.staged(), "id") == [(1,), (2,), (3,), (4,)]
+            assert (_state(made, filled).batch, made.read(filled).count()) == (1, 3)
+            told = report(2)
+            snapshot = stage.publish(told)
+        state = _state(made, filled)
+        assert (state.bookmark, state.rows, state.snapshot_id) == (told, 4, snapshot)
+
+    def test_what_is_not_published_leaves_nothing(
+        self, made: TableFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        with pytest.raises(ZeroDivisionError), made.stage(filled, made.state(filled)) as stage:
+            stage.append(_rows(session, (4, "four", 4)))
+            raise ZeroDivisionError
+        state = _state(made, filled)
+        assert (state.rows, state.batch, list(state.branches)) == (3, 1, [])
+        with made.stage(filled, state) as stage:
+            stage.append(_rows(session, (5, "five", 5)))
+            stage.drop()
+            assert not stage.is_open
+            stage.append(_rows(session, (6, "six", 6)))
+            stage.publish(report(2))
+        assert rows_of(made.read(filled), "id") == [(1,), (2,), (3,), (6,)]
+
+    def test_a_bookmark_moves_alone_and_properties_stay(
+        self, made: TableFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        with made.stage(filled, made.state(filled)) as stage:
+            stage.publish(report(2), properties={"kedro_lakehouse.horizon": "2026-01-01"})
+        with made.stage(filled, made.state(filled)) as stage:
+            stage.append(_rows(session, (4, "four", 4)))
+            stage.publish(report(3))
+        state = _state(made, filled)
+        assert (state.batch, state.rows) == (3, 4)
+        assert state.properties["kedro_lakehouse.horizon"] == "2026-01-01"
+
+    def test_of_two_stages_on_one_state_one_is_published(
+        self, make_format: MakeFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        first, second = make_format("run1"), make_format("run2")
+        state = _state(first, filled)
+        with ExitStack() as stack:
+            stages = [stack.enter_context(one.stage(filled, state)) for one in (first, second)]
+            for number, stage in enumerate(stages, 10):
+                stage.append(_rows(session, (number, "raced", number)))
+            stages[0].publish(report(2))
+            with pytest.raises(CommitConflictError):
+                stages[1].publish(report(2))
+            stages[1].drop()
+        assert rows_of(first.read(filled), "id") == [(1,), (10,), (2,), (3,)]
+        assert _state(second, filled).rows == len(FIRST) + 1
+
+    def test_rows_are_merged_by_key(
+        self, made: TableFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        doomed = _rows(session, (1, "", 0), (2, "", 0)).select("id")
+        new = _rows(session, (2, "zwei", 22), (4, "four", 4))
+        with made.stage(filled, made.state(filled)) as stage:
+            if not made.capabilities.merge:
+                with pytest.raises(UnsupportedError):
+                    stage.merge(doomed, new, ["id"])
+                return
+            stage.merge(doomed, new, ["id"], near={"id": (1, 4)})
+            stage.expect(3)
+            assert rows_of(stage.appended(), "id", "n") == [(2, 22), (4, 4)]
+            expected = [(2, "zwei", 22), (3, "three", 3), (4, "four", 4)]
+            assert rows_of(stage.staged()) == expected
+            stage.publish(report(2))
+        assert (rows_of(made.read(filled)), _state(made, filled).rows) == (expected, 3)
+        with made.stage(filled, made.state(filled)) as stage:
+            stage.merge(doomed.where("id = 2"), None, ["id"])
+            assert not stage.has_new_rows
+            stage.expect(2)
+            stage.publish(report(3))
+        assert rows_of(made.read(filled), "id") == [(3,), (4,)]
+
+    def test_a_merge_of_rows_that_are_not_there_is_not_published(
+        self, made: TableFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        if not made.capabilities.merge:
+            pytest.skip("the format holds no tables with keys")
+        with pytest.raises(AuditFailedError), made.stage(filled, made.state(filled)) as stage:
+            stage.merge(_rows(session, (77, "", 0)).select("id"), None, ["id"])
+            stage.expect(2)
+            stage.publish(report(2))
+        state = _state(made, filled)
+        assert (state.batch, rows_of(made.read(filled), "id")) == (1, [(1,), (2,), (3,)])
+
+    def test_rows_are_replaced(self, made: TableFormat, filled: TableName) -> None:
+        with made.stage(filled, made.state(filled)) as stage:
+            stage.replace(made.read(filled).where("id > 1").withColumn("n", F.col("n") + 10))
+            stage.expect(2)
+            assert rows_of(stage.staged(), "id", "n") == [(2, 12), (3, 13)]
+            stage.publish(report(2))
+        assert (rows_of(made.read(filled), "id"), _state(made, filled).rows) == ([(2,), (3,)], 2)
+
+    def test_rows_that_meet_a_condition_are_replaced(
+        self, made: TableFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        with made.stage(filled, made.state(filled)) as stage:
+            if not made.capabilities.merge:
+                with pytest.raises(UnsupportedError):
+                    stage.replace_where("id < 3", _rows(session, (9, "nine", 9)))
+                return
+            stage.replace_where("id < 3", _rows(session, (9, "nine", 9)))
+            stage.expect(2)
+            stage.publish(report(2))
+        assert (rows_of(made.read(filled), "id"), _state(made, filled).rows) == ([(3,), (9,)], 2)
+
+    def test_columns_are_added_and_widened(
+        self, made: TableFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        wanted = dict(COLUMNS) | {
+            "n": T.LongType(),
+            "more": T.StructType([T.StructField("x", T.StringType())]),
+        }
+        if not made.capabilities.evolve:
+            with pytest.raises(UnsupportedError):
+                made.evolve(filled, wanted, _state(made, filled))
+            return
+        for _ in range(2):
+            made.evolve(filled, wanted, _state(made, filled))
+        wider = wanted | {"more": T.StructType([T.StructField(c, T.StringType()) for c in "xy"])}
+        made.evolve(filled, wider, _state(made, filled))
+        with made.stage(filled, made.state(filled)) as stage:
+            stage.append(_rows(session, (2**40, "big", 2**40, ("a", "b")), columns=wider))
+            stage.publish(report(2))
+        found = rows_of(made.read(filled).where("id > 2"), "id", "n", "more")
+        assert found == [(2**40, 2**40, ("a", "b")), (3, 3, None)]
+        with pytest.raises(IncompatibleTypeError):
+            made.evolve(filled, {"word": T.IntegerType()}, _state(made, filled))
+
+    def test_columns_leave_with_the_bookmark(self, made: TableFormat, filled: TableName) -> None:
+        with made.stage(filled, made.state(filled)) as stage:
+            if not made.capabilities.drop_columns:
+                with pytest.raises(UnsupportedError):
+                    stage.publish(report(2), without=["word"])
+                return
+            stage.publish(report(2), without=["word"])
+        state = _state(made, filled)
+        assert (list(state.columns), state.batch, state.rows) == (["id", "n"], 2, 3)
+        assert made.read(filled).columns == ["id", "n"]
+
+    def test_a_table_is_read_as_it_was(
+        self, made: TableFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        before = _state(made, filled)
+        with made.stage(filled, before) as stage:
+            stage.replace(_rows(session, (9, "nine", 9)))
+            stage.publish(report(2))
+        after = _state(made, filled)
+        if not made.capabilities.as_of:
+            with pytest.raises(UnsupportedError):
+                made.read_at(filled, datetime.now(UTC))
+            return
+        then = before.snapshot_id
+        assert then is not None
+        times = [datetime.fromtimestamp((s.snapshot_time or 0) / 1000, UTC) for s in (before, after)]
+        assert [made.read_at(filled, time).count() for time in times] == [3, 1]
+        count = session.sql(f"SELECT count(*) FROM {made.rows_at(filled, then)}")  # noqa: S608
+        assert count.collect()[0][0] == 3
+        assert made.holds_snapshot(filled, then)
+        assert not made.holds_snapshot(filled, then + 10**6)
+
+    def test_names_of_columns_are_only_names(
+        self, made: TableFormat, session: SparkSession, table: TableName
+    ) -> None:
+        columns = {"id": T.LongType()} | {name: T.StringType() for name in self.hostile}
+        made.create(table, columns, Layout())
+        row = tuple(self.hostile)
+        with made.stage(table, made.state(table)) as stage:
+            stage.append(_rows(session, (1, *row), (2, *row), columns=columns))
+            stage.publish(report(1))
+        assert made.read(table).columns == list(columns)
+        if made.capabilities.merge:
+            new = _rows(session, (1, *row[:-1], "new"), columns=columns)
+            with made.stage(table, made.state(table)) as stage:
+                on = ["id", *self.hostile[:-1]]
+                stage.merge(new.select(*map(quote, on)), new, on)
+                stage.expect(2)
+                stage.publish(report(2))
+        assert made.read(table).where("id = 2").collect()[0][1:] == row
+
+    def test_metadata_tell_what_a_table_may_hold(self, made: TableFormat, filled: TableName) -> None:
+        assert made.may_hold(filled, "id", 2, 2)
+        assert made.may_hold(filled, "word", "one", "two")
+        bounds = made.bounds(filled, ["id", "word"], "n", 1, 3)
+        assert bounds.rows >= len(FIRST)
+        assert bounds.ranges.get("id", (1, 3)) == (1, 3)
+
+    def test_a_view_is_made_once(self, made: TableFormat, session: SparkSession, filled: TableName) -> None:
+        view = TableName("contract", f"view{next(_numbers)}")
+        if not made.capabilities.merge:  # and so no history
+            with pytest.raises(UnsupportedError):
+                made.ensure_view(view, "SELECT 1 AS id", "digest")
+            return
+        definition = f"SELECT id FROM {made.sql(filled)}"  # noqa: S608 - the format's own words
+        assert made.ensure_view(view, definition, "digest")
+        assert not made.ensure_view(view, definition, "digest")
+        catalog = "lake" if made.capabilities.views else "spark_catalog"
+        assert session.table(quote(catalog, view.namespace, view.table)).count() == len(FIRST)
+
+    def test_partitions_are_those_that_the_format_has(
+        self, made: TableFormat, session: SparkSession, table: TableName
+    ) -> None:
+        layout = Layout(partition_by=["bucket(4, id)"])
+        if not made.capabilities.partition_transforms:
+            with pytest.raises(UnsupportedError):
+                made.create(table, COLUMNS, layout)
+            assert made.state(table) is None
+            layout = Layout(partition_by=["word"])
+        made.create(table, COLUMNS, layout)
+        with made.stage(table, made.state(table)) as stage:
+            stage.append(_rows(session, *FIRST))
+            stage.publish(report(1))
+        assert rows_of(made.read(table), *COLUMNS) == sorted(FIRST, key=repr)
+
+    def test_a_dropped_table_is_another_one_when_it_is_made_again(
+        self, made: TableFormat, filled: TableName
+    ) -> None:
+        uuid = made.uuid(filled)
+        made.drop(filled)
+        assert (made.state(filled), made.uuid(filled)) == (None, None)
+        made.create(filled, COLUMNS, Layout())
+        assert made.uuid(filled) not in (None, uuid)
+        assert _state(made, filled).rows == 0

@@ -1,0 +1,140 @@
+"""Every table format keeps the contract: those of the project, and the example plug-in as it is installed."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+from harness.project import ROOT, TemporaryProject
+
+from kedro_lakehouse.errors import BookmarkGoneError, CommitUnknownError, UnsupportedError
+from kedro_lakehouse.formats.base import FormatContext, Layout
+from kedro_lakehouse.formats.delta import DeltaFormat
+from kedro_lakehouse.formats.delta_log import DeltaLog
+from kedro_lakehouse.formats.iceberg import IcebergFormat
+from kedro_lakehouse.plugins import TABLE_FORMATS, load_plugin
+from kedro_lakehouse.project import Project
+from kedro_lakehouse.testing import TableFormatContract, report, rows_of
+from kedro_lakehouse.testing.formats import COLUMNS, FIRST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.contract, pytest.mark.spark]
+
+UV = str(Path(sys.executable).with_name("uv"))
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> FormatContext:
+    temporary = TemporaryProject.make(tmp_path_factory.mktemp("formats") / "project", {}, {})
+    project = Project.load(str(temporary.path / "conf"), None)
+    return FormatContext(
+        session=lambda: project.session, catalog=project.catalog, lakehouse=project.lakehouse,
+        run_id="run1", correlation_id="run1", spark_conf=project.spark_conf,
+    )  # fmt: skip
+
+
+class InOneSession(TableFormatContract):
+    made_by: Any = None
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def session(cls, context: FormatContext) -> SparkSession:
+        return context.session()
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def make_format(cls, context: FormatContext) -> Callable[[str], Any]:
+        return lambda run_id: cls.made_by(dataclasses.replace(context, run_id=run_id))
+
+
+class TestIceberg(InOneSession):
+    made_by = IcebergFormat
+
+
+class TestParquetPlugin(InOneSession):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def make_format(cls, context, tmp_path_factory):
+        place = str(tmp_path_factory.mktemp("installed"))
+        words = ("--offline", "-q", "--no-deps", "--build-constraints", str(ROOT / "bin/build.txt"))
+        install = [UV, "pip", "install", *words, "--target", place, str(ROOT / "examples/parquet-format")]
+        subprocess.run(install, check=True)
+        sys.path.append(place)
+        made_by: Any = load_plugin(TABLE_FORMATS, "parquet")
+        yield lambda run_id: made_by(dataclasses.replace(context, run_id=run_id))
+        sys.path.remove(place)
+
+
+class TestDelta(InOneSession):
+    made_by = DeltaFormat
+
+    def test_the_bookmark_outlives_optimize_and_vacuum(self, made, session, filled) -> None:
+        before = made.state(filled)
+        session.sql(f"OPTIMIZE {made.sql(filled)}")
+        session.sql(f"VACUUM {made.sql(filled)}")
+        after = made.state(filled)
+        assert (after.bookmark, after.rows, after.snapshot_id) == (before.bookmark, 3, before.snapshot_id)
+
+    def test_a_log_without_the_bookmark_is_told(self, made, session, filled) -> None:
+        entry = Path(made.path(filled)) / "_delta_log" / f"{made.state(filled).snapshot_id:020}.json"
+        session.sql(f"OPTIMIZE {made.sql(filled)}")
+        DeltaTable(made.path(filled)).create_checkpoint()
+        entry.unlink()
+        with pytest.raises(BookmarkGoneError):
+            made.state(filled)
+
+    def test_rows_that_somebody_else_changed_are_counted(self, made, session, filled) -> None:
+        session.sql(f"DELETE FROM {made.sql(filled)} WHERE id = 1")
+        state = made.state(filled)
+        assert (state.rows, state.batch) == (2, 1)
+        assert state.snapshot_id > 1
+
+    def test_an_outcome_that_nobody_tells_is_looked_up_by_the_next_run(
+        self, made, session, filled, monkeypatch
+    ) -> None:
+
+        def unreachable(*_: Any) -> None:
+            raise OSError("no answer")
+
+        with made.stage(filled, made.state(filled)) as stage:
+            stage.append(session.createDataFrame([(4, "four", 4)], "id bigint, word string, n int"))
+            monkeypatch.setattr(DeltaLog, "open", unreachable)
+            with pytest.raises(CommitUnknownError):
+                stage.publish(report(2))
+        monkeypatch.undo()
+        assert (made.state(filled).batch, made.read(filled).count()) == (2, 4)
+
+    def test_change_data_and_clusters_are_deltas_own(self, made, session, table) -> None:
+        layout = Layout(sort_by=["word"], properties={"delta.enableChangeDataFeed": "true"})
+        made.create(table, COLUMNS, layout)
+        for batch in (1, 2):
+            with made.stage(table, made.state(table)) as stage:
+                rows = session.createDataFrame(list(FIRST), "id bigint, word string, n int")
+                (stage.append if batch == 1 else stage.replace)(rows)
+                stage.publish(report(batch))
+        feed = session.read.format("delta").option("readChangeFeed", "true").option("startingVersion", "1")
+        kinds = feed.load(made.path(table)).groupBy("_change_type").count()
+        assert rows_of(kinds) == [("delete", 3), ("insert", 6)]
+        detail = session.sql(f"DESCRIBE DETAIL {made.sql(table)}").collect()[0]
+        assert detail["clusteringColumns"] == ["word"]
+
+    @pytest.mark.parametrize(
+        "layout",
+        [
+            Layout(partition_by=["id"], sort_by=["word"]),
+            Layout(properties={"write.format.default": "orc"}),
+        ],
+    )
+    def test_a_layout_that_delta_has_not_is_refused(self, made, table, layout) -> None:
+        with pytest.raises(UnsupportedError):
+            made.create(table, COLUMNS, layout)
+        assert made.state(table) is None

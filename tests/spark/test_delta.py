@@ -1,0 +1,148 @@
+"""Insurance policies in Delta and, in the same run, in Iceberg: the same declarations make the same rows."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from harness.project import Outcome, TemporaryProject, write_text
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = [
+    "policy_id", "expiry_date", "location_name", "state_code", "region_name",
+    "insured_value", "business_type", "earthquake_coverage", "flood_coverage",
+]  # fmt: skip
+SOURCES = {
+    "insurer": {
+        "type": "dms", "path": "${globals:landing}", "file_format": "csv",
+        "full_load": "full-load*", "changes": "cdc-load*",
+        "csv": {"full_load": {"header": True}, "changes": {"header": False}},
+    }
+}  # fmt: skip
+POLICY = {
+    "source": "insurer", "entity": "insurance", "keys": ["policy_id"],
+    "types": {c: {"policy_id": "int", "insured_value": "int", "expiry_date": "date"}.get(c, "string")
+              for c in COLUMNS},
+}  # fmt: skip
+VIEW = {"name": "dim_policy", "open_end": "none", "end": "exclusive", "grain": "timestamp"}
+TABLES: dict[str, Any] = {
+    "insurance.policy": POLICY | {"history": {"view": VIEW}},
+    "insurance.twin": POLICY | {"history": True, "format": "iceberg"},
+    "insurance.record": POLICY | {"keys": [], "write": "append"},
+}
+
+
+def policies() -> dict[int, list[Any]]:
+    draw = random.Random(16)  # noqa: S311 - made-up data
+    found = {}
+    for key in range(100460, 100485):
+        value = draw.randrange(100, 900) * 1000
+        kind = draw.choice(["Retail", "Farming", "Hospitality"])
+        found[key] = [key, "2023-01-02", f"place {key}", "NY", "East", value, kind, "N", "N"]
+    return found
+
+
+def line(*values: Any) -> str:
+    return ",".join(map(str, values)) + "\n"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
+    path = tmp_path_factory.mktemp("delta") / "project"
+    return TemporaryProject.make(path, SOURCES, TABLES, table_format="delta")
+
+
+@pytest.fixture(scope="module")
+def loaded(project: TemporaryProject) -> Outcome:
+    text = line(*COLUMNS) + "".join(line(*row) for row in policies().values())
+    write_text(project.landing / "insurance/fullload/full-load.csv", text)
+    return project.attempt()
+
+
+def changed() -> list[list[Any]]:
+    full = policies()
+    first, second, third = (list(full[k]) for k in (100462, 100463, 100475))
+    first[1], second[5], third[8] = "2024-12-31", 1000000, "Y"
+    new = [[k, "2025-01-02", f"place {k}", "VA", "East", 5000, "Retail", "N", "N"] for k in (110001, 110002)]
+    return [first, second, third, *new]
+
+
+@pytest.fixture(scope="module")
+def upserted(project: TemporaryProject, loaded: Outcome) -> Outcome:
+    marks = ["U", "U", "U", "I", "I"]
+    text = "".join(line(op, *row) for op, row in zip(marks, changed(), strict=True))
+    write_text(project.landing / "insurance/cdcload/cdc-load.csv", text)
+    return project.attempt()
+
+
+@pytest.fixture(scope="module")
+def deleted(project: TemporaryProject, upserted: Outcome) -> Outcome:
+    row = changed()[3]
+    twice = line("U", *row[:5], 1, *row[6:]) + line("U", *row[:5], 2, *row[6:]) + line("D", *changed()[4])
+    write_text(project.landing / "insurance/cdcload/cdc-load_2.csv", twice)
+    return project.attempt()
+
+
+def current(project: TemporaryProject, table: str) -> dict[int, list[Any]]:
+    rows = project.rows(f"insurance.{table}", ",".join(COLUMNS))
+    found = {r["policy_id"]: [str(v) for v in r.values()] for r in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def test_updates_and_inserts_meet_their_policies(project, loaded, upserted):
+    assert (loaded.failed, upserted.failed) == ({}, {})
+    expected = policies() | {row[0]: row for row in changed()}
+    assert len(expected) == 27
+    rows = {k: [str(v) for v in row] for k, row in expected.items()}
+    first = {k: r for k, r in current(project, "policy").items() if k not in (110001, 110002)}
+    assert first == {k: r for k, r in rows.items() if k in first}
+    assert upserted.counts("insurance.policy", "current")[0]["updated"] == 3
+
+
+def test_the_later_line_wins_and_deletes_delete(project, deleted):
+    assert deleted.failed == {}
+    rows = current(project, "policy")
+    assert len(rows) == 26
+    assert rows[110001][5] == "2"
+    assert 110002 not in rows
+
+
+def test_both_formats_hold_the_same(project, deleted):
+    assert [project.format_of(f"insurance.{t}").name for t in ("policy", "twin")] == ["delta", "iceberg"]
+    assert current(project, "policy") == current(project, "twin")
+    histories = [
+        sorted(
+            (
+                tuple(v for k, v in row.items() if k != "_batch")
+                for row in project.rows(f"insurance.{t}_history")
+            ),
+            key=repr,
+        )
+        for t in ("policy", "twin")
+    ]
+    assert histories[0] == histories[1]
+    assert (
+        project.state("insurance.policy").bookmark.counts == project.state("insurance.twin").bookmark.counts
+    )
+    assert len(project.rows("insurance.record")) == 25 + 5 + 2
+
+
+def test_they_are_read_by_name_and_by_the_catalog(project, deleted):
+    frame = project.frame("insurance.policy.current")
+    assert frame.count() == 26
+    session = frame.sparkSession
+    joined = session.sql(
+        "SELECT count(*) FROM spark_catalog.insurance.policy p JOIN lake.insurance.twin t USING (policy_id)"
+    )
+    assert joined.collect()[0][0] == 26
+    assert session.table("spark_catalog.insurance.dim_policy").where("is_current").count() == 26
+
+
+def test_a_run_without_new_files_writes_nothing(project, deleted):
+    before = project.state("insurance.policy")
+    again = project.attempt()
+    assert (again.reports, again.failed) == ([], {})
+    assert project.state("insurance.policy").snapshot_id == before.snapshot_id

@@ -1,0 +1,169 @@
+"""What a Delta table's log tells, of a log that is written out here: no JVM."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kedro_lakehouse.errors import BookmarkGoneError
+from kedro_lakehouse.formats.delta_commit import merge_statement
+from kedro_lakehouse.formats.delta_log import APP_ID, PINNED, DeltaLog, Note
+from kedro_lakehouse.formats.object_store import storage_options
+from kedro_lakehouse.formats.staged_files import StagedChange, stage_folder
+from kedro_lakehouse.names import TableName
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.unit
+
+ITEM = TableName("shop", "item")
+FEATURES = ["columnMapping", "deletionVectors", "timestampNtz", "typeWidening"]
+
+
+def column(number: int, name: str, kind: Any) -> dict[str, Any]:
+    mapping = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"}
+    return {"name": name, "type": kind, "nullable": True, "metadata": mapping}
+
+
+SCHEMA = {
+    "type": "struct",
+    "fields": [
+        column(1, "id", "long"),
+        column(2, "wo rd", "string"),
+        column(3, "at", "timestamp_ntz"),
+        column(4, "_order", {"type": "struct", "fields": [column(5, "seq", "string")]}),
+        column(6, "_op", "string"),
+    ],
+}
+
+
+def write(
+    folder: Path, version: int, operation: str, *actions: dict[str, Any], note: Note | None = None
+) -> None:
+    info = {"inCommitTimestamp": 1000 + version, "timestamp": 1, "operation": operation}
+    info |= {"operationParameters": {}} | ({"userMetadata": note.to_text()} if note else {})
+    place = folder / "_delta_log" / f"{version:020}.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("\n".join(json.dumps(a) for a in ({"commitInfo": info}, *actions)), encoding="utf-8")
+
+
+def file(name: str, low: int, high: int, op: str = "U") -> dict[str, Any]:
+    ends = [
+        {"col-1": n, "col-2": f"w{n}", "col-3": "2020-01-01T00:00:00.000", "col-4": {"col-5": f"{n:03}"}}
+        for n in (low, high)
+    ]
+    stats = {"numRecords": 10, "minValues": ends[0], "maxValues": ends[1], "nullCount": {}}
+    return {
+        "add": {
+            "path": name, "partitionValues": {"col-6": op}, "size": 100, "modificationTime": 1,
+            "dataChange": True, "stats": json.dumps(stats),
+        }
+    }  # fmt: skip
+
+
+def number(of: int) -> dict[str, Any]:
+    return {"txn": {"appId": APP_ID, "version": of, "lastUpdated": 1}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    writer = [*FEATURES, "inCommitTimestamp", "clustering", "domainMetadata"]
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": FEATURES,
+        "writerFeatures": writer,
+    }
+    metadata = {
+        "id": "the-table", "format": {"provider": "parquet", "options": {}}, "createdTime": 1,
+        "schemaString": json.dumps(SCHEMA), "partitionColumns": ["_op"],
+        "configuration": {"delta.columnMapping.mode": "name", "kedro_lakehouse.made_for": "x"},
+    }  # fmt: skip
+    write(tmp_path, 0, "CREATE TABLE", {"protocol": protocol}, {"metaData": metadata})
+    return tmp_path
+
+
+def opened(folder: Path) -> DeltaLog:
+    log = DeltaLog.open(ITEM, str(folder), {})
+    assert log is not None
+    return log
+
+
+def test_without_a_log_there_is_no_table(tmp_path: Path) -> None:
+    assert DeltaLog.open(ITEM, str(tmp_path / "none"), {}) is None
+
+
+def test_a_new_table_has_no_commit_of_ours(folder: Path) -> None:
+    log = opened(folder)
+    assert (log.head().note, log.rows(), log.uuid) == (None, 0, "the-table")
+    assert log.properties["kedro_lakehouse.made_for"] == "x"
+
+
+def test_the_last_commit_of_ours_is_found_behind_others(folder: Path) -> None:
+    note = Note(number=1, token="t", rows=10, bookmark="b")
+    write(folder, 1, "WRITE", number(1), file("a.parquet", 1, 5), note=note)
+    write(folder, 2, "OPTIMIZE")
+    head = opened(folder).head()
+    assert (head.note, head.version, head.time, head.alone) == (note, 1, 1001, True)
+    write(folder, 3, "DELETE")
+    head = opened(folder).head()
+    assert (head.note, head.version, head.alone) == (note, 3, False)
+
+
+def test_a_number_without_its_entry_is_no_new_table(folder: Path) -> None:
+    write(folder, 1, "WRITE", number(7), file("a.parquet", 1, 5))
+    with pytest.raises(BookmarkGoneError):
+        opened(folder).head()
+
+
+def test_metadata_of_others_is_no_note() -> None:
+    note = Note(number=1, token="t", rows=1, properties={"a": "b"})
+    assert Note.from_text(note.to_text()) == note
+    assert [Note.from_text(t) for t in (None, "", "words", "[1]", '{"x": 1}')] == [None] * 5
+    assert PINNED.startswith("kedro_lakehouse.")
+
+
+def test_statistics_tell_what_files_may_hold(folder: Path) -> None:
+    write(folder, 1, "WRITE", file("a.parquet", 1, 5), file("b.parquet", 20, 30, "D"))
+    log = opened(folder)
+    assert [log.may_hold("id", n, n) for n in (0, 1, 10, 30)] == [False, True, False, True]
+    assert [log.may_hold("_op", o, o) for o in "DTU"] == [True, False, True]
+    assert [log.may_hold("_order.seq", s, s) for s in ("000", "025")] == [False, True]
+    moment = datetime(2020, 1, 1, tzinfo=UTC).replace(tzinfo=None, microsecond=500)
+    assert log.may_hold("at", moment, moment)  # statistics are cut to milliseconds
+    assert log.may_hold("unknown", 1, 1)
+    assert log.may_hold("id", "a word", "a word")
+    bounds = log.bounds(["id", "wo rd", "at"], "id", 0, 6)
+    assert (bounds.rows, bounds.ranges) == (10, {"id": (1, 5), "wo rd": ("w1", "w5")})
+
+
+def test_a_merge_names_columns_as_they_are() -> None:
+    frame: Any = None
+    change = StagedChange(
+        kind="merge", files="f", rows=frame, on=["a`b", "c d"], near={"c d": ("o'clock", "z")}
+    )  # fmt: skip
+    text = merge_statement("/lake/x", change)
+    assert text.startswith("MERGE INTO delta.`/lake/x` AS t USING staged AS s ON t.`a``b` = s.`a``b` AND ")
+    assert "t.`c d` BETWEEN 'o\\'clock' AND 'z'" in text
+
+
+def test_stages_of_two_tables_are_never_mistaken() -> None:
+    assert not stage_folder("n", TableName("n", "a_b"), "r").startswith(
+        stage_folder("n", TableName("n", "a"), "")
+    )
+
+
+def test_an_object_store_is_named_once() -> None:
+    conf = {
+        "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:1", "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.endpoint.region": "eu-west-1",
+    }  # fmt: skip
+    assert storage_options(conf, "/srv/lake") == {}
+    assert storage_options(conf, "s3a://lake/warehouse") == {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "eu-west-1", "AWS_ALLOW_HTTP": "true",
+    }  # fmt: skip
+    assert storage_options({}, "s3://lake") == {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"}
