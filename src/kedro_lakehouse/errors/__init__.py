@@ -25,6 +25,7 @@ from kedro_lakehouse.errors.declarations import (
     ConfigurationError,
     InvalidNameError,
     JavaNotFoundError,
+    SparkLineError,
     UnknownPluginError,
     UnsupportedError,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "SnapshotEmptyError",
     "SnapshotOutOfOrderError",
     "SourceNotFoundError",
+    "SparkLineError",
     "TerminalError",
     "TooManyInvalidError",
     "TrackHistoryDriftError",

@@ -13,6 +13,7 @@ from kedro_lakehouse.formats.ddl import sql_type, storable
 from kedro_lakehouse.formats.literals import constant, text, transform
 from kedro_lakehouse.names import CATALOG, TableName, quote
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+from kedro_lakehouse.session.arrow import as_spark_reads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,7 +64,7 @@ class IcebergFormat:
         snapshot = found.current_snapshot()
         summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
         rows = int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
-        schema = from_arrow_schema(found.schema().as_arrow(), prefer_timestamp_ntz=True)
+        schema = from_arrow_schema(as_spark_reads(found.schema().as_arrow()), prefer_timestamp_ntz=True)
         return TableState(
             columns={f.name: f.dataType for f in schema.fields},
             bookmark=CommitReport.from_property(found.properties.get(BOOKMARK)),
