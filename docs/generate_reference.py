@@ -146,9 +146,8 @@ def _words(kind: Any) -> str:  # noqa: PLR0911 - a table of cases
 def _of_model(model: type[Declaration], name: str, field: FieldInfo) -> tuple[str, str]:
     """The type and the default of a key."""
     kind = field.annotation
-    planned = model.planned_values.get(name, frozenset())
     if get_origin(kind) is Literal:
-        words = ", ".join(f"`{value}`" for value in get_args(kind) if value not in planned)
+        words = ", ".join(f"`{value}`" for value in get_args(kind))
     else:
         words = _words(kind)
     if model is TableConfig and name == "history":
@@ -219,14 +218,12 @@ def _section(model: type[Declaration]) -> Iterator[str]:
 
 
 def _planned() -> Iterator[str]:
-    yield "## Planned keys and values\n\nRefused in this version, with a message that says so:\n\n"
+    yield "## Planned keys\n\nRefused in this version, with a message that says so:\n\n"
     for model, title in _TITLES.items():
         allowed = model.allowed_keys()
         keys = sorted(key for key in model.planned_keys if key not in allowed)
         if keys:
             yield f"- {title}: " + ", ".join(f"`{key}`" for key in keys) + ".\n"
-        for key, values in sorted(model.planned_values.items()):
-            yield f"- {title}, `{key}`: " + ", ".join(f"`{value}`" for value in sorted(values)) + ".\n"
 
 
 def configuration() -> str:

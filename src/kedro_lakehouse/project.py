@@ -15,10 +15,10 @@ from kedro.framework.startup import bootstrap_project
 from kedro.utils import find_kedro_project
 
 from kedro_lakehouse.config.loading import Declarations, load_declarations
-from kedro_lakehouse.errors import ConfigurationError, did_you_mean
+from kedro_lakehouse.errors import ConfigurationError, UnsupportedError, did_you_mean
 from kedro_lakehouse.logs.context import at_work_on
 from kedro_lakehouse.logs.run import JVM_LINES
-from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, list_plugins, load_plugin
+from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.labels import JvmLabels, name_run
 from kedro_lakehouse.session.line import by_spark
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.monitoring import MonitoringConfig
     from kedro_lakehouse.config.sources import SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
-    from kedro_lakehouse.formats.iceberg import IcebergFormat
+    from kedro_lakehouse.formats.base import TableFormat
     from kedro_lakehouse.logs.context import RunContext
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.decisions import Decisions
@@ -88,6 +88,8 @@ class Project:
     monitoring: MonitoringConfig | None = None
     run: RunContext | None = None
     logs_folder: str | None = None
+    default_format: str = "iceberg"
+    _formats: dict[str, TableFormat] = field(default_factory=dict, repr=False)
     _credentials: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _labels: JvmLabels = field(default_factory=JvmLabels, repr=False)
 
@@ -109,12 +111,15 @@ class Project:
             _section(loader, "sources"), _section(loader, "tables"), models, _section(loader, "expectations")
         )
         settings = _section(loader, "globals")
+        default_format = str(settings.get("table_format") or "iceberg")
+        _refuse_unknown_formats(declarations, default_format)
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
         return cls(
             env=env or default, declarations=declarations, spark_conf=spark, lakehouse=lakehouse,
             monitoring=_monitoring(_section(loader, "monitoring"), declarations),
-            logs_folder=settings.get("logs"), _credentials=lambda: _section(loader, "credentials"),
+            logs_folder=settings.get("logs"),
+            default_format=default_format, _credentials=lambda: _section(loader, "credentials"),
         )  # fmt: skip
 
     @classmethod
@@ -215,15 +220,45 @@ class Project:
         """The scheduler's name of this run, where it is part of one; else its own."""
         return self.run.correlation_id if self.run else self.run_id
 
-    @cached_property
-    def iceberg(self) -> IcebergFormat:
-        """The table format of this environment."""
-        from kedro_lakehouse.formats.iceberg import IcebergFormat  # it brings Spark's types: half a second
+    def format_of(self, name: TableName) -> TableFormat:
+        """The format of a declared table, of all that is stored of it.
 
-        return IcebergFormat(
-            session=lambda: self.session, catalog=self.catalog, run_id=self.run_id,
-            correlation_id=self.correlation_id,
-        )  # fmt: skip
+        Raises:
+            UnknownPluginError: No installed distribution registers the format.
+            UnsupportedError: The environment does not load it.
+        """
+        declared = self.declarations.tables.get(name)
+        found = self.format((declared and declared.format) or self.default_format)
+        if declared is not None and declared.write == "merge" and not found.capabilities.merge:
+            raise UnsupportedError(
+                what=f"{name}: the table format {found.name} holds no tables with keys.",
+                remedy="Declare `write: append` or `write: replace`, or another `format`.",
+            )
+        return found
+
+    def format(self, name: str) -> TableFormat:
+        """A table format by its name.
+
+        Raises:
+            UnknownPluginError: No installed distribution registers it.
+            UnsupportedError: The environment does not load it.
+        """
+        if name not in self._formats:
+            from kedro_lakehouse.formats.base import FormatContext
+
+            made = cast("type[TableFormat]", load_plugin(TABLE_FORMATS, name))
+            if lacking := made.lacking(self.spark_conf):
+                raise UnsupportedError(
+                    what=f"The environment {self.env} does not load the table format {name}: {lacking}.",
+                    remedy="Choose another environment (`kedro run --env=NAME`), or another format.",
+                )
+            self._formats[name] = made(
+                FormatContext(
+                    session=lambda: self.session, catalog=self.catalog, lakehouse=self.lakehouse,
+                    run_id=self.run_id, correlation_id=self.correlation_id,
+                )
+            )  # fmt: skip
+        return self._formats[name]
 
     @property
     def leases(self) -> Path:
@@ -235,6 +270,19 @@ class Project:
         """The folder of the runs' logs: the global ``logs``, else beside the tables if those are local."""
         folder = self.logs_folder or ("" if "://" in self.lakehouse else f"{self.lakehouse}/logs")
         return Path(folder) if folder else None
+
+
+def _refuse_unknown_formats(declarations: Declarations, default: str) -> None:
+    """Refuse a name that no plug-in registers, before anything is run."""
+    known = list_plugins(TABLE_FORMATS)
+    places = [("globals.yml", "table_format", default)]
+    places += [("tables.yml", f"{n}.format", t.format) for n, t in declarations.tables.items() if t.format]
+    for file, key, name in places:
+        if name not in known:
+            raise ConfigurationError(
+                file=file, key=key, problem=f"there is no table format '{name}'.{did_you_mean(name, known)}",
+                remedy=f"Use one of: {', '.join(known)}.",
+            )  # fmt: skip
 
 
 def _monitoring(raw: Mapping[str, Any], declarations: Declarations) -> MonitoringConfig | None:

@@ -71,7 +71,7 @@ def dimension(tmp_path_factory: pytest.TempPathFactory) -> Dimension:
     key = lambda r: (r["customer_id"], r["rec_eff_dt"])  # noqa: E731
     assert sorted(spark_rows, key=key) == found.views[-1]
     contract = TableContract.of(CUSTOMER, loaded.table(CUSTOMER))
-    record = loaded.iceberg.read(CUSTOMER.with_suffix("changes"))
+    record = loaded.format_of(CUSTOMER).read(CUSTOMER.with_suffix("changes"))
     effects = batch_effects(record, contract, 2, every_key=True).collect()
     found.effects = {r["customer_id"]: r[EFFECT] for r in effects}
     facts = loaded.session.createDataFrame(

@@ -162,7 +162,7 @@ class TemporaryProject:
 
     def state(self, table: str) -> Any:
         """Where a stored table stands."""
-        return self._project.iceberg.state(TableName(*table.split(".")))
+        return self._project.format("iceberg").state(TableName(*table.split(".")))
 
     def frame(self, dataset: str) -> Any:
         """Load a dataset of the catalog as a Spark frame."""

@@ -111,7 +111,7 @@ def test_defaults_are_the_contracts():
         "allow_empty_extract": False,
         "checks": {},
         "expectations": (),
-        "format": "iceberg",
+        "format": None,
         "partition_by": (),
         "sort_by": (),
         "properties": {},
@@ -230,13 +230,7 @@ def test_wrong_table_key_is_named_with_its_remedy(keys, key, words):
         assert word in str(error)
 
 
-@pytest.mark.parametrize(
-    ("keys", "key", "word"),
-    [
-        ({"subject": "id"}, "subject", "subject"),
-        ({"format": "delta"}, "format", "delta"),
-    ],
-)
+@pytest.mark.parametrize(("keys", "key", "word"), [({"subject": "id"}, "subject", "subject")])
 def test_planned_is_told_apart_from_unknown(keys, key, word):
     error = refusal({"lake_in": DMS}, {"dms_sample.person": TABLE | keys})
     assert error.key == f"dms_sample.person.{key}"

@@ -13,6 +13,8 @@ import pytest
 
 from kedro_lakehouse.config.tables import DeriveConfig
 from kedro_lakehouse.datasets.derived import DerivedSource
+from kedro_lakehouse.formats.base import FormatContext
+from kedro_lakehouse.formats.iceberg import IcebergFormat
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.pipeline_registry import register_tables
 from kedro_lakehouse.project import Project
@@ -39,7 +41,8 @@ def catalog(tmp_path: Path) -> MetadataCatalog:
 
 
 def source_over(catalog: MetadataCatalog) -> DerivedSource:
-    project: Any = SimpleNamespace(catalog=catalog)
+    context = FormatContext(session=pytest.fail, catalog=catalog, lakehouse="", run_id="", correlation_id="")
+    project: Any = SimpleNamespace(format_of=lambda _: IcebergFormat(context))
     derive = DeriveConfig(inputs={"m": "crm.master", "a": "crm.address"}, sql="select 1")
     return DerivedSource(project, TableName("crm", "both"), derive)
 

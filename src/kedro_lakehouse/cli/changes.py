@@ -70,7 +70,7 @@ def _effects(project: Project, name: TableName, batch: int) -> Any:
             what=f"{name} has no keys: a batch has no effect on a key.",
             remedy="Ask for its rows by `kedro lakehouse sql`.",
         )
-    record = project.iceberg.state(name.with_suffix("changes"))
+    record = project.format_of(name).state(name.with_suffix("changes"))
     last = record.batch if record else 0
     if not 1 <= batch <= last:
         raise BatchNotFoundError(table=name, batch=batch, last=last)

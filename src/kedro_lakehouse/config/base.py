@@ -31,7 +31,6 @@ class Declaration(BaseModel):
     )
 
     planned_keys: ClassVar[frozenset[str]] = frozenset()
-    planned_values: ClassVar[Mapping[str, frozenset[str]]] = {}
 
     @classmethod
     def allowed_keys(cls) -> tuple[str, ...]:
@@ -44,7 +43,7 @@ class Declaration(BaseModel):
         if not isinstance(data, Mapping):
             return data
         allowed = cls.allowed_keys()
-        for key, value in data.items():
+        for key in data:
             word = str(key)
             if key in cls.planned_keys and key not in allowed:
                 raise refuse(
@@ -56,9 +55,6 @@ class Declaration(BaseModel):
                 raise refuse(
                     f"'{word}' is not a known key.{near}", f"Allowed: {', '.join(allowed)}.", key=word
                 )
-            if isinstance(value, str) and value in cls.planned_values.get(word, ()):
-                problem = f"'{value}' is planned but not available in this version"
-                raise refuse(problem, "Use another value.", key=word)
         return data
 
 

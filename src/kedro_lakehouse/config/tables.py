@@ -24,7 +24,7 @@ from kedro_lakehouse.errors import did_you_mean
 
 # What the fixed interface has and this version has not yet: the one list of it.
 PLANNED_TABLE_KEYS: Final = frozenset({"subject"})
-PLANNED_TABLE_VALUES: Final[Mapping[str, frozenset[str]]] = {"format": frozenset({"delta", "hudi"})}
+
 
 QUARANTINE_REASONS: Final = frozenset(
     {
@@ -141,7 +141,6 @@ class TableConfig(Declaration):
     """One table: its source, its keys, and what is kept of it."""
 
     planned_keys: ClassVar[frozenset[str]] = PLANNED_TABLE_KEYS
-    planned_values: ClassVar[Mapping[str, frozenset[str]]] = PLANNED_TABLE_VALUES
 
     source: Name | None = Field(None, description="Name of a source in sources.yml; or see `derive`.")
     entity: RelativePath = Field(
@@ -227,7 +226,11 @@ class TableConfig(Declaration):
     expectations: tuple[Annotated[ExpectationConfig, AfterValidator(of_one_table)], ...] = Field(
         (), description="What the table must be like: see `expectations` below."
     )
-    format: Literal["iceberg"] = Field("iceberg", description="Table format.")
+    format: Name | None = Field(
+        None,
+        description="Table format, by a name from `kedro lakehouse plugins`; default: the environment's "
+        "`table_format` in globals.yml.",
+    )
     partition_by: tuple[Annotated[Name, AfterValidator(_partition)], ...] = Field(
         (), description="Partitions of the table: columns, or transforms such as days(ts) and bucket(8, id)."
     )

@@ -44,4 +44,4 @@ class DeclaredDataset(AbstractDataset[Any, Any]):
         return preview_rows(self.project, self._name, self._stored, nrows=nrows, framework=framework)
 
     def _exists(self) -> bool:
-        return self.project.iceberg.state(self._stored) is not None
+        return self.project.format_of(self._name).state(self._stored) is not None

@@ -12,7 +12,6 @@ from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, ORDER, column
 from kedro_lakehouse.changes.history import IS_CURRENT, ORDER_LAST
 from kedro_lakehouse.errors import ExpectationFailedError
-from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 from kedro_lakehouse.ops.store import PUBLISHED, QUALITY_RESULTS
 from kedro_lakehouse.quality.answers import ANSWERED, OF_ROWS, answer, failing_rows
 from kedro_lakehouse.quality.conditions import require_columns
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.config.expectations import ExpectationConfig
-    from kedro_lakehouse.formats.iceberg import Stage
+    from kedro_lakehouse.formats.base import Stage
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
@@ -89,7 +88,7 @@ def _drift(
     expectation: ExpectationConfig, staged: DataFrame, project: Project, name: TableName, kind: Kind
 ) -> Result:
     """How the number of present rows changes by this commit, as a fraction."""
-    published = present_rows(project.iceberg.read(name.with_suffix(kind)), kind).count()
+    published = present_rows(project.format_of(name).read(name.with_suffix(kind)), kind).count()
     change = (staged.count() - published) / published if published else 0.0
     return of_number(expectation, change, "aggregation")
 
@@ -114,15 +113,14 @@ def _failing_batch(
 
 
 def open_refusals(project: Project, name: TableName) -> list[dict[str, Any]]:
-    """The verdicts that refused a commit of a table which was not made since; starts no JVM."""
+    """The verdicts that refused a commit of a table which was not made since; from metadata."""
     table = project.table(name)
     kept: tuple[tuple[Kind, bool], ...] = (("current", table.current), ("history", table.history is not None))
     committed: dict[str, datetime] = {}
     for kind, wanted in kept:
-        found = project.catalog.find(name.with_suffix(kind)) if wanted else None
-        bookmark = CommitReport.from_property(found.properties.get(BOOKMARK)) if found else None
-        if bookmark is not None:
-            committed[kind] = datetime.fromisoformat(bookmark.committed_at)
+        state = project.format_of(name).state(name.with_suffix(kind)) if wanted else None
+        if state is not None and state.bookmark is not None:
+            committed[kind] = datetime.fromisoformat(state.bookmark.committed_at)
     never = datetime.min.replace(tzinfo=UTC)
     rows = project.ops.read(QUALITY_RESULTS, of_table=str(name))
     refused = [r for r in rows if r["stage"] != PUBLISHED]

@@ -78,22 +78,20 @@ class DerivedSource:
         found: dict[str, int] = {}
         times: list[int] = []
         for alias, table in self.inputs.items():
-            stored = self._project.catalog.find(table)
-            snapshot = stored.current_snapshot() if stored else None
-            if snapshot is None:
+            state = self._project.format_of(table).state(table)
+            if state is None or state.snapshot_id is None or state.snapshot_time is None:
                 logger.info("%s waits: its input %s holds nothing yet", self._name, table)
                 return []
-            found[alias] = snapshot.snapshot_id
-            times.append(snapshot.timestamp_ms)
+            found[alias] = state.snapshot_id
+            times.append(state.snapshot_time)
         return [LandedFile(set_of(found), 0, max(times))]
 
     def still_there(self, file: LandedFile) -> bool:
         """Whether every input can still be read as it was in a set of commits."""
         snapshots = snapshots_of(file.path)
-        tables = {a: self._project.catalog.find(t) for a, t in self.inputs.items()}
-        return snapshots.keys() == tables.keys() and all(
-            table is not None and table.snapshot_by_id(snapshots[alias]) is not None
-            for alias, table in tables.items()
+        return snapshots.keys() == self.inputs.keys() and all(
+            self._project.format_of(table).holds_snapshot(table, snapshots[alias])
+            for alias, table in self.inputs.items()
         )
 
     def order_of(self, file: LandedFile) -> ExtractOrder:
@@ -199,7 +197,7 @@ class DerivedPlanner(Planner):
 
     def _input(self, table: TableName, snapshot: int) -> str:
         """One input's own columns; the framework's are left out, so that SELECT * gives values only."""
-        rows = self.project.iceberg.rows_at(table, snapshot)
+        rows = self.project.format_of(table).rows_at(table, snapshot)
         whole = self.project.session.sql(f"SELECT * FROM {rows}")  # noqa: S608 - a checked name and a number
         kept = ", ".join(quote(c) for c in whole.columns if not is_reserved_column(c))
         return f"SELECT {kept} FROM {rows}"  # noqa: S608 - the same

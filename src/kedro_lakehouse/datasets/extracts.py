@@ -258,10 +258,10 @@ class ExtractBatches:
         changes = self._planner.state()
         if changes is None or changes.batch == 0:
             return None
-        current = project.iceberg.state(name) if self._table.current else None
+        current = project.format_of(name).state(name) if self._table.current else None
         if current is None or current.batch == 0:
             return current_rows(accepted_events(project, name), self._contract)
-        held = project.iceberg.read(name)
+        held = project.format_of(name).read(name)
         held = held.select(*columns(value_columns(held)), ORDER)
         if current.batch == changes.batch:
             return held

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.datasets.judged import read_only
-from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 from kedro_lakehouse.ops.store import ALERTS
 
 if TYPE_CHECKING:
@@ -38,8 +37,8 @@ class AgeDataset(DeclaredDataset):
     def load(self) -> float | None:
         """Seconds since the last commit; None where nothing was ever committed."""
         kind = "current" if self.project.table(self._name).current else "history"
-        found = self.project.catalog.find(self._name.with_suffix(kind))  # type: ignore[arg-type]
-        bookmark = CommitReport.from_property(found.properties.get(BOOKMARK)) if found else None
+        state = self.project.format_of(self._name).state(self._name.with_suffix(kind))  # type: ignore[arg-type]
+        bookmark = state.bookmark if state else None
         if bookmark is None:
             return None
         return (datetime.now(UTC) - datetime.fromisoformat(bookmark.committed_at)).total_seconds()

@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.datasets.token import BatchToken
-    from kedro_lakehouse.formats.base import TableState
-    from kedro_lakehouse.formats.iceberg import Stage
+    from kedro_lakehouse.formats.base import Stage, TableFormat, TableState
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
@@ -109,12 +108,13 @@ class IngestionCommit:
             contract,
             token,
         )
+        self._format = project.format_of(name)
         self._changes, self._quarantine = name.with_suffix("changes"), name.with_suffix("quarantine")
 
     def run(self, *, accepted: DataFrame, rejected: DataFrame) -> None:
         """Commit the batch; do nothing if it is there already."""
         begun = perf_counter()
-        lake, token = self._project.iceberg, self._token
+        lake, token = self._format, self._token
         state = lake.state(self._changes)
         if state is not None and state.batch >= token.batch:
             self._refuse_other_content(state)
@@ -147,7 +147,7 @@ class IngestionCommit:
     def _ensure(self, state: TableState | None, events: DataFrame) -> TableState:
         kinds = {f.name: f.dataType for f in events.schema.fields}
         wanted = {c: kinds[c] for c in self._stored_columns(events)}
-        lake = self._project.iceberg
+        lake = self._format
         if state is None:
             properties = {"write.distribution-mode": "none", **made_for(self._contract)}
             lake.create(self._changes, wanted, Layout(partition_by=(OP,), properties=properties))
@@ -235,7 +235,7 @@ class IngestionCommit:
         flagged = flag_repeats(valid, self._contract, repeat=_REPEAT, tie=_TIE).where(~column(_REPEAT))
         if overlap is None:
             return flagged
-        return _without(flagged, self._project.iceberg.read(self._changes), self._contract, overlap)
+        return _without(flagged, self._format.read(self._changes), self._contract, overlap)
 
     @staticmethod
     def _stored_columns(events: DataFrame) -> list[str]:
@@ -245,8 +245,8 @@ class IngestionCommit:
     def _overlaps(self, found: _Pass) -> bool:
         """Whether files of earlier batches may hold events of the same orders: asked of metadata alone."""
         low, high = found.kept["min_first"], found.kept["max_first"]
-        first = next(iter(_first_field(self._project, self._changes)))
-        return self._project.iceberg.may_hold(self._changes, f"{ORDER}.{first}", low, high)
+        first = next(iter(_first_field(self._format, self._changes)))
+        return self._format.may_hold(self._changes, f"{ORDER}.{first}", low, high)
 
     def _judge(self, found: _Pass) -> None:
         limit = 0.0 if self._table.on_invalid == "fail" else self._table.max_invalid_fraction
@@ -259,7 +259,7 @@ class IngestionCommit:
             raise SequenceTieError(table=self._name, batch=self._token.batch, ties=found.kept["ties"])
 
     def _publish_quarantine(self, rejected: DataFrame, found: _Pass) -> None:
-        lake, digest = self._project.iceberg, str(found.kept.get("digest"))
+        lake, digest = self._format, str(found.kept.get("digest"))
         state = lake.state(self._quarantine)
         if state is None:
             lake.create(self._quarantine, QUARANTINE_COLUMNS, _QUARANTINE_LAYOUT)
@@ -305,8 +305,8 @@ def _lag(last_time: str | None) -> float | None:
     return (datetime.now(UTC) - (last if last.tzinfo else last.replace(tzinfo=UTC))).total_seconds()
 
 
-def _first_field(project: Project, changes: TableName) -> list[str]:
-    state = project.iceberg.state(changes)
+def _first_field(table_format: TableFormat, changes: TableName) -> list[str]:
+    state = table_format.state(changes)
     return state.columns[ORDER].fieldNames() if state else []  # type: ignore[attr-defined]
 
 

@@ -56,11 +56,10 @@ class Judgement:
 
 
 def snapshot_of(project: Project, name: TableName) -> int | None:
-    """The snapshot that readers of a table see; None where nothing was committed yet. Starts no JVM."""
+    """The snapshot that readers of a table see; None where nothing was committed yet."""
     kind: Kind = "current" if project.table(name).current else "history"
-    found = project.catalog.find(name.with_suffix(kind))
-    snapshot = found.current_snapshot() if found is not None else None
-    return snapshot.snapshot_id if snapshot is not None else None
+    state = project.format_of(name).state(name.with_suffix(kind))
+    return state.snapshot_id if state is not None else None
 
 
 def published(project: Project, name: TableName) -> Published | None:
@@ -68,14 +67,14 @@ def published(project: Project, name: TableName) -> Published | None:
     from kedro_lakehouse.datasets.blocking import present_rows
 
     kind: Kind = "current" if project.table(name).current else "history"
-    state = project.iceberg.state(name.with_suffix(kind))
+    state = project.format_of(name).state(name.with_suffix(kind))
     if state is None or state.bookmark is None:
         return None
     counts = state.bookmark.counts
     before = state.rows - counts.get("inserted", 0) + counts.get("deleted", 0)
     return Published(
         name=str(name),
-        rows=present_rows(project.iceberg.read(name.with_suffix(kind)), kind),
+        rows=present_rows(project.format_of(name).read(name.with_suffix(kind)), kind),
         snapshot=state.snapshot_id,
         batch=state.batch,
         change=state.rows / before - 1 if kind == "current" and before > 0 else None,

@@ -56,8 +56,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.datasets.token import BatchToken
-    from kedro_lakehouse.formats.base import TableState
-    from kedro_lakehouse.formats.iceberg import Stage
+    from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
@@ -86,6 +85,7 @@ class MergeCommit:
             contract,
             kind,
         )
+        self._format = project.format_of(name)
         self._target, self._record = name.with_suffix(kind), name.with_suffix("changes")
         self._layout = Layout(
             partition_by=table.partition_by,
@@ -103,7 +103,7 @@ class MergeCommit:
         """
         with lease(self._project.leases, self._name, self._kind):
             for attempt in range(_ATTEMPTS):
-                state = self._project.iceberg.state(self._target)
+                state = self._format.state(self._target)
                 if state is not None and state.batch >= token.batch:
                     return
                 if token.batch == 0:
@@ -119,7 +119,7 @@ class MergeCommit:
 
     def _commit(self, pending: DataFrame, token: BatchToken, state: TableState | None) -> None:
         begun = perf_counter()
-        lake, held = self._project.iceberg, state.batch if state else 0
+        lake, held = self._format, state.batch if state else 0
         events = pending.where(column(BATCH) > held)
         truncates = lake.may_hold(self._record, OP, TRUNCATE, TRUNCATE)
         empty = state is None or (state.rows == 0 and held == 0)
@@ -148,7 +148,7 @@ class MergeCommit:
 
     def _ensure(self, state: TableState | None, rows: DataFrame) -> TableState:
         wanted = {f.name: f.dataType for f in rows.schema.fields}
-        lake = self._project.iceberg
+        lake = self._format
         if state is None:
             lake.create(self._target, wanted, self._layout)
         else:
@@ -163,7 +163,7 @@ class MergeCommit:
 
     def _planned_on(self, held: int, batch: int, *, truncates: bool) -> Target:
         """The target as planning needs it; what metadata tells spares passes over tables."""
-        lake = self._project.iceberg
+        lake = self._format
         past = accepted_events(self._project, self._name).where(column(BATCH) <= batch)
         new_truncates = (
             truncates and not past.where((column(OP) == TRUNCATE) & (column(BATCH) > held)).isEmpty()
@@ -243,14 +243,13 @@ class MergeCommit:
         identity = identity_columns(self._kind, self._contract)
         gone = sum(n for action, n in found.items() if action != INSERT)
         written = sum(n for action, n in found.items() if action != REMOVE)
-        if gone:
-            doomed = changed.where(column(ACTION) != INSERT).select(*columns(identity))
-            stage.delete(doomed, identity, near={} if target.new_truncates else target.ranges)
-        if written:
-            names = [c for c in changed.columns if c != ACTION]
-            stage.append(changed.where(column(ACTION) != REMOVE).select(*columns(names)))
-        if gone or written:
-            self._audit(stage, inserted=written, removed=gone, before=state.rows)
+        if not (gone or written):
+            return
+        doomed = changed.where(column(ACTION) != INSERT).select(*columns(identity)) if gone else None
+        names = [c for c in changed.columns if c != ACTION]
+        rows = changed.where(column(ACTION) != REMOVE).select(*columns(names)) if written else None
+        stage.merge(doomed, rows, identity, near={} if target.new_truncates else target.ranges)
+        self._audit(stage, inserted=written, removed=gone, before=state.rows)
 
     def _audit(self, stage: Stage, *, inserted: int, removed: int, before: int) -> None:
         """Compare the staged rows with the plan, and look for doubled keys among the rows written.
@@ -258,15 +257,7 @@ class MergeCommit:
         The rows that leave are deleted by identity and counted; so if the rows that come are unique
         among themselves, and the counts agree, the whole table is unique as it was before.
         """
-        staged = stage.rows()
-        if staged != before - removed + inserted:
-            raise AuditFailedError(
-                table=self._target,
-                batch=0,
-                check="row arithmetic",
-                expected=before - removed + inserted,
-                found=staged,
-            )
+        stage.expect(before - removed + inserted)
         if not inserted:
             return
         rows = stage.appended()

@@ -47,7 +47,7 @@ class PendingDataset(DeclaredDataset):
         from kedro_lakehouse.datasets.token import BatchToken
         from kedro_lakehouse.datasets.withdrawn import accepted_events
 
-        lake = self.project.iceberg
+        lake = self.project.format_of(self._name)
         record, target = lake.state(self._stored), lake.state(self._name.with_suffix(self._target))
         last, after = record.batch if record else 0, target.batch if target else 0
         hashed = record.bookmark.content_hash if record and record.bookmark else ""

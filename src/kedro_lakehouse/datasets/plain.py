@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.datasets.token import BatchToken
-    from kedro_lakehouse.formats.base import TableState
-    from kedro_lakehouse.formats.iceberg import Stage
+    from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
@@ -44,6 +43,7 @@ class PlainCommit:
     ) -> None:
         """Keep what the commit is about."""
         self._project, self._name, self._contract = project, name, contract
+        self._format = project.format_of(name)
         self._layout = Layout(
             partition_by=table.partition_by,
             sort_by=table.sort_by,
@@ -60,7 +60,7 @@ class PlainCommit:
         """
         with lease(self._project.leases, self._name, "current"):
             for attempt in range(_ATTEMPTS):
-                state = self._project.iceberg.state(self._name)
+                state = self._format.state(self._name)
                 if token.batch == 0 or (state is not None and state.batch >= token.batch):
                     return
                 try:
@@ -78,10 +78,10 @@ class PlainCommit:
         events = pending.where((column(BATCH) > held) & (column(OP) == UPSERT))
         rows = events.select(*columns(value_columns(events)), column(ORDER))
         state = self._ensure(state, rows)
-        with self._project.iceberg.stage(self._name, state) as stage:
+        with self._format.stage(self._name, state) as stage:
             replaces = self._contract.write == "replace"
             counts = (
-                self._replace(stage, rows, state) if replaces else self._append(stage, rows, state.rows, 0)
+                self._replace(stage, rows, state) if replaces else self._write(stage, rows, state.rows, 0)
             )
             enter_phase("staged", self._name, "current", token.batch)
             judge_stage(self._project, self._name, "current", stage, events, before=state.rows)
@@ -96,7 +96,7 @@ class PlainCommit:
         acknowledge(self._project, report, snapshot, seconds=perf_counter() - begun)
 
     def _ensure(self, state: TableState | None, rows: DataFrame) -> TableState:
-        wanted, lake = {f.name: f.dataType for f in rows.schema.fields}, self._project.iceberg
+        wanted, lake = {f.name: f.dataType for f in rows.schema.fields}, self._format
         if state is None:
             lake.create(self._name, wanted, self._layout)
         else:
@@ -112,25 +112,16 @@ class PlainCommit:
     def _replace(self, stage: Stage, rows: DataFrame, state: TableState) -> dict[str, int]:
         """Put the newest extract's rows in the place of all rows; an extract older than those is late."""
         # All rows of the table are of one extract: one of them tells which.
-        one = self._project.iceberg.read(self._name).limit(1)
+        one = self._format.read(self._name).limit(1)
         found = compare_extracts(rows, one).first()
         if found is None or found["same"] is None or found["late"]:
             return {"inserted": 0, "deleted": 0}
-        gone = 0 if found["same"] else state.rows
-        if gone:
-            stage.delete_where()
-        return self._append(stage, newest_extract(rows), state.rows, gone)
+        return self._write(stage, newest_extract(rows), state.rows, 0 if found["same"] else state.rows)
 
-    def _append(self, stage: Stage, rows: DataFrame, before: int, gone: int) -> dict[str, int]:
+    def _write(self, stage: Stage, rows: DataFrame, before: int, gone: int) -> dict[str, int]:
         with ExitStack() as kept:
             rows, count = counted(rows, kept, sorted_write=self._layout.sorts_writes)
-            stage.append(rows)
+            (stage.replace if gone else stage.append)(rows)
             written = count()
-        summary = stage.summary()
-        staged = summary.get("total-records", 0) - summary.get("total-position-deletes", 0)
-        if staged != before - gone + written:
-            raise AuditFailedError(
-                table=self._name, batch=0, check="row arithmetic", expected=before - gone + written,
-                found=staged,
-            )  # fmt: skip
+        stage.expect(before - gone + written)
         return {"inserted": written, "deleted": gone}

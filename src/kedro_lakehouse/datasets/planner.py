@@ -122,7 +122,7 @@ class Planner:
 
     def state(self) -> TableState | None:
         """Where the record of changes stands."""
-        return self.project.iceberg.state(self.name.with_suffix("changes"))
+        return self.project.format_of(self.name).state(self.name.with_suffix("changes"))
 
     def next_batch(self) -> int:
         """The number after the last planned one."""
@@ -143,7 +143,7 @@ class Planner:
         gone = self.gone(last.files)
         if not gone:
             return last
-        quarantine = self.project.iceberg.state(self.name.with_suffix("quarantine"))
+        quarantine = self.project.format_of(self.name).state(self.name.with_suffix("quarantine"))
         if quarantine is not None and quarantine.batch >= last.batch:
             raise BatchContentChangedError(
                 table=self.name,

@@ -38,7 +38,7 @@ def write_owed_rows(project: Project, tables: Iterable[TableName]) -> int:
     owed = []
     for name in tables:
         for role in ("changes", "current", "history"):
-            state = project.iceberg.state(name.with_suffix(role))
+            state = project.format_of(name).state(name.with_suffix(role))
             report = state.bookmark if state else None
             if state and report and (report.table, report.stage, report.batch) not in held:
                 owed.append(report.row(state.snapshot_id))

@@ -55,7 +55,7 @@ def refuse_rebuild(project: Project, name: TableName) -> None:
         KeySchemaDriftError, SequenceTypeDriftError: The record was made with other keys or another order.
     """
     table, again = project.table(name), f"Use `kedro lakehouse rebuild {name} --from-landing`."
-    record = project.iceberg.state(name.with_suffix("changes"))
+    record = project.format_of(name).state(name.with_suffix("changes"))
     if record is None or record.batch == 0:
         raise UnsupportedError(what=f"Nothing of {name} is recorded yet.", remedy="Run `kedro run`.")
     if table.write != "merge":
@@ -76,7 +76,7 @@ def rebuild_from_changes(project: Project, name: TableName) -> None:
     Columns that the declaration no longer keeps leave the record and the targets.
     """
     refuse_rebuild(project, name)
-    lake, table = project.iceberg, project.table(name)
+    lake, table = project.format_of(name), project.table(name)
     changes = name.with_suffix("changes")
     with lease(project.leases, name, "ingestion"):
         record = lake.state(changes)
@@ -132,7 +132,7 @@ def begin_again(project: Project, name: TableName) -> None:
             gone = [f.name for f in dict.fromkeys(ledger.accepted()) if f not in there]
             if gone:
                 raise LandedFilesGoneError(table=name, missing=gone, purpose="ingest them again")
-        stored = [project.iceberg.uuid(name.with_suffix(role)) for role in _GIVEN_UP]
+        stored = [project.format_of(name).uuid(name.with_suffix(role)) for role in _GIVEN_UP]
         ledger.begin_again(filter(None, stored))
 
 
@@ -142,5 +142,5 @@ def drop_given_up(project: Project, name: TableName, ledger: Ledger) -> None:
         return
     for role in _GIVEN_UP:
         stored = name.with_suffix(role)
-        if project.iceberg.uuid(stored) in ledger.dropped:
-            project.iceberg.drop(stored)
+        if project.format_of(name).uuid(stored) in ledger.dropped:
+            project.format_of(name).drop(stored)

@@ -42,7 +42,7 @@ class QuarantineDataset(DeclaredDataset):
         if not self._exists():
             fields = [T.StructField(n, t) for n, t in QUARANTINE_COLUMNS.items()]
             return self.project.session.createDataFrame([], T.StructType(fields))
-        return self.project.iceberg.read(self._stored)
+        return self.project.format_of(self._name).read(self._stored)
 
     def preview(self, nrows: int = 5) -> TablePreview:
         """Some quarantined events for kedro-viz: where they came from and why, without their records."""
@@ -78,7 +78,7 @@ class ChangesDataset(DeclaredDataset):
         """All accepted events; an empty frame with the framework's columns where nothing has landed yet."""
         if not self._exists():
             return self.project.session.createDataFrame([], "_op string, _batch bigint")
-        return self.project.iceberg.read(self._stored)
+        return self.project.format_of(self._name).read(self._stored)
 
     def preview(self, nrows: int = 5) -> TablePreview:
         """Some accepted events for kedro-viz; personal columns stay closed."""

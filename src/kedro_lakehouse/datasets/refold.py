@@ -26,8 +26,7 @@ from kedro_lakehouse.ops.report import CommitReport, now
 if TYPE_CHECKING:
     from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.config.tables import TableConfig
-    from kedro_lakehouse.formats.base import TableState
-    from kedro_lakehouse.formats.iceberg import Stage
+    from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
@@ -49,11 +48,11 @@ def declares(table: TableConfig, name: str) -> bool:
 
 def must_refold(project: Project, name: TableName, kind: Kind) -> bool:
     """Tell whether events that a target has applied have left the record since."""
-    record = project.iceberg.state(name.with_suffix("changes"))
+    record = project.format_of(name).state(name.with_suffix("changes"))
     mark = int(record.properties.get(REFOLD, 0)) if record else 0
     if not mark:
         return False
-    target = project.iceberg.state(name.with_suffix(kind))
+    target = project.format_of(name).state(name.with_suffix(kind))
     return target is not None and 0 < target.batch < mark
 
 
@@ -73,7 +72,7 @@ def refold(
         CommitConflictError: Another writer was faster; nothing was published.
     """
     begun = perf_counter()
-    lake, table = project.iceberg, project.table(name)
+    lake, table = project.format_of(name), project.table(name)
     contract, target = TableContract.of(name, table), name.with_suffix(kind)
     with lease(project.leases, name, kind):
         state = lake.state(target)
@@ -107,7 +106,7 @@ def refold(
 
 
 def _report(project: Project, name: TableName, kind: Kind, state: TableState, batch: int) -> CommitReport:
-    record = project.iceberg.state(name.with_suffix("changes"))
+    record = project.format_of(name).state(name.with_suffix("changes"))
     return CommitReport(
         table=str(name), stage=kind, batch=batch, batches=batch - state.batch,
         content_hash=record.bookmark.content_hash if record and record.bookmark else "",
@@ -117,12 +116,7 @@ def _report(project: Project, name: TableName, kind: Kind, state: TableState, ba
 
 
 def _audit(stage: Stage, kind: Kind, contract: TableContract, written: int, batch: int) -> None:
-    summary = stage.summary()
-    staged = summary.get("total-records", 0) - summary.get("total-position-deletes", 0)
-    if staged != written:
-        raise AuditFailedError(
-            table=stage.table, batch=batch, check="only the new rows", expected=written, found=staged
-        )
+    stage.expect(written)
     once = F.count(F.lit(1)) if kind == "current" else F.count(F.when(column(ORDER_TO).isNull(), 1))
     doubled = (
         stage.staged().groupBy(*columns(contract.keys)).agg(once.alias("n")).where("n > 1").limit(1).count()

@@ -121,7 +121,7 @@ class Replay:
                 what=f"{self.name}: batch {unfinished.batch} is planned and not finished.",
                 remedy="Run `kedro run` first.",
             )
-        state = self.project.iceberg.state(self.quarantine)
+        state = self.project.format_of(self.name).state(self.quarantine)
         if state is None or state.rows == 0:
             return self._told(None)
         files, missing = self._files()
@@ -149,7 +149,7 @@ class Replay:
 
     def held(self, files: Mapping[LandedFile, int] | None = None) -> DataFrame:
         """The quarantined rows, of these files where they are given."""
-        rows = self.project.iceberg.read(self.quarantine)
+        rows = self.project.format_of(self.name).read(self.quarantine)
         if files is None:
             return rows
         names: dict[int, list[str]] = {}
@@ -212,12 +212,12 @@ class Replay:
 
     def _release(self, doomed: DataFrame, batch: int) -> None:
         """Take rows out of quarantine in one commit; its bookmark stays where it was."""
-        lake = self.project.iceberg
+        lake = self.project.format_of(self.name)
         state = lake.state(self.quarantine)
         if state is None or state.bookmark is None:
             return
         with lake.stage(self.quarantine, state) as stage:
-            stage.delete(doomed, (BATCH, POSITION))
+            stage.merge(doomed, None, (BATCH, POSITION))
             enter_phase("staged", self.name, "quarantine", batch)
             stage.publish(state.bookmark)
         enter_phase("published", self.name, "quarantine", batch)
@@ -225,7 +225,7 @@ class Replay:
     def _told(
         self, token: BatchToken | None, replayed: int = 0, *, missing: tuple[str, ...] = ()
     ) -> Replayed:
-        state = self.project.iceberg.state(self.quarantine)
+        state = self.project.format_of(self.name).state(self.quarantine)
         counts = self.project.reports[-1].counts if token else {}
         return Replayed(
             table=str(self.name), batch=token.batch if token else None, replayed=replayed,

@@ -168,7 +168,7 @@ def _of(rows: DataFrame, keys: DataFrame) -> DataFrame:
 
 def _held_since(replay: Replay, keys: DataFrame, order: Column | None) -> DataFrame:
     """The events of these keys that the record holds from an extract on; without one, all of them."""
-    past = _of(replay.project.iceberg.read(replay.name.with_suffix("changes")), keys)
+    past = _of(replay.project.format_of(replay.name).read(replay.name.with_suffix("changes")), keys)
     return past if order is None else past.where(column(ORDER) >= order)
 
 
@@ -203,7 +203,7 @@ def _correct(
 ) -> None:
     begun = perf_counter()
     project, name = replay.project, replay.name
-    lake, changes = project.iceberg, name.with_suffix("changes")
+    lake, changes = project.format_of(name), name.with_suffix("changes")
     kinds = {f.name: f.dataType for f in events.schema.fields}
     wanted = {c: kinds[c] for c in [*EVENT_COLUMNS, *value_columns(events)]}
     state = lake.state(changes)
@@ -216,8 +216,8 @@ def _correct(
     new = Observation()
     identity = (*replay.contract.keys, ORDER, OP, BATCH)
     with reading_errors(name), lake.stage(changes, state) as stage:
-        stage.delete(wrong.select(*columns(identity)), identity)
-        stage.append(fresh.observe(new, F.count(F.lit(1)).alias("n")).select(*columns(wanted)))
+        rows = fresh.observe(new, F.count(F.lit(1)).alias("n")).select(*columns(wanted))
+        stage.merge(wrong.select(*columns(identity)), rows, identity)
         enter_phase("staged", name, "ingestion", token.batch)
         applied = int(observed(new).get("n", 0))
         report = CommitReport(

@@ -31,7 +31,7 @@ class RetentionDataset(DeclaredDataset):
 
     def load(self) -> DataFrame:
         """The record of changes as it is kept."""
-        return self.project.iceberg.read(self._stored)
+        return self.project.format_of(self._name).read(self._stored)
 
     def save(self, data: DataFrame) -> None:
         """Trim the record; what is saved says only that it is there."""

@@ -64,16 +64,16 @@ class TableDataset(DeclaredDataset):
             )
         as_of = self._load_args.get("as_of")
         if as_of is None:
-            return self.project.iceberg.read(self._stored)
+            return self.project.format_of(self._name).read(self._stored)
         time = as_of if isinstance(as_of, dt.datetime) else dt.datetime.fromisoformat(str(as_of))
         time = time if time.tzinfo else time.replace(tzinfo=dt.UTC)
         if self._kind == "current":
-            return self.project.iceberg.read_at(self._stored, time)
+            return self.project.format_of(self._name).read_at(self._stored, time)
         from kedro_lakehouse.changes.contract import TableContract
         from kedro_lakehouse.changes.history import as_of as versions_as_of
 
         contract = TableContract.of(self._name, self.project.table(self._name))
-        return versions_as_of(self.project.iceberg.read(self._stored), time, contract)
+        return versions_as_of(self.project.format_of(self._name).read(self._stored), time, contract)
 
     def preview(self, nrows: int = 5) -> TablePreview:
         """Some published rows for kedro-viz; personal columns stay closed."""

@@ -56,7 +56,7 @@ def complying(
 def _set_aside(quarantine: TableName, data: DataFrame, failed: Sequence[ExpectationConfig]) -> DataFrame:
     """Write the rows that fail, in the place of those of the last time; the others."""
     reasons, marked = _mark(data, failed)
-    lake = active_project().iceberg
+    lake = active_project().format("iceberg")
     lake.create(quarantine, {"_reasons": T.ArrayType(T.StringType()), "_raw": T.StringType()}, Layout())
     bad = marked.where(F.size(reasons) > 0)
     raw = F.to_json(F.struct(*[F.col(f"`{c}`") for c in data.columns]))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from kedro_lakehouse.changes.digest import SURROGATE_KEY
 from kedro_lakehouse.changes.events import TIME, value_columns
 from kedro_lakehouse.changes.history import EFFECTIVE_FROM, EFFECTIVE_TO, IS_CURRENT
-from kedro_lakehouse.formats.iceberg_view import ensure_iceberg_view
 from kedro_lakehouse.formats.view import digest_of, plan_view, view_name
 from kedro_lakehouse.names import quote
 
@@ -31,7 +30,7 @@ def check_view(project: Project, name: TableName, pending: DataFrame) -> None:
     table = project.table(name)
     if table.history is None or table.history.view is None or TIME not in pending.columns:
         return
-    state = project.iceberg.state(name.with_suffix("history"))
+    state = project.format_of(name).state(name.with_suffix("history"))
     kinds = {f.name: f.dataType.simpleString() for f in pending.schema.fields}
     known = {c: kinds[c] for c in value_columns(pending)}
     if state is not None:
@@ -53,13 +52,14 @@ def ensure_view(project: Project, name: TableName) -> bool:
     if table.history is None or table.history.view is None:
         return False
     history = name.with_suffix("history")
-    state = project.iceberg.state(history)
+    state = project.format_of(name).state(history)
     if state is None:
         return False
     view = view_name(name, table.history.view)
     planned = plan_view(name, table, {c: t.simpleString() for c, t in state.columns.items()})
-    definition = planned.select(history.sql, quote)
-    made = ensure_iceberg_view(project.session, view, definition, digest_of(definition))
+    table_format = project.format_of(name)
+    definition = planned.select(table_format.sql(history), quote)
+    made = table_format.ensure_view(view, definition, digest_of(definition))
     if made:
         logger.info("%s: the view %s is made", name, view)
     return made

@@ -82,7 +82,7 @@ def withdraw(project: Project, name: TableName, batch: int) -> Withdrawal:
         NothingToWithdrawError: No event of the batch fails.
     """
     with lease(project.leases, name, "ingestion"):
-        record = project.iceberg.state(name.with_suffix("changes"))
+        record = project.format_of(name).state(name.with_suffix("changes"))
         last = record.batch if record else 0
         if not 1 <= batch <= last:
             raise BatchNotFoundError(table=name, batch=batch, last=last)
@@ -99,7 +99,7 @@ def withdraw(project: Project, name: TableName, batch: int) -> Withdrawal:
         ]
         project.decisions.record([facts | event for event in events])
         for kind in declared_kinds(project.table(name)):
-            state = project.iceberg.state(name.with_suffix(kind))
+            state = project.format_of(name).state(name.with_suffix(kind))
             if state is not None and state.batch >= batch:
                 refold(project, name, kind)
     return Withdrawal(

@@ -28,7 +28,7 @@ def accepted_events(project: Project, name: TableName) -> DataFrame:
     Returns:
         A lazy frame: calling this function starts no Spark job.
     """
-    events = project.iceberg.read(name.with_suffix("changes"))
+    events = project.format_of(name).read(name.with_suffix("changes"))
     return without(events, project.decisions.withdrawn(name), project.table(name).keys)
 
 

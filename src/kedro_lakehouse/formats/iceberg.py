@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError, IncompatibleTypeError
-from kedro_lakehouse.formats.base import Bounds, Layout, TableState, is_stage_branch, stage_branch
+from kedro_lakehouse.errors import CommitUnknownError, IncompatibleTypeError
+from kedro_lakehouse.formats.base import (
+    Bounds,
+    Capabilities,
+    Layout,
+    TableState,
+    is_stage_branch,
+    stage_branch,
+)
 from kedro_lakehouse.formats.ddl import sql_type, storable
-from kedro_lakehouse.formats.literals import constant, text, transform
-from kedro_lakehouse.names import CATALOG, TableName, quote
+from kedro_lakehouse.formats.iceberg_stage import IcebergStage, load_table
+from kedro_lakehouse.formats.literals import text, transform
+from kedro_lakehouse.names import TableName, quote
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 from kedro_lakehouse.session.arrow import as_spark_reads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from py4j.protocol import Py4JJavaError
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
-    from kedro_lakehouse.session.catalog import MetadataCatalog
+    from kedro_lakehouse.formats.base import FormatContext
 
 _BASE_PROPERTIES: Final = {
     "format-version": "2",
@@ -32,27 +38,29 @@ _BASE_PROPERTIES: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "50",
 }
+_EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 CORRELATION_ID: Final = "kedro_lakehouse.correlation_id"
 _SNAPSHOT_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
-_RACED: Final = ("CommitFailedException", "is not an ancestor of", "Cannot commit", "already exists")
 
 
 class IcebergFormat:
     """Tables of catalog ``lake``."""
 
-    name = "iceberg"
+    name: ClassVar[str] = "iceberg"
+    capabilities: ClassVar[Capabilities] = Capabilities()
 
-    def __init__(
-        self,
-        *,
-        session: Callable[[], SparkSession],
-        catalog: MetadataCatalog,
-        run_id: str,
-        correlation_id: str,
-    ) -> None:
+    def __init__(self, context: FormatContext) -> None:
         """Keep how to get at session and metadata, and what commits are named by; nothing is opened."""
-        self._session, self._catalog = session, catalog
-        self._run_id, self._correlation_id = run_id, correlation_id
+        self._session, self._catalog = context.session, context.catalog
+        self._run_id, self._correlation_id = context.run_id, context.correlation_id
+
+    @classmethod
+    def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
+        """What the environment's Spark settings lack for commits on branches; None where nothing."""
+        loaded = spark_conf.get("spark.sql.extensions")
+        if loaded is None or _EXTENSIONS in loaded:  # a platform's own session may load them unasked
+            return None
+        return f"spark.sql.extensions does not name {_EXTENSIONS}"
 
     def state(self, table: TableName) -> TableState | None:
         """Where a table stands, or None where there is none. Starts no JVM."""
@@ -69,6 +77,7 @@ class IcebergFormat:
             columns={f.name: f.dataType for f in schema.fields},
             bookmark=CommitReport.from_property(found.properties.get(BOOKMARK)),
             snapshot_id=snapshot.snapshot_id if snapshot else None,
+            snapshot_time=snapshot.timestamp_ms if snapshot else None,
             rows=rows,
             branches=[name for name, ref in found.refs().items() if name != "main"],
             properties=dict(found.properties),
@@ -183,6 +192,12 @@ class IcebergFormat:
             if session and change.what == "widen":
                 session.sql(f"ALTER TABLE {table.sql} ALTER COLUMN {change.sql} TYPE {sql_type(change.kind)}")
 
+    def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
+        """Make a view in the catalog, unless it is there as defined; whether it was made."""
+        from kedro_lakehouse.formats.iceberg_view import ensure_iceberg_view
+
+        return ensure_iceberg_view(self._session(), view, definition, digest)
+
     def uuid(self, table: TableName) -> str | None:
         """What tells a table from one that is made later under its name; None where there is none."""
         found = self._catalog.find(table)
@@ -193,7 +208,7 @@ class IcebergFormat:
         self._session().sql(f"DROP TABLE IF EXISTS {table.sql} PURGE")
 
     @contextlib.contextmanager
-    def stage(self, table: TableName, state: TableState | None) -> Iterator[Stage]:
+    def stage(self, table: TableName, state: TableState | None) -> Iterator[IcebergStage]:
         """Open a stage on the table's published state; what the block leaves unpublished is dropped.
 
         Stages that a dead run left behind are dropped first: the caller holds the table's lease.
@@ -203,7 +218,7 @@ class IcebergFormat:
                 self.drop_branch(table, branch)
         session = self._session()
         session.conf.set(_SNAPSHOT_PROPERTY + CORRELATION_ID, self._correlation_id)
-        stage = Stage(session, table, stage_branch(self._run_id))
+        stage = IcebergStage(session, table, stage_branch(self._run_id))
         try:
             yield stage
         except CommitUnknownError:
@@ -212,175 +227,22 @@ class IcebergFormat:
             stage.drop()
             raise
 
+    def sql(self, table: TableName) -> str:
+        """The table's quoted path in catalog ``lake``."""
+        return table.sql
+
+    def holds_snapshot(self, table: TableName, snapshot_id: int) -> bool:
+        """Whether a snapshot has not expired; starts no JVM."""
+        found = self._catalog.find(table)
+        return found is not None and found.snapshot_by_id(snapshot_id) is not None
+
     def rows_at(self, table: TableName, snapshot_id: int) -> str:
         """SQL text of a table as it was in one snapshot, to stand behind FROM."""
         return f"{table.sql} VERSION AS OF {int(snapshot_id)}"
 
     def drop_branch(self, table: TableName, branch: str) -> None:
         """Drop a branch, published rows untouched."""
-        _load(self._session(), table).manageSnapshots().removeBranch(branch).commit()
-
-
-class Stage:
-    """A commit in the making, on a branch of its own."""
-
-    def __init__(self, session: SparkSession, table: TableName, branch: str) -> None:
-        """Remember where the stage will be; the branch is made with the first write."""
-        self._session, self.table, self.branch = session, table, branch
-        self._open = False
-        self.base: int | None = None
-        self.has_new_rows = self._replaced = False
-
-    @property
-    def is_open(self) -> bool:
-        """Whether anything was staged."""
-        return self._open
-
-    @property
-    def target(self) -> str:
-        """The staged table as SQL, for reads and writes."""
-        return f"{self.table.sql}.{quote(f'branch_{self.branch}')}"
-
-    def _ensure(self) -> None:
-        if not self._open:
-            handle = _load(self._session, self.table)
-            head = handle.currentSnapshot()
-            self.base = head.snapshotId() if head is not None else None
-            handle.manageSnapshots().createBranch(self.branch).commit()
-            self._open = True
-
-    def append(self, rows: DataFrame) -> None:
-        """Write rows; one Spark job."""
-        self._ensure()
-        self.has_new_rows = True
-        rows.writeTo(self.target).option("fanout-enabled", "true").append()
-
-    def replace(self, rows: DataFrame) -> None:
-        """Write rows in the place of all that are there; one Spark job, which may read the table itself."""
-        from pyspark.sql import functions as F
-
-        self._ensure()
-        self.has_new_rows = self._replaced = True
-        rows.writeTo(self.target).option("fanout-enabled", "true").overwrite(F.lit(True))
-
-    def staged(self) -> DataFrame:
-        """The whole table as it is staged."""
-        return self._session.table(self.target if self._open else self.table.sql)
-
-    def delete(
-        self, doomed: DataFrame, on: Sequence[str], *, near: Mapping[str, tuple[Any, Any]] | None = None
-    ) -> None:
-        """Delete the rows whose ``on`` columns equal those of a row of ``doomed``; one Spark job.
-
-        ``near`` gives bounds of columns of the doomed rows: other files are not read.
-        """
-        self._ensure()
-        view = f"_doomed_{uuid.uuid4().hex}"
-        doomed.createOrReplaceTempView(view)
-        matches = " AND ".join(f"t.{quote(c)} = d.{quote(c)}" for c in on)
-        ranges = [
-            f"t.{quote(c)} BETWEEN {constant(low)} AND {constant(high)}"
-            for c, (low, high) in (near or {}).items()
-        ]
-        exists = f"EXISTS (SELECT 1 FROM {quote(view)} AS d WHERE {matches})"  # noqa: S608 - quoted
-        try:
-            self._session.sql(
-                f"DELETE FROM {self.target} AS t WHERE {' AND '.join([*ranges, exists])}",  # noqa: S608 - quoted
-            )
-        finally:
-            self._session.catalog.dropTempView(view)
-
-    def delete_where(self, condition: str | None = None) -> None:
-        """Delete the rows that meet a condition, or all of them; whole files go without a job."""
-        self._ensure()
-        self._session.sql(f"DELETE FROM {self.target}" + (f" WHERE {condition}" if condition else ""))  # noqa: S608 - the caller's own words
-
-    def summary(self) -> dict[str, int]:
-        """Whole-table counts of the staged state, from its metadata: no job."""
-        handle = _load(self._session, self.table)
-        handle.refresh()
-        snapshot = handle.snapshot(self.branch) if self._open else handle.currentSnapshot()
-        if snapshot is None:
-            return {}
-        return {k: int(v) for k, v in dict(snapshot.summary()).items() if str(v).isdigit()}
-
-    def rows(self) -> int:
-        """How many rows the staged table has."""
-        summary = self.summary()
-        return summary.get("total-records", 0) - summary.get("total-position-deletes", 0)
-
-    def appended(self) -> DataFrame:
-        """The rows that the last write of this stage wrote, read back from their files."""
-        if self._replaced:
-            return self.staged()
-        head = _load(self._session, self.table).snapshot(self.branch)
-        reader = self._session.read.format("iceberg").option("end-snapshot-id", head.snapshotId())
-        if head.parentId() is None:
-            return self._session.table(self.target)
-        return reader.option("start-snapshot-id", head.parentId()).load(
-            f"{CATALOG}.{self.table.namespace}.{self.table.table}"
-        )
-
-    def publish(
-        self,
-        report: CommitReport,
-        *,
-        properties: Mapping[str, str] | None = None,
-        without: Sequence[str] = (),
-    ) -> int | None:
-        """Make the staged rows and the bookmark visible in one commit; the new snapshot's id.
-
-        In the same commit ``properties`` are set, and the columns ``without`` leave the table.
-
-        Raises:
-            CommitConflictError: Another writer was faster; nothing was published.
-            CommitUnknownError: The catalog did not answer; look for the bookmark before anything else.
-        """
-        from py4j.protocol import Py4JJavaError
-
-        transaction = _load(self._session, self.table).newTransaction()
-        try:
-            if self._open:
-                transaction.manageSnapshots().fastForwardBranch("main", self.branch).commit()
-            update = transaction.updateProperties()
-            for key, value in {**(properties or {}), BOOKMARK: report.to_property()}.items():
-                update.set(key, value)
-            update.commit()
-            if without:
-                schema = transaction.updateSchema()
-                for name in without:
-                    schema.deleteColumn(name)
-                schema.commit()
-            if self._open:
-                transaction.manageSnapshots().removeBranch(self.branch).commit()
-            transaction.commitTransaction()
-        except Py4JJavaError as error:
-            raise self._translated(error, report.batch) from error
-        self._open = False
-        head = _load(self._session, self.table).currentSnapshot()
-        return head.snapshotId() if head is not None else None
-
-    def _translated(self, error: Py4JJavaError, batch: int) -> Exception:
-        text = str(error.java_exception)
-        if "CommitStateUnknownException" in text:
-            return CommitUnknownError(table=self.table, batch=batch)
-        if any(sign in text for sign in _RACED):
-            return CommitConflictError(table=self.table, attempts=1)
-        return cast("Exception", error)
-
-    def drop(self) -> None:
-        """Drop the stage; published rows are untouched."""
-        if self._open:
-            _load(self._session, self.table).manageSnapshots().removeBranch(self.branch).commit()
-            self._open = False
-
-
-def _load(session: SparkSession, table: TableName) -> Any:
-    path = f"{CATALOG}.{table.namespace}.{table.table}"  # both parts are checked identifiers
-    jvm: Any = session._jvm
-    # Iceberg finds the catalog by the settings of the thread's active session, which a worker thread lacks.
-    jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
-    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, path)
+        load_table(self._session(), table).manageSnapshots().removeBranch(branch).commit()
 
 
 def _literal(value: object, *, zoned: bool) -> Any:

@@ -1,0 +1,191 @@
+"""A commit of an Iceberg table in the making: on a branch that no reader sees, until it is published."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from kedro_lakehouse.errors import AuditFailedError, CommitConflictError, CommitUnknownError
+from kedro_lakehouse.formats.literals import constant
+from kedro_lakehouse.names import CATALOG, TableName, quote
+from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from py4j.protocol import Py4JJavaError
+    from pyspark.sql import DataFrame, SparkSession
+
+_RACED: Final = ("CommitFailedException", "is not an ancestor of", "Cannot commit", "already exists")
+
+
+class IcebergStage:
+    """A commit in the making, on a branch of its own."""
+
+    def __init__(self, session: SparkSession, table: TableName, branch: str) -> None:
+        """Remember where the stage will be; the branch is made with the first write."""
+        self._session, self.table, self.branch = session, table, branch
+        self._open = False
+        self.base: int | None = None
+        self.has_new_rows = self._replaced = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything was staged."""
+        return self._open
+
+    @property
+    def target(self) -> str:
+        """The staged table as SQL, for reads and writes."""
+        return f"{self.table.sql}.{quote(f'branch_{self.branch}')}"
+
+    def _ensure(self) -> None:
+        if not self._open:
+            handle = load_table(self._session, self.table)
+            head = handle.currentSnapshot()
+            self.base = head.snapshotId() if head is not None else None
+            handle.manageSnapshots().createBranch(self.branch).commit()
+            self._open = True
+
+    def append(self, rows: DataFrame) -> None:
+        """Write rows; one Spark job."""
+        self._ensure()
+        self.has_new_rows = True
+        rows.writeTo(self.target).option("fanout-enabled", "true").append()
+
+    def replace(self, rows: DataFrame) -> None:
+        """Write rows in the place of all that are there; one Spark job, which may read the table itself."""
+        from pyspark.sql import functions as F
+
+        self._ensure()
+        self.has_new_rows = self._replaced = True
+        rows.writeTo(self.target).option("fanout-enabled", "true").overwrite(F.lit(True))
+
+    def staged(self) -> DataFrame:
+        """The whole table as it is staged."""
+        return self._session.table(self.target if self._open else self.table.sql)
+
+    def replace_where(self, condition: str, rows: DataFrame) -> None:
+        """Delete the rows that meet a condition, whole files without a job, and write others."""
+        self._ensure()
+        self._session.sql(f"DELETE FROM {self.target} WHERE {condition}")  # noqa: S608 - the caller's own words
+        self.append(rows)
+
+    def merge(
+        self,
+        doomed: DataFrame | None,
+        rows: DataFrame | None,
+        on: Sequence[str],
+        *,
+        near: Mapping[str, tuple[Any, Any]] | None = None,
+    ) -> None:
+        """Delete by position what is doomed, and write the new rows: one Spark job each."""
+        if doomed is not None:
+            self._delete(doomed, on, near or {})
+        if rows is not None:
+            self.append(rows)
+
+    def _delete(self, doomed: DataFrame, on: Sequence[str], near: Mapping[str, tuple[Any, Any]]) -> None:
+        self._ensure()
+        view = f"_doomed_{uuid.uuid4().hex}"
+        doomed.createOrReplaceTempView(view)
+        matches = " AND ".join(f"t.{quote(c)} = d.{quote(c)}" for c in on)
+        ranges = [
+            f"t.{quote(c)} BETWEEN {constant(low)} AND {constant(high)}" for c, (low, high) in near.items()
+        ]
+        exists = f"EXISTS (SELECT 1 FROM {quote(view)} AS d WHERE {matches})"  # noqa: S608 - quoted
+        try:
+            self._session.sql(
+                f"DELETE FROM {self.target} AS t WHERE {' AND '.join([*ranges, exists])}",  # noqa: S608 - quoted
+            )
+        finally:
+            self._session.catalog.dropTempView(view)
+
+    def rows(self) -> int:
+        """How many rows the staged table has, from its metadata: no job."""
+        handle = load_table(self._session, self.table)
+        handle.refresh()
+        snapshot = handle.snapshot(self.branch) if self._open else handle.currentSnapshot()
+        summary = dict(snapshot.summary()) if snapshot is not None else {}
+        return int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
+
+    def expect(self, rows: int) -> None:
+        """Compare the staged table's number of rows."""
+        if (found := self.rows()) != rows:
+            raise AuditFailedError(
+                table=self.table, batch=0, check="row arithmetic", expected=rows, found=found
+            )
+
+    def appended(self) -> DataFrame:
+        """The rows that the last write of this stage wrote, read back from their files."""
+        if self._replaced:
+            return self.staged()
+        head = load_table(self._session, self.table).snapshot(self.branch)
+        reader = self._session.read.format("iceberg").option("end-snapshot-id", head.snapshotId())
+        if head.parentId() is None:
+            return self._session.table(self.target)
+        return reader.option("start-snapshot-id", head.parentId()).load(
+            f"{CATALOG}.{self.table.namespace}.{self.table.table}"
+        )
+
+    def publish(
+        self,
+        report: CommitReport,
+        *,
+        properties: Mapping[str, str] | None = None,
+        without: Sequence[str] = (),
+    ) -> int | None:
+        """Make the staged rows and the bookmark visible in one commit; the new snapshot's id.
+
+        In the same commit ``properties`` are set, and the columns ``without`` leave the table.
+
+        Raises:
+            CommitConflictError: Another writer was faster; nothing was published.
+            CommitUnknownError: The catalog did not answer; look for the bookmark before anything else.
+        """
+        from py4j.protocol import Py4JJavaError
+
+        transaction = load_table(self._session, self.table).newTransaction()
+        try:
+            if self._open:
+                transaction.manageSnapshots().fastForwardBranch("main", self.branch).commit()
+            update = transaction.updateProperties()
+            for key, value in {**(properties or {}), BOOKMARK: report.to_property()}.items():
+                update.set(key, value)
+            update.commit()
+            if without:
+                schema = transaction.updateSchema()
+                for name in without:
+                    schema.deleteColumn(name)
+                schema.commit()
+            if self._open:
+                transaction.manageSnapshots().removeBranch(self.branch).commit()
+            transaction.commitTransaction()
+        except Py4JJavaError as error:
+            raise self._translated(error, report.batch) from error
+        self._open = False
+        head = load_table(self._session, self.table).currentSnapshot()
+        return head.snapshotId() if head is not None else None
+
+    def _translated(self, error: Py4JJavaError, batch: int) -> Exception:
+        text = str(error.java_exception)
+        if "CommitStateUnknownException" in text:
+            return CommitUnknownError(table=self.table, batch=batch)
+        if any(sign in text for sign in _RACED):
+            return CommitConflictError(table=self.table, attempts=1)
+        return cast("Exception", error)
+
+    def drop(self) -> None:
+        """Drop the stage; published rows are untouched."""
+        if self._open:
+            load_table(self._session, self.table).manageSnapshots().removeBranch(self.branch).commit()
+            self._open = False
+
+
+def load_table(session: SparkSession, table: TableName) -> Any:
+    """The JVM's own handle of a table, as it is now."""
+    path = f"{CATALOG}.{table.namespace}.{table.table}"  # both parts are checked identifiers
+    jvm: Any = session._jvm
+    # Iceberg finds the catalog by the settings of the thread's active session, which a worker thread lacks.
+    jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
+    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, path)

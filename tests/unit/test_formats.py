@@ -1,0 +1,68 @@
+"""Which table format a table has, and what is refused before anything is started."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kedro_lakehouse.config.loading import Declarations
+from kedro_lakehouse.config.tables import TableConfig
+from kedro_lakehouse.errors import ConfigurationError, UnknownPluginError, UnsupportedError
+from kedro_lakehouse.formats.iceberg import IcebergFormat
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.unit
+
+ORDERS = TableName("shop", "orders")
+
+
+def project(conf: dict[str, str] | None = None, **keys: Any) -> Project:
+    declared = TableConfig(source="shop", keys=("id",), **keys)
+    return Project(
+        env="test", declarations=Declarations(sources={}, tables={ORDERS: declared}, suites={}),
+        spark_conf=conf or {}, lakehouse="",
+    )  # fmt: skip
+
+
+def conf_folder(folder: Path, table_format: str, table: str) -> str:
+    (folder / "base").mkdir()
+    (folder / "local").mkdir()
+    (folder / "base/globals.yml").write_text(f"table_format: {table_format}\n")
+    (folder / "base/sources.yml").write_text("shop: {type: changes, path: here}\n")
+    (folder / "base/tables.yml").write_text(
+        f"shop.orders: {{source: shop, keys: [id], order_by: [at], format: {table}}}\n"
+    )
+    return str(folder)
+
+
+def test_a_table_has_the_environments_format_unless_it_names_one() -> None:
+    assert isinstance(project().format_of(ORDERS), IcebergFormat)
+    assert isinstance(project(format="iceberg").format_of(ORDERS), IcebergFormat)
+    with pytest.raises(UnknownPluginError, match="paper"):
+        project(format="paper").format_of(ORDERS)
+
+
+def test_an_environment_that_does_not_load_the_format_is_told() -> None:
+    hudi_only = {"spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"}
+    with pytest.raises(UnsupportedError, match=r"test does not load the table format iceberg"):
+        project(hudi_only).format_of(ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("environments", "tables", "place"),
+    [
+        ("iceborg", "null", "globals.yml: 'table_format'"),
+        ("iceberg", "iceborg", "tables.yml: 'shop.orders.format'"),
+    ],
+)
+def test_an_unknown_format_is_refused_where_it_is_declared(
+    tmp_path: Path, environments: str, tables: str, place: str
+) -> None:
+    with pytest.raises(ConfigurationError, match="iceberg") as refused:
+        Project.load(conf_folder(tmp_path, environments, tables), None)
+    assert place in str(refused.value)
