@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kedro_lakehouse.ops.glance import Glance, glance
+from kedro_lakehouse.ops.glance import Glance, glance, glance_of_batches
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 class Standing:
     """Where one table stands; None where the declaration keeps no such table.
 
-    ``lag`` is the number of recorded batches that current or history do not have yet.
+    ``lag`` is the number of recorded batches that current or history do not have yet; ``load`` tells
+    whether more than the first batch was recorded.
     """
 
     table: str
     state: Literal["empty", "up to date", "behind"]
+    load: Literal["full", "delta"] | None = None
+    record_key: tuple[str, ...] = ()
+    partition_key: tuple[str, ...] = ()
     rows: int | None
     history_rows: int | None
     batch: int
@@ -36,9 +40,13 @@ class Standing:
 
 def standing(project: Project, name: TableName, table: TableConfig) -> Standing:
     """Read where a table stands from the metadata of what belongs to it."""
+    in_catalog = (table.format or project.default_format) == "iceberg"
+    batches = [] if in_catalog else project.ops.read("batches", of_table=str(name))
 
     def look(role: Role) -> Glance:
-        return glance(project.catalog, name.with_suffix(role)) or Glance()
+        if in_catalog:
+            return glance(project.catalog, name.with_suffix(role)) or Glance()
+        return glance_of_batches(batches, role) or Glance()
 
     changes, current = look("changes"), look("current") if table.current else None
     history = look("history") if table.history else None
@@ -48,6 +56,9 @@ def standing(project: Project, name: TableName, table: TableConfig) -> Standing:
     return Standing(
         table=str(name),
         state="empty" if not commits else "behind" if lag > 0 else "up to date",
+        load=None if not changes.batch else "full" if changes.batch == 1 else "delta",
+        record_key=table.keys,
+        partition_key=table.partition_by,
         rows=current.rows if current else None,
         history_rows=history.rows if history else None,
         batch=changes.batch,
