@@ -1,17 +1,15 @@
-"""Where a stored table stands, by metadata alone: no data file, no JVM, no Spark types."""
+"""Where a stored table stands, read from its metadata alone: no data file, no JVM, no Spark types."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from kedro_lakehouse.names import Role, TableName
+    from kedro_lakehouse.names import TableName
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 
@@ -45,26 +43,3 @@ def glance(catalog: MetadataCatalog, name: TableName) -> Glance | None:
         batch=bookmark.batch if bookmark else 0,
         committed=datetime.fromisoformat(bookmark.committed_at) if bookmark else None,
     )
-
-
-_COUNTED: Final[Mapping[str, tuple[str, str, str | None]]] = {
-    "changes": ("ingestion", "applied", None),
-    "quarantine": ("ingestion", "quarantined", None),
-    "current": ("current", "inserted", "deleted"),
-    "history": ("history", "opened", "removed"),
-}
-"""The stage that writes a stored table, and its counts of rows that come and go."""
-
-
-def glance_of_batches(batches: Sequence[Mapping[str, Any]], role: Role) -> Glance | None:
-    """Work out where a stored table stands from the rows of ``lake.ops.batches`` of its declared table.
-
-    For formats whose metadata only their own reader can read: the counts of all its commits, added up.
-    """
-    stage, come, go = _COUNTED[role]
-    own = [row for row in batches if row["stage"] == stage]
-    if not own:
-        return None
-    rows = sum((row[come] or 0) - (row[go] or 0 if go else 0) for row in own)
-    newest = max(own, key=lambda row: int(row["batch"]))
-    return Glance(rows=rows, batch=newest["batch"], committed=newest["committed_at"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kedro_lakehouse.ops.glance import Glance, glance, glance_of_batches
+from kedro_lakehouse.ops.glance import Glance, glance
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -40,13 +40,9 @@ class Standing:
 
 def standing(project: Project, name: TableName, table: TableConfig) -> Standing:
     """Read where a table stands from the metadata of what belongs to it."""
-    in_catalog = (table.format or project.default_format) == "iceberg"
-    batches = [] if in_catalog else project.ops.read("batches", of_table=str(name))
 
     def look(role: Role) -> Glance:
-        if in_catalog:
-            return glance(project.catalog, name.with_suffix(role)) or Glance()
-        return glance_of_batches(batches, role) or Glance()
+        return glance(project.catalog, name.with_suffix(role)) or Glance()
 
     changes, current = look("changes"), look("current") if table.current else None
     history = look("history") if table.history else None
