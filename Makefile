@@ -21,7 +21,8 @@ CASES  ?=
 EXTRAS := viz quality lineage aws lance opensearch console docs dev
 
 # What is run on Spark 3.5, which takes less than all tests take.
-SPARK35_TESTS := tests/spark/test_smoke.py tests/spark/test_changes.py
+SPARK35_TESTS := tests/spark/test_smoke.py tests/spark/test_changes.py tests/spark/test_bad_input.py \
+  tests/spark/test_debezium.py tests/spark/test_extract_lives.py tests/e2e/test_bundled_data.py
 
 BIN := .venv/bin
 BIN35 := .venv-spark35/bin
@@ -52,6 +53,7 @@ test: setup jars ## Run all tests
 .PHONY: test-spark35
 test-spark35: setup-spark35 jars-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi
 	@$(BIN35)/pytest $(SPARK35_TESTS)
+	@$(BIN35)/pytest tests/hudi
 
 .PHONY: conformance
 conformance: setup jars ## Run the contract's cases (CASES=file names others)

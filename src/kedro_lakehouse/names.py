@@ -11,6 +11,8 @@ from kedro_lakehouse.errors import InvalidNameError
 Role = Literal["current", "changes", "quarantine", "history"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 CATALOG: Final = "lake"
+SPARK_CATALOG: Final = "spark_catalog"
+"""Where the session registers tables that lie at a path."""
 OPS_NAMESPACE: Final = "ops"
 
 RESERVED_COLUMNS: Final[frozenset[str]] = frozenset(

@@ -76,9 +76,11 @@ class Bench:
     outcomes: list[Outcome] = field(default_factory=list)
 
     @classmethod
-    def make(cls, path: Path, lots: Sequence[Lot], extracts: Sequence[Extracted]) -> Bench:
-        """Make the project; nothing has landed yet."""
-        project = TemporaryProject.make(path, _SOURCES, _tables(lots, extracts, 0))
+    def make(
+        cls, path: Path, lots: Sequence[Lot], extracts: Sequence[Extracted], env: str | None = None
+    ) -> Bench:
+        """Make the project, with the table format of an environment; nothing has landed yet."""
+        project = TemporaryProject.make(path, _SOURCES, _tables(lots, extracts, 0), env=env)
         return cls(project, lots, extracts)
 
     def run(self) -> None:
@@ -125,7 +127,9 @@ class Bench:
 
     def found_of(self, lot: Lot, member: Member) -> Found:
         """What a table holds of one of its members."""
-        found = self._lots.setdefault(lot.table, self.found(lot.table))
+        if lot.table not in self._lots:
+            self._lots[lot.table] = self.found(lot.table)
+        found = self._lots[lot.table]
         if lot.alone:
             return found
 

@@ -50,11 +50,18 @@ class TemporaryProject:
 
     @classmethod
     def make(
-        cls, path: Path, sources: dict[str, Any], tables: dict[str, Any], *, as_shipped: bool = False
+        cls,
+        path: Path,
+        sources: dict[str, Any],
+        tables: dict[str, Any],
+        *,
+        as_shipped: bool = False,
+        env: str | None = None,
     ) -> TemporaryProject:
         """Write the project; the landing folder is there and empty.
 
-        Spark plans as for small data, unless the project is to run ``as_shipped``.
+        Spark plans as for small data, unless the project is to run ``as_shipped``. Its default environment
+        has the settings and the table format of the repository's environment ``env``.
         """
         for part in ("src", "landing", "conf/base", "conf/local"):
             (path / part).mkdir(parents=True)
@@ -69,8 +76,9 @@ class TemporaryProject:
         }  # fmt: skip
         project = cls(path)
         project.write("globals", places)
-        if not as_shipped:
-            project.write("spark", SMALL, env="local")
+        own = {n: _written(ROOT / f"conf/{env}/{n}.yml") if env else {} for n in ("spark", "globals")}
+        project.write("spark", own["spark"] | ({} if as_shipped else SMALL), env="local")
+        project.write("globals", own["globals"], env="local")
         project.declare(sources, tables)
         return project
 
@@ -143,18 +151,26 @@ class TemporaryProject:
         return self._last or Project.load(str(self.path / "conf"), None)
 
     def rows(self, table: str, columns: str = "*") -> list[dict[str, Any]]:
-        """The published rows of a stored table (such as ``shop.item_history``), read without Spark."""
-        found = self._project.catalog.find(TableName(*table.split(".")))
-        if found is None:
-            return []
+        """The published rows of a stored table, such as ``shop.item_history``."""
         fields = ("*",) if columns == "*" else tuple(columns.split(","))
-        return found.scan(selected_fields=fields).to_arrow().to_pylist()
+        found = self._scan(table, fields)
+        return [] if found is None else found.to_pylist()
 
     def arrow(self, table: str) -> pa.Table:
-        """A stored table as Arrow, read without Spark."""
-        found = self._project.catalog.find(TableName(*table.split(".")))
+        """A stored table as Arrow; read without Spark where it is Iceberg."""
+        found = self._scan(table, ("*",))
         assert found is not None, table
-        return found.scan().to_arrow()
+        return found
+
+    def _scan(self, table: str, fields: tuple[str, ...]) -> pa.Table | None:
+        name, own = TableName(*table.split(".")), self._project.format(self._project.default_format)
+        if own.name == "iceberg":
+            found = self._project.catalog.find(name)
+            return None if found is None else found.scan(selected_fields=fields).to_arrow()
+        if own.state(name) is None:
+            return None
+        frame = own.read(name).select(*fields)
+        return pa.Table.from_batches(frame._collect_as_arrow(), _arrow(frame.schema))
 
     def ops(self, table: str) -> list[dict[str, Any]]:
         """Rows of one of the project's own tables."""
@@ -162,13 +178,23 @@ class TemporaryProject:
 
     def state(self, table: str) -> Any:
         """Where a stored table stands."""
-        return self._project.format("iceberg").state(TableName(*table.split(".")))
+        return self._project.format(self._project.default_format).state(TableName(*table.split(".")))
 
     def frame(self, dataset: str) -> Any:
         """Load a dataset of the catalog as a Spark frame."""
         bootstrap_project(self.path)
         with KedroSession.create(project_path=self.path) as session:
             return session.load_context().catalog.load(dataset)
+
+
+def _arrow(schema: Any) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema)
+
+
+def _written(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def write_parquet(path: Path, rows: list[dict[str, Any]], schema: dict[str, pa.DataType]) -> Path:

@@ -67,6 +67,8 @@ class Layout:
     partition_by: Sequence[str] = ()
     sort_by: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    identity: Sequence[str] = ()
+    """The columns that identify a row; none where rows are only ever added or replaced as a whole."""
 
     @property
     def sorts_writes(self) -> bool:
@@ -106,6 +108,8 @@ class FormatContext:
     catalog: MetadataCatalog
     lakehouse: str
     """The folder or address below which the tables lie."""
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    """The environment's spark.yml."""
     run_id: str
     correlation_id: str
 

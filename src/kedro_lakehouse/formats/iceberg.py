@@ -6,7 +6,7 @@ import contextlib
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from kedro_lakehouse.errors import CommitUnknownError, IncompatibleTypeError
+from kedro_lakehouse.errors import CommitUnknownError
 from kedro_lakehouse.formats.base import (
     Bounds,
     Capabilities,
@@ -168,22 +168,9 @@ class IcebergFormat:
         Raises:
             IncompatibleTypeError: A column would have to become a type that loses values.
         """
-        from kedro_lakehouse.formats.ddl import clash, schema_changes, widened
+        from kedro_lakehouse.formats.ddl import schema_changes, widened_columns
 
-        wanted = dict(columns)
-        for name, existing in state.columns.items():
-            if name not in columns:
-                continue
-            wider = widened(existing, columns[name])
-            if wider is None:
-                found = clash(name, existing, columns[name])
-                raise IncompatibleTypeError(
-                    table=table, column=found.column if found else name,
-                    existing=(found.existing if found else existing).simpleString(),
-                    incoming=(found.incoming if found else columns[name]).simpleString(),
-                    reason=found.reason if found else "",
-                )  # fmt: skip
-            wanted[name] = wider
+        wanted = widened_columns(table, state.columns, columns)
         changes = schema_changes(state.columns, wanted)
         session = self._session() if changes else None
         if session and (added := [f"{c.sql} {sql_type(c.kind)}" for c in changes if c.what == "add"]):

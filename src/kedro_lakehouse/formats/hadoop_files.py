@@ -1,0 +1,51 @@
+"""Folders and files where the tables are, through the file system that Spark itself writes with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def _file_system(session: SparkSession, path: str) -> tuple[Any, Any, Any]:
+    jvm: Any = session._jvm
+    conf = session._jsparkSession.sessionState().newHadoopConf()
+    place = jvm.org.apache.hadoop.fs.Path(path)
+    return place.getFileSystem(conf), place, conf
+
+
+def folders_in(session: SparkSession, path: str, prefix: str) -> list[str]:
+    """The paths of the folders directly in a folder whose names begin so; none where it is not there."""
+    files, place, _ = _file_system(session, path)
+    if not files.exists(place):
+        return []
+    found = [entry.getPath() for entry in files.listStatus(place) if entry.isDirectory()]
+    return sorted(f"{path}/{one.getName()}" for one in found if one.getName().startswith(prefix))
+
+
+def delete_folder(session: SparkSession, path: str) -> None:
+    """Delete a folder with all that is in it, where it is there."""
+    files, place, _ = _file_system(session, path)
+    recursive = True
+    files.delete(place, recursive)
+
+
+def is_there(session: SparkSession, path: str) -> bool:
+    """Whether there is a file or folder."""
+    files, place, _ = _file_system(session, path)
+    return bool(files.exists(place))
+
+
+def parquet_rows(session: SparkSession, path: str) -> int:
+    """How many rows the parquet files directly in a folder hold, by their footers: no Spark job."""
+    files, place, conf = _file_system(session, path)
+    parquet: Any = session._jvm.org.apache.parquet.hadoop  # type: ignore[union-attr]
+    rows = 0
+    for entry in files.listStatus(place):
+        if entry.isDirectory() or not entry.getPath().getName().endswith(".parquet"):
+            continue
+        reader = parquet.ParquetFileReader.open(parquet.util.HadoopInputFile.fromStatus(entry, conf))
+        rows += int(reader.getRecordCount())
+        reader.close()
+    return rows
