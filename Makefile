@@ -14,11 +14,13 @@ BENCH         ?=
 BENCH_HISTORY ?=
 # FORCE=1 lets clean-lake go ahead without asking.
 FORCE  ?= 0
+# How many runs `make crash` kills.
+KILLS  ?= 200
 # A file of cases for `make conformance`; by default the bundled ones.
 CASES  ?=
 
 # What .venv and .venv-spark35 hold of the optional dependencies in pyproject.toml, beside a line of Spark.
-EXTRAS := viz quality lineage aws lance opensearch console docs dev
+EXTRAS := viz quality lineage aws deploy lance opensearch console docs dev
 
 # What is run on Spark 3.5, which takes less than all tests take.
 SPARK35_TESTS := tests/spark/test_smoke.py tests/spark/test_changes.py tests/spark/test_bad_input.py \
@@ -55,6 +57,10 @@ test-spark35: setup-spark35 jars-spark35 ## Run the part of the tests that prove
 	@$(BIN35)/pytest $(SPARK35_TESTS)
 	@$(BIN35)/pytest tests/hudi
 
+.PHONY: test-aws
+test-aws: setup jars-aws ## Run the default pipeline with --env=aws on moto's S3 and Glue
+	@$(BIN)/pytest -m aws tests/aws
+
 .PHONY: conformance
 conformance: setup jars ## Run the contract's cases (CASES=file names others)
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_CASES="$(CASES)" $(BIN)/pytest tests/model tests/conformance
@@ -62,6 +68,10 @@ conformance: setup jars ## Run the contract's cases (CASES=file names others)
 .PHONY: soak
 soak: setup jars ## Run the property tests with 20,000 histories and 20 shuffles
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s tests/property
+
+.PHONY: crash
+crash: setup jars ## Kill 200 runs (KILLS=N) at every phase of a commit and at random times
+	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) $(BIN)/pytest -s tests/crash
 
 .PHONY: clean-lake
 clean-lake: ## Delete the tables in data/lakehouse (asks first; FORCE=1 does not)
@@ -128,6 +138,9 @@ setup-spark35: ## Bring .venv-spark35 in line with the lock of Spark 3.5 (Python
 .PHONY: jars
 jars: .cache/jars.ok ## Fetch Spark's jars into .cache/ivy
 
+.PHONY: jars-aws
+jars-aws: .cache/jars-aws.ok ## The same for --env=aws (756 MB)
+
 # Order-only: set-up always looks, but looking does not make the jars stale.
 .cache/jars.ok: conf/base/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
 	@$(BIN)/python -m kedro_lakehouse.cli.jars
@@ -139,6 +152,10 @@ jars-spark35: .cache/jars-spark35.ok ## Fetch the jars of Spark 3.5, with Iceber
 .cache/jars-spark35.ok: conf/base/spark.yml conf/hudi/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup-spark35
 	@$(BIN35)/python -m kedro_lakehouse.cli.jars
 	@KEDRO_ENV=hudi $(BIN35)/python -m kedro_lakehouse.cli.jars
+	@mkdir -p $(@D) && touch $@
+
+.cache/jars-aws.ok: conf/base/spark.yml conf/aws/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
+	@KEDRO_ENV=aws $(BIN)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: refetch

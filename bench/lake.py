@@ -41,7 +41,12 @@ class BenchProject:
         self.landing = folder / "landing"
 
     def write(
-        self, sources: dict[str, Any], tables: dict[str, Any], spark: dict[str, str] | None = None
+        self,
+        sources: dict[str, Any],
+        tables: dict[str, Any],
+        spark: dict[str, str] | None = None,
+        *,
+        conversions: dict[str, Any] | None = None,
     ) -> BenchProject:
         """Write the configuration anew; landing folder and lakehouse stay as they are."""
         conf = self.folder / "conf"
@@ -59,6 +64,7 @@ class BenchProject:
         }  # fmt: skip
         for name, content in (("globals", places), ("sources", sources), ("tables", tables)):
             (conf / f"base/{name}.yml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        (conf / "base/convert.yml").write_text(yaml.safe_dump(conversions or {}), encoding="utf-8")
         (conf / "local/spark.yml").write_text(yaml.safe_dump(spark or {}), encoding="utf-8")
         return self
 

@@ -37,7 +37,17 @@ from kedro_lakehouse.config import (
     TableConfig,
     ValidFromConfig,
 )
+from kedro_lakehouse.config.convert import ConvertConfig
 from kedro_lakehouse.config.expectations import KINDS, Scalar
+from kedro_lakehouse.config.maintenance import (
+    CompactConfig,
+    ExpireConfig,
+    LandingConfig,
+    MaintenanceConfig,
+    ManifestsConfig,
+    OrphansConfig,
+    TableMaintenanceConfig,
+)
 from kedro_lakehouse.config.monitoring import (
     EmailConfig,
     LineageConfig,
@@ -84,10 +94,10 @@ NOTE: Final = "<!-- Made by docs/generate_reference.py from the code: change the
 CONFIGURATION: Final = """\
 # Configuration
 
-Every key of `sources.yml`, `tables.yml`, `expectations.yml` and `monitoring.yml`. They live in `conf/base/`;
-those of `conf/<env>/` are merged softly over them: a key that an environment does not write keeps its value,
-a key that it sets to `null` counts as not written. Lists are replaced, not joined. An unknown key is refused;
-the message names the allowed ones.
+Every key of `sources.yml`, `tables.yml`, `expectations.yml`, `maintenance.yml`, `convert.yml` and
+`monitoring.yml`. They live in `conf/base/`; those of `conf/<env>/` are merged softly over them: a key that
+an environment does not write keeps its value, a key that it sets to `null` counts as not written. Lists are
+replaced, not joined. An unknown key is refused; the message names the allowed ones.
 
 The text of a path may use `${globals:landing}` and the other names of `globals.yml`.
 
@@ -169,6 +179,8 @@ def _shown(default: object) -> str:
         return "its own defaults"
     if default in (None, (), {}):
         return "none"
+    if isinstance(default, dt.timedelta):
+        return f"`{default.days} day{'s' if default.days != 1 else ''}`"
     if isinstance(default, tuple):
         default = f"[{', '.join(default)}]"
     return f"`{str(default).lower() if isinstance(default, bool) else default}`" if default != "" else "empty"
@@ -188,6 +200,14 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     HistoryViewConfig: "history.view",
     ValidFromConfig: "valid_from",
     DeriveConfig: "derive",
+    MaintenanceConfig: "maintenance.yml",
+    TableMaintenanceConfig: "tables of maintenance.yml",
+    CompactConfig: "compact",
+    ManifestsConfig: "manifests",
+    ExpireConfig: "expire",
+    OrphansConfig: "orphans",
+    LandingConfig: "landing",
+    ConvertConfig: "convert.yml",
     MonitoringConfig: "monitoring.yml",
     NotifierConfig: "A notifier of any type",
     EmailConfig: "A notifier of type email",

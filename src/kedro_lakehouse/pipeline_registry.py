@@ -24,9 +24,10 @@ def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
     warnings.filterwarnings(
         "ignore", message="One or more dataset names contain '.' characters", category=UserWarning
     )
-    from kedro_lakehouse.pipelines import cdc_merge, ingestion, maintenance, quality, scd2
+    from kedro_lakehouse.pipelines import cdc_merge, convert, ingestion, maintenance, quality, scd2
 
-    declarations = (project or activate(active_project())).declarations
+    found = project or activate(active_project())
+    declarations = found.declarations
     stages = {
         "ingestion": ingestion.create_pipeline(declarations),
         "cdc_merge": cdc_merge.create_pipeline(declarations),
@@ -35,7 +36,8 @@ def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
     }
     daily = stages["ingestion"] + stages["cdc_merge"] + stages["scd2"] + stages["quality"]
     others = {
-        "maintenance": maintenance.create_pipeline(declarations),
+        "maintenance": maintenance.create_pipeline(declarations, found.conversions),
+        "convert": convert.create_pipeline(found.conversions),
         "data_docs": quality.create_data_docs_pipeline(),
     }
     return stages | others | {"__default__": daily}

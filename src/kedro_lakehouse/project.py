@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from kedro.config import MissingConfigException, OmegaConfigLoader
 from kedro.framework.startup import bootstrap_project
 from kedro.utils import find_kedro_project
+from omegaconf.resolvers import oc
 
+from kedro_lakehouse.aws import read_credentials
 from kedro_lakehouse.config.loading import Declarations, load_declarations
 from kedro_lakehouse.errors import ConfigurationError, UnsupportedError, did_you_mean
 from kedro_lakehouse.logs.context import at_work_on
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from kedro.framework.context import KedroContext
     from pyspark.sql import SparkSession
 
+    from kedro_lakehouse.config.convert import ConvertConfig
+    from kedro_lakehouse.config.maintenance import MaintenanceConfig
     from kedro_lakehouse.config.monitoring import MonitoringConfig
     from kedro_lakehouse.config.sources import SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.ops.store import OpsStore
 
-_OWN: Final = ("sources", "tables", "expectations", "monitoring", "spark")
+_OWN: Final = ("sources", "tables", "expectations", "monitoring", "maintenance", "convert", "spark")
 """The project's own configuration files, beside Kedro's."""
 
 
@@ -57,7 +61,7 @@ CONFIG_LOADER_ARGS: dict[str, Any] = {
     "base_env": "base",
     "default_run_env": "local",
     "merge_strategy": dict.fromkeys(("catalog", "parameters", "globals", *_OWN), "soft"),
-    "custom_resolvers": {"project_path": project_path, "by_spark": by_spark},
+    "custom_resolvers": {"project_path": project_path, "by_spark": by_spark, "oc.env": oc.env},
     "config_patterns": {name: [f"{name}*"] for name in _OWN},
 }
 
@@ -74,7 +78,8 @@ class Project:
     ``reports`` collects what each commit of this run did, for the summary at its end; ``quarantined``
     holds checked events between the saving of a batch's quarantine and that of its changes;
     ``source_columns`` are those that a table's landed files had, for its lineage; ``run`` is what
-    log lines, jobs and commits name, while a run is on.
+    log lines, jobs and commits name, while a run is on, and ``log_folder`` where its log is written.
+    ``secrets`` begins the names of those secrets in AWS that hold what credentials.yml does not.
     """
 
     env: str
@@ -88,9 +93,13 @@ class Project:
     monitoring: MonitoringConfig | None = None
     run: RunContext | None = None
     logs_folder: str | None = None
+    log_folder: Path | None = None
+    secrets: str | None = None
     default_format: str = "iceberg"
     _formats: dict[str, TableFormat] = field(default_factory=dict, repr=False)
     _credentials: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _maintenance: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _convert: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _labels: JvmLabels = field(default_factory=JvmLabels, repr=False)
 
     @classmethod
@@ -107,19 +116,22 @@ class Project:
         models: dict[str, type[SourceConfig]] = {
             name: cast("Any", load_plugin(SOURCES, name)).config_model for name in list_plugins(SOURCES)
         }
-        declarations = load_declarations(
-            _section(loader, "sources"), _section(loader, "tables"), models, _section(loader, "expectations")
-        )
         settings = _section(loader, "globals")
         default_format = str(settings.get("table_format") or "iceberg")
+        declarations = load_declarations(
+            _section(loader, "sources"), _section(loader, "tables"), models, _section(loader, "expectations"),
+            table_format=default_format,
+        )  # fmt: skip
         _refuse_unknown_formats(declarations, default_format)
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
         return cls(
             env=env or default, declarations=declarations, spark_conf=spark, lakehouse=lakehouse,
             monitoring=_monitoring(_section(loader, "monitoring"), declarations),
-            logs_folder=settings.get("logs"),
+            logs_folder=settings.get("logs"), secrets=settings.get("secrets"),
             default_format=default_format, _credentials=lambda: _section(loader, "credentials"),
+            _maintenance=lambda: _section(loader, "maintenance"),
+            _convert=lambda: _section(loader, "convert"),
         )  # fmt: skip
 
     @classmethod
@@ -146,18 +158,47 @@ class Project:
             )
         return declared[name]
 
+    @cached_property
+    def maintenance(self) -> MaintenanceConfig:
+        """The thresholds of maintenance.yml.
+
+        Raises:
+            ConfigurationError: Something is wrong in the file.
+        """
+        from kedro_lakehouse.config.maintenance import load_maintenance
+
+        known = [*self.declarations.tables, *self.conversions]
+        return load_maintenance(self._maintenance(), [str(name) for name in known])
+
+    @cached_property
+    def conversions(self) -> Mapping[TableName, ConvertConfig]:
+        """The tables of convert.yml; where there is none, nothing of it is imported.
+
+        Raises:
+            ConfigurationError: Something is wrong in the file.
+        """
+        raw = self._convert()
+        if not raw:
+            return {}
+        from kedro_lakehouse.config.convert import load_conversions
+
+        return load_conversions(raw, self.declarations.tables)
+
     def source(self, name: TableName) -> SourceConfig:
         """The declaration of a table's source; a derived table has none."""
         return self.declarations.sources[str(self.table(name).source)]
 
     def credentials(self, name: str) -> Mapping[str, Any]:
-        """An entry of credentials.yml, read now: it is kept nowhere.
+        """An entry of credentials.yml, else of the secrets in AWS, read now: it is kept nowhere.
 
         Raises:
-            ConfigurationError: There is no such entry.
+            ConfigurationError: There is no such entry, or it is not a mapping of keys.
+            AwsRefusedError: The environment's secrets have no such one, or it may not be read.
         """
         held = self._credentials()
         found = held.get(name)
+        if found is None and self.secrets is not None:
+            return read_credentials(self.secrets + name)
         if not isinstance(found, dict):
             raise ConfigurationError(
                 file="credentials.yml",
@@ -206,7 +247,7 @@ class Project:
             name_run(self.run.fields())
         session = get_session(self.spark_conf)
         if self.run is not None:
-            log = str(self.logs / f"{self.run_id}{JVM_LINES}") if self.logs else ""
+            log = str(self.log_folder / f"{self.run_id}{JVM_LINES}") if self.log_folder else ""
             self._labels.put(session, self.run.fields(), at_work_on(), log)
         return session
 
@@ -227,6 +268,8 @@ class Project:
             UnknownPluginError: No installed distribution registers the format.
             UnsupportedError: The environment does not load it.
         """
+        if name in self.conversions:
+            return self.format("iceberg")
         declared = self.declarations.tables.get(name)
         found = self.format((declared and declared.format) or self.default_format)
         if declared is not None and declared.write == "merge" and not found.capabilities.merge:
@@ -261,15 +304,14 @@ class Project:
         return self._formats[name]
 
     @property
-    def leases(self) -> Path:
-        """The folder of the leases that keep two runs from working on one table."""
-        return Path(self.lakehouse) / "leases"
+    def leases(self) -> str:
+        """The place of the leases that keep two runs from working on one table."""
+        return f"{self.lakehouse}/leases"
 
     @property
-    def logs(self) -> Path | None:
-        """The folder of the runs' logs: the global ``logs``, else beside the tables if those are local."""
-        folder = self.logs_folder or ("" if "://" in self.lakehouse else f"{self.lakehouse}/logs")
-        return Path(folder) if folder else None
+    def logs(self) -> str:
+        """The place of the runs' logs: the global ``logs``, else beside the tables."""
+        return self.logs_folder or f"{self.lakehouse}/logs"
 
 
 def _refuse_unknown_formats(declarations: Declarations, default: str) -> None:

@@ -34,8 +34,9 @@ def row_differences(expected: Iterable[Row], found: Iterable[Row], what: str) ->
         return Counter(ranks(r.get(n) for n in names) for r in rows)
 
     one, two = seen(expected), seen(found)
-    missing = [r for r in expected if (one - two)[ranks(r.get(n) for n in names)]]
-    extra = [{n: r[n] for n in names} for r in found if (two - one)[ranks(r.get(n) for n in names)]]
+    lost, gained = one - two, two - one
+    missing = [r for r in expected if lost[ranks(r.get(n) for n in names)]]
+    extra = [{n: r[n] for n in names} for r in found if gained[ranks(r.get(n) for n in names)]]
     words = [f"{what}: missing {r}" for r in missing] + [f"{what}: not expected {r}" for r in extra]
     return words or ([f"{what}: rows occur another number of times"] if one != two else [])
 

@@ -37,10 +37,17 @@ SOURCES = {
 TABLES = {"shop.item": {"source": "shop", "keys": ["id"], "history": True}}
 ROW = {"id": pa.int64(), "name": pa.string(), "ts": pa.timestamp("us"), "seq": pa.string()}
 STAGES = {"ingestion": "shop.item_changes", "current": "shop.item", "history": "shop.item_history"}
+KILLS = int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or 13)
+"""How many runs are killed: at the twelve phases of a commit, again with other loads, at random times."""
+RANDOM = max(KILLS - 12, 1) // 4 + 1
 POINTS = [
-    *[("planned", "ingestion", load) for load in (2, 4, 6)],
-    *[(phase, stage, 5) for phase in ("staged", "published", "acknowledged") for stage in STAGES],
-]
+    point
+    for load in range(5, 5 + KILLS)
+    for point in [
+        *[("planned", "ingestion", 3 * load + more) for more in range(3)],
+        *[(phase, stage, load) for phase in ("staged", "published", "acknowledged") for stage in STAGES],
+    ]
+][: KILLS - RANDOM]
 
 
 def land(project: TemporaryProject, load: int) -> None:
@@ -124,7 +131,7 @@ def seed() -> int:
     return random.SystemRandom().randrange(2**32)
 
 
-@pytest.mark.parametrize("attempt", range(4))
+@pytest.mark.parametrize("attempt", range(RANDOM))
 def test_killed_at_a_random_time_the_next_run_ends_in_the_same_tables(
     make_project: Callable[..., TemporaryProject], seed: int, attempt: int
 ) -> None:

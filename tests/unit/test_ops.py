@@ -1,8 +1,11 @@
 """Tables of ``lake.ops`` that an earlier version made."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pyarrow as pa
 import pytest
 
+from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES, SCHEMAS, OpsStore
 from kedro_lakehouse.session.catalog import MetadataCatalog
 
@@ -40,3 +43,14 @@ def test_rows_of_one_table_are_forgotten_and_others_stay(catalog):
     store.forget(BATCH_LEDGER, of_table="a.b")
     assert [row["table"] for row in store.read(BATCH_LEDGER)] == ["a.c"]
     assert len(catalog.catalog.load_table("ops.batch_ledger").history()) == 2
+
+
+def test_many_small_appends_leave_few_files_and_snapshots_and_every_row(catalog):
+    stores = [OpsStore(catalog), OpsStore(catalog)]  # as two processes have them
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        rows = [{"table": "shop.item", "stage": "current", "batch": n} for n in range(40)]
+        list(pool.map(lambda row: stores[row["batch"] % 2].append(BATCHES, [row]), rows))
+    assert sorted(r["batch"] for r in stores[0].read(BATCHES)) == list(range(40))
+    stored = catalog.find(TableName.ops(BATCHES))
+    assert int(stored.current_snapshot().summary["total-data-files"]) <= 13
+    assert len(stored.snapshots()) <= 40

@@ -125,9 +125,12 @@ def last_versions(target: Target, contract: TableContract) -> DataFrame:
 
 
 def touched_keys(events: DataFrame, target: Target, contract: TableContract) -> DataFrame:
-    """The keys of events; few of them are sent to where the target's rows are, not the other way round."""
-    keys = events.select(*columns(contract.keys)).distinct()
-    return F.broadcast(keys) if target.few else keys
+    """The keys of events, for semi joins; few of them are sent to where the target's rows are.
+
+    Then some twice, for that costs less than to shuffle them.
+    """
+    keys = events.select(*columns(contract.keys))
+    return F.broadcast(keys) if target.few else keys.distinct()
 
 
 def with_held(events: DataFrame, touched: DataFrame, target: Target, contract: TableContract) -> DataFrame:

@@ -9,14 +9,19 @@ from typing import IO, Any
 import click
 
 from kedro_lakehouse.cli.changes import changes
+from kedro_lakehouse.cli.deploy import deploy
 from kedro_lakehouse.cli.drop import drop
+from kedro_lakehouse.cli.import_config import import_config
 from kedro_lakehouse.cli.init import init
 from kedro_lakehouse.cli.logs import logs
+from kedro_lakehouse.cli.maintain import maintain
 from kedro_lakehouse.cli.options import AS_JSON, env_option
 from kedro_lakehouse.cli.plugins import plugins
 from kedro_lakehouse.cli.quarantine import quarantine
 from kedro_lakehouse.cli.rebuild import rebuild
+from kedro_lakehouse.cli.rollback import rollback
 from kedro_lakehouse.cli.runs import runs
+from kedro_lakehouse.cli.snapshots import snapshots, tag
 from kedro_lakehouse.cli.sql import sql
 from kedro_lakehouse.cli.tables import tables
 from kedro_lakehouse.errors import LakehouseError, TerminalError
@@ -86,8 +91,9 @@ def _told(ctx: click.Context, error: LakehouseError) -> click.ClickException:
 def lakehouse() -> None:
     """Look at the lakehouse, and mend it.
 
-    Only `changes`, `rebuild`, `quarantine` (with --replay, or of a blocked batch) and `sql --engine spark`
-    start Spark; only `rebuild`, `quarantine` and `drop` change what tables hold.
+    Only `changes`, `rebuild`, `rollback`, `tag`, `quarantine` (with --replay, or of a blocked batch),
+    `sql --engine spark`, and `maintain` where something is due start Spark; only `rebuild`, `rollback`,
+    `quarantine` and `drop` change what tables hold.
     """
 
 
@@ -96,7 +102,11 @@ def commands() -> None:
     """Commands that the package adds to Kedro."""
 
 
-for command in (tables, sql, changes, quarantine, rebuild, drop, runs, logs, plugins):
+for command in (
+    tables, sql, changes, quarantine, snapshots, tag, rollback, rebuild, drop, maintain, runs, logs, plugins,
+):  # fmt: skip
     lakehouse.add_command(command)
 lakehouse.add_command(init)
+lakehouse.add_command(import_config)
+lakehouse.add_command(deploy)
 commands.add_command(lakehouse)

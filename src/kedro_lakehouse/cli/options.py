@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -45,6 +46,17 @@ def limit_option(default: int) -> Callable[[_Command], _Command]:
         show_default=True,
         help="Print at most so many rows; 0 prints all.",
     )
+
+
+def moment(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
+    """Read an option's time, UTC where it names no zone; None where it is not given."""
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise click.BadParameter("give a time such as '2026-11-21 00:21:18' (UTC).") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def open_project() -> Project:

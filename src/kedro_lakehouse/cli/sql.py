@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, limit_option, open_project
+from kedro_lakehouse.cli.options import env_option, json_option, limit_option, moment, open_project
 from kedro_lakehouse.cli.show import objects, print_json, print_table, say_cut
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from kedro_lakehouse.cli.query import Answer
     from kedro_lakehouse.project import Project
-
-
-def _moment(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
-    if value is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError as error:
-        raise click.BadParameter("give a time such as '2026-11-21 00:21:18' (UTC).") from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 @click.command()
 @click.argument("query")
 @click.option(
     "--as-of",
-    callback=_moment,
+    callback=moment,
     metavar="TIME",
     help="Read every table as it was published at or before this time (UTC unless it has an offset).",
 )

@@ -21,7 +21,7 @@ def tables(*, as_json: bool) -> None:
     """List the tables, and where each one stands.
 
     "empty": nothing was ingested yet. "behind": current or history lack batches that are recorded
-    in changes; the next `kedro run` brings them. Times are UTC.
+    in changes; the next `kedro run` brings them. "held": a rollback keeps its state. Times are UTC.
     """
     from kedro_lakehouse.ops.standing import standing
 

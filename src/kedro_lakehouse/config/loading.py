@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.expectations import SuiteConfig
+from kedro_lakehouse.config.properties import PROPERTY_RULES
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.errors import ConfigurationError, InvalidNameError, did_you_mean, listed
 from kedro_lakehouse.names import ROLES, TableName
@@ -55,6 +56,8 @@ def load_declarations(
     tables: Mapping[str, Any],
     source_models: Mapping[str, type[SourceConfig]],
     suites: Mapping[str, Any] | None = None,
+    *,
+    table_format: str = "iceberg",
 ) -> Declarations:
     """Return the checked declarations of the merged files; a key whose value is None counts as not written.
 
@@ -63,6 +66,7 @@ def load_declarations(
         tables: What tables.yml says, merged likewise.
         source_models: The model of each known source type.
         suites: What expectations.yml says, merged likewise.
+        table_format: The format of tables that name none.
 
     Raises:
         ConfigurationError: Something is wrong in one of the files; the first such key is named.
@@ -74,6 +78,7 @@ def load_declarations(
     for text, raw in entries(tables, TABLES_FILE).items():
         name = _table_name(text)
         checked_tables[name] = _table(name, raw, checked_sources)
+        _refuse_wrong_properties(name, checked_tables[name], table_format)
     _refuse_collisions(checked_tables)
     _refuse_view_names(checked_tables)
     _refuse_bad_inputs(checked_tables)
@@ -148,6 +153,15 @@ def _table(name: TableName, raw: dict[Any, Any], sources: Mapping[str, SourceCon
             file=TABLES_FILE, key=f"{name}.{wrong.key}", problem=wrong.problem, remedy=wrong.remedy
         )
     return table
+
+
+def _refuse_wrong_properties(name: TableName, table: TableConfig, table_format: str) -> None:
+    rule = PROPERTY_RULES.get(table.format or table_format)
+    for key, value in table.properties.items() if rule else ():
+        if wrong := rule and rule(key, value):
+            raise ConfigurationError(
+                file=TABLES_FILE, key=f"{name}.{wrong.key}", problem=wrong.problem, remedy=wrong.remedy
+            )
 
 
 def _suite(name: str, raw: dict[Any, Any], tables: Mapping[TableName, TableConfig]) -> SuiteConfig:

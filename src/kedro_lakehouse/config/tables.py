@@ -72,7 +72,8 @@ _TRANSFORM = re.compile(
 )
 
 
-def _spark_type(text: str) -> str:
+def spark_type(text: str) -> str:
+    """Return the text of a Spark type, or refuse it."""
     name = text.strip()
     if name.lower() in _SIMPLE_TYPES or (_NESTED.fullmatch(name) and name.count("<") == name.count(">")):
         return name
@@ -86,7 +87,8 @@ def _spark_type(text: str) -> str:
     )
 
 
-def _partition(text: str) -> str:
+def partition_expression(text: str) -> str:
+    """Return the text of a partition, or refuse it."""
     if not re.search(r"[(),]", text) or _TRANSFORM.fullmatch(text):
         return text
     raise refuse(
@@ -167,7 +169,7 @@ class TableConfig(Declaration):
     columns: ColumnChoice | None = Field(
         None, description="Source columns that are kept; default: all but control."
     )
-    types: Mapping[ColumnName, Annotated[Name, AfterValidator(_spark_type)]] = Field(
+    types: Mapping[ColumnName, Annotated[Name, AfterValidator(spark_type)]] = Field(
         {}, description="Spark type of columns, where the files do not tell it."
     )
     rename: Mapping[Name, ColumnName] = Field({}, description="New names of source columns, as {old: new}.")
@@ -231,7 +233,7 @@ class TableConfig(Declaration):
         description="Table format, by a name from `kedro lakehouse plugins`; default: the environment's "
         "`table_format` in globals.yml.",
     )
-    partition_by: tuple[Annotated[Name, AfterValidator(_partition)], ...] = Field(
+    partition_by: tuple[Annotated[Name, AfterValidator(partition_expression)], ...] = Field(
         (), description="Partitions of the table: columns, or transforms such as days(ts) and bucket(8, id)."
     )
     sort_by: Names = Field((), description="Columns that rows are sorted by within a file.")

@@ -4,10 +4,12 @@ The dataset classes import Spark when they load or save, not before: a catalog i
 without it. What loads and saves do stands in the modules beside them.
 """
 
+from kedro_lakehouse.datasets.convert import ConvertedDataset
 from kedro_lakehouse.datasets.data_docs import DataDocsDataset, QualityResultsDataset
 from kedro_lakehouse.datasets.freshness import AgeDataset, FreshnessDataset
 from kedro_lakehouse.datasets.judged import QualityDataset, UnjudgedDataset
 from kedro_lakehouse.datasets.landing import LandingDataset
+from kedro_lakehouse.datasets.maintenance import MaintenanceDataset
 from kedro_lakehouse.datasets.pending import PendingDataset
 from kedro_lakehouse.datasets.published import PublishedDataset
 from kedro_lakehouse.datasets.record import ChangesDataset, QuarantineDataset
@@ -19,10 +21,12 @@ from kedro_lakehouse.datasets.validator import ExpectationsValidator
 __all__ = [
     "AgeDataset",
     "ChangesDataset",
+    "ConvertedDataset",
     "DataDocsDataset",
     "ExpectationsValidator",
     "FreshnessDataset",
     "LandingDataset",
+    "MaintenanceDataset",
     "PendingDataset",
     "PublishedDataset",
     "QualityDataset",

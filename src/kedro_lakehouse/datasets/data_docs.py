@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,7 +49,9 @@ class QualityResultsDataset(AbstractDataset[Any, Any]):
 
 
 class DataDocsDataset(AbstractDataset[Any, Any]):
-    """Great Expectations' Data Docs as a folder of pages; loaded as the path of the first one.
+    """Great Expectations' Data Docs as a folder of pages; loaded as the address of the first one.
+
+    The folder is a local one, or one of object storage that fsspec knows, such as ``s3://bucket/docs``.
 
     Example:
         In YAML::
@@ -60,13 +63,13 @@ class DataDocsDataset(AbstractDataset[Any, Any]):
 
     def __init__(self, *, filepath: str, metadata: dict[str, Any] | None = None) -> None:
         """Keep the folder; nothing is imported."""
-        self._folder, self.metadata = Path(filepath), metadata
+        self._folder, self.metadata = filepath, metadata
 
     def _describe(self) -> dict[str, Any]:
-        return {"filepath": str(self._folder)}
+        return {"filepath": self._folder}
 
-    def load(self) -> Path:
-        """The first page.
+    def load(self) -> str:
+        """The address of the first page.
 
         Raises:
             UnsupportedError: The pages were not rendered yet.
@@ -75,7 +78,7 @@ class DataDocsDataset(AbstractDataset[Any, Any]):
             raise UnsupportedError(
                 what="There are no Data Docs yet.", remedy="Run `kedro run --pipelines=data_docs`."
             )
-        return self._folder / INDEX
+        return f"{self._folder}/{INDEX}"
 
     def save(self, data: Sequence[Mapping[str, Any]]) -> None:
         """Render the results; pages that show them already stay as they are.
@@ -88,11 +91,25 @@ class DataDocsDataset(AbstractDataset[Any, Any]):
                 what="No expectation was judged yet.", remedy="Run `kedro run --pipelines=quality` first."
             )
         shown = "\n".join(sorted({f"{row['suite']} {row['judged_at'].isoformat()}" for row in data}))
-        mark = self._folder / _MARK
-        if self._exists() and mark.is_file() and mark.read_text(encoding="utf-8") == shown:
+        storage, root = self._place()
+        mark = f"{root}/{_MARK}"
+        if self._exists() and storage.isfile(mark) and storage.cat_file(mark) == shown.encode():
             return
-        render_data_docs(data, self._folder)
-        mark.write_text(shown, encoding="utf-8")
+        if "://" not in self._folder:
+            render_data_docs(data, Path(self._folder))
+        else:
+            with tempfile.TemporaryDirectory() as rendered:
+                render_data_docs(data, Path(rendered))
+                storage.put(f"{rendered}/", f"{root}/", recursive=True)
+        storage.pipe_file(mark, shown.encode())
+
+    def _place(self) -> tuple[Any, str]:
+        from fsspec.core import url_to_fs
+
+        storage, root = url_to_fs(self._folder)
+        storage.invalidate_cache()
+        return storage, root
 
     def _exists(self) -> bool:
-        return (self._folder / INDEX).is_file()
+        storage, root = self._place()
+        return bool(storage.isfile(f"{root}/{INDEX}"))

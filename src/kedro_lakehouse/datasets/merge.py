@@ -38,6 +38,7 @@ from kedro_lakehouse.changes.plan import (
     mark_late,
 )
 from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
+from kedro_lakehouse.datasets.audit import doubles_a_key
 from kedro_lakehouse.datasets.blocking import judge_stage
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.kept import keep
@@ -143,9 +144,14 @@ class MergeCommit:
                 correlation_id=self._project.correlation_id, committed_at=now(),
                 counts=counts,
             )  # fmt: skip
-            snapshot = stage.publish(report)
+            snapshot = stage.publish(report, properties=self._changed_properties(state))
         enter_phase("published", self._name, self._kind, token.batch)
         acknowledge(self._project, report, snapshot, seconds=perf_counter() - begun)
+
+    def _changed_properties(self, state: TableState) -> dict[str, str]:
+        """Declared properties that the table does not have yet: the next commit writes by them."""
+        declared = {k: v for k, v in self._table.properties.items() if k != "format-version"}
+        return {k: v for k, v in declared.items() if state.properties.get(k) != v}
 
     def _ensure(self, state: TableState | None, rows: DataFrame) -> TableState:
         wanted = {f.name: f.dataType for f in rows.schema.fields}
@@ -261,12 +267,7 @@ class MergeCommit:
         stage.expect(before - removed + inserted)
         if not inserted:
             return
-        rows = stage.appended()
-        once = F.count(F.lit(1)) if self._kind == "current" else F.count(F.when(column(ORDER_TO).isNull(), 1))
-        doubled = (
-            rows.groupBy(*columns(self._contract.keys)).agg(once.alias("n")).where("n > 1").limit(1).count()
-        )
-        if doubled:
+        if doubles_a_key(stage, self._contract.keys, None if self._kind == "current" else ORDER_TO):
             raise AuditFailedError(
                 table=self._target,
                 batch=0,

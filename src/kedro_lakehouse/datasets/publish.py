@@ -7,6 +7,7 @@ import logging
 import re
 from typing import TYPE_CHECKING, Final
 
+from kedro_lakehouse.datasets.glue import tell_glue
 from kedro_lakehouse.errors import UnreadableFileError
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ops.store import BATCHES
@@ -25,7 +26,12 @@ _UNREADABLE: Final = ("FAILED_READ_FILE", "Encountered error while reading file"
 
 
 def acknowledge(project: Project, report: CommitReport, snapshot: int | None, *, seconds: float) -> None:
-    """Write a published commit's row, and tell of it."""
+    """Write a published commit's row, and tell of it.
+
+    Raises:
+        AwsRefusedError: The environment's catalog refuses the table; the row is left to the next run.
+    """
+    tell_glue(project, report)
     project.ops.append(BATCHES, [report.row(snapshot)])
     enter_phase("acknowledged", report.table, report.stage, report.batch)
     project.reports.append(report)
@@ -44,6 +50,7 @@ def write_owed_rows(project: Project, tables: Iterable[TableName]) -> int:
             state = project.format_of(name).state(name.with_suffix(role))
             report = state.bookmark if state else None
             if state and report and (report.table, report.stage, report.batch) not in held:
+                tell_glue(project, report)
                 owed.append(report.row(state.snapshot_id))
     if owed:
         project.ops.append(BATCHES, owed)

@@ -7,12 +7,11 @@ from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F
-
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, column, columns, value_columns
 from kedro_lakehouse.changes.history import ORDER_TO
 from kedro_lakehouse.changes.plan import first_rows
+from kedro_lakehouse.datasets.audit import doubles_a_key
 from kedro_lakehouse.datasets.blocking import judge_stage
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.observed import counted
@@ -34,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 REFOLD: Final = "kedro_lakehouse.refold"
 """Property of ``_changes``: the batch that took events out of the record; targets before it fold again."""
+
+FOLDED_AT: Final = "kedro_lakehouse.folded_at"
+"""Property of a target that was folded again: its states from before then are not gone back to."""
 
 
 def declares(table: TableConfig, name: str) -> bool:
@@ -71,7 +73,7 @@ def refold(
         ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
         CommitConflictError: Another writer was faster; nothing was published.
     """
-    begun = perf_counter()
+    begun, since = perf_counter(), now()
     lake, table = project.format_of(name), project.table(name)
     contract, target = TableContract.of(name, table), name.with_suffix(kind)
     with lease(project.leases, name, kind):
@@ -97,7 +99,9 @@ def refold(
             judge_stage(project, name, kind, stage, events, before=state.rows)
             made = report or _report(project, name, kind, state, batch)
             snapshot = stage.publish(
-                made, properties=properties, without=[c for c in state.columns if c not in wanted]
+                made,
+                properties=properties | {FOLDED_AT: since},
+                without=[c for c in state.columns if c not in wanted],
             )
         enter_phase("published", name, kind, batch)
         if report is None:
@@ -117,11 +121,7 @@ def _report(project: Project, name: TableName, kind: Kind, state: TableState, ba
 
 def _audit(stage: Stage, kind: Kind, contract: TableContract, written: int, batch: int) -> None:
     stage.expect(written)
-    once = F.count(F.lit(1)) if kind == "current" else F.count(F.when(column(ORDER_TO).isNull(), 1))
-    doubled = (
-        stage.staged().groupBy(*columns(contract.keys)).agg(once.alias("n")).where("n > 1").limit(1).count()
-    )
-    if doubled:
+    if doubles_a_key(stage, contract.keys, None if kind == "current" else ORDER_TO):
         raise AuditFailedError(
             table=stage.table,
             batch=batch,

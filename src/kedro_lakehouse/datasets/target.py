@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.datasets.merge import MergeCommit
 from kedro_lakehouse.datasets.plain import PlainCommit
 from kedro_lakehouse.datasets.refold import must_refold, refold
+from kedro_lakehouse.datasets.rollback import is_held
 from kedro_lakehouse.datasets.token import BatchToken
 from kedro_lakehouse.datasets.view import check_view, ensure_view
 
@@ -18,12 +20,20 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
+logger = logging.getLogger(__name__)
+
 
 def commit_pending(project: Project, name: TableName, kind: Kind, pending: DataFrame) -> None:
     """Plan the pending events against a table's current or history and commit what changes.
 
-    After a history's commit the view beside it is as declared.
+    After a history's commit the view beside it is as declared. A table that a rollback holds stays as it is.
     """
+    if is_held(project.format_of(name).state(name.with_suffix(kind))):
+        logger.warning(
+            "%s %s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
+            name, kind, name,
+        )  # fmt: skip
+        return
     table = project.table(name)
     contract = TableContract.of(name, table)
     if kind == "history":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kedro_lakehouse.changes.digest import SURROGATE_KEY
 from kedro_lakehouse.changes.events import TIME, value_columns
 from kedro_lakehouse.changes.history import EFFECTIVE_FROM, EFFECTIVE_TO, IS_CURRENT
+from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.view import digest_of, plan_view, view_name
 from kedro_lakehouse.names import quote
 
@@ -26,11 +27,18 @@ def check_view(project: Project, name: TableName, pending: DataFrame) -> None:
     Raises:
         ConfigurationError: Its names collide, or its intervals need a date or a time.
         MissingColumnError: Neither the events nor the history have a column that is to be shown.
+        UnsupportedError: The environment's catalog keeps no views.
     """
     table = project.table(name)
     if table.history is None or table.history.view is None or TIME not in pending.columns:
         return
-    state = project.format_of(name).state(name.with_suffix("history"))
+    table_format = project.format_of(name)
+    if table_format.capabilities.views and not project.catalog.keeps_views:
+        raise UnsupportedError(
+            what=f"The view of {name}'s history cannot be kept: Glue's catalog holds no views of Iceberg.",
+            remedy="Write `history: {view: null}` for this environment, or use an Iceberg REST catalog.",
+        )
+    state = table_format.state(name.with_suffix("history"))
     kinds = {f.name: f.dataType.simpleString() for f in pending.schema.fields}
     known = {c: kinds[c] for c in value_columns(pending)}
     if state is not None:

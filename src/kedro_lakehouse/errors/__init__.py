@@ -1,5 +1,6 @@
 """What can go wrong, as types: each leaf keeps its facts, and says what to do."""
 
+from kedro_lakehouse.errors.aws import AwsRefusedError
 from kedro_lakehouse.errors.base import (
     MAX_EXAMPLES,
     MAX_MESSAGE,
@@ -20,7 +21,12 @@ from kedro_lakehouse.errors.batches import (
     SnapshotOutOfOrderError,
     TooManyInvalidError,
 )
-from kedro_lakehouse.errors.commits import AuditFailedError, CommitConflictError, CommitUnknownError
+from kedro_lakehouse.errors.commits import (
+    AuditFailedError,
+    CommitConflictError,
+    CommitUnknownError,
+    NoSuchSnapshotError,
+)
 from kedro_lakehouse.errors.declarations import (
     ConfigurationError,
     InvalidNameError,
@@ -51,6 +57,7 @@ __all__ = [
     "MAX_EXAMPLES",
     "MAX_MESSAGE",
     "AuditFailedError",
+    "AwsRefusedError",
     "BatchContentChangedError",
     "BatchNotFoundError",
     "CommitConflictError",
@@ -66,6 +73,7 @@ __all__ = [
     "LandedFilesGoneError",
     "LogNotFoundError",
     "MissingColumnError",
+    "NoSuchSnapshotError",
     "NothingToWithdrawError",
     "RefusedExtractsError",
     "ReservedColumnError",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence  # noqa: TC003 - facts are typed at run time
+
 from kedro_lakehouse.errors.base import TerminalError, TransientError, UnknownOutcomeError
 
 
@@ -36,3 +38,14 @@ class CommitUnknownError(UnknownOutcomeError):
     batch: int
     summary = "Table {table}, batch {batch}: the catalog did not say whether the commit happened."
     advice = "Nothing was cleaned up. `kedro run` again: it looks for the batch first."
+
+
+class NoSuchSnapshotError(TerminalError):
+    """No state of a table that can still be read is the one asked for."""
+
+    code = "NO_SUCH_SNAPSHOT"
+    table: object
+    wanted: str
+    known: Sequence[str]
+    summary = "Table {table}: no state of {wanted} can be read any more, or ever was; there are: {known}."
+    advice = "Choose one that `kedro lakehouse snapshots {table}` lists."

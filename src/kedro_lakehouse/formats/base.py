@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import types as T
 
@@ -155,6 +156,12 @@ class Stage(Protocol):
 
     def appended(self) -> DataFrame:
         """The rows that were staged to come."""
+
+    def written(self, columns: Sequence[str]) -> pa.Table | None:
+        """Columns of the rows that were staged to come, read from their files without Spark.
+
+        None where that is not the cheaper way: they are too many, or in no files of their own.
+        """
 
     def rows(self) -> int:
         """How many rows the table has with an append or a replacement that is staged; asked of metadata."""

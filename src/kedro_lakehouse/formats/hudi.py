@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pyspark.sql import types as T
@@ -43,13 +42,13 @@ class HudiFormat:
 
     name: ClassVar[str] = "hudi"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        staged_audit=False, partition_transforms=False, views=False, spark=("3.5",)
+        staged_audit=False, partition_transforms=False, views=False, maintenance=False, spark=("3.5",)
     )
 
     def __init__(self, context: FormatContext) -> None:
         """Keep how to get at the session, and where tables lie; nothing is opened."""
         self._session, self._lakehouse, self._run_id = context.session, context.lakehouse, context.run_id
-        self._leases = Path(context.lakehouse) / "leases"
+        self._leases = f"{context.lakehouse}/leases"
         self._names = SessionCatalog(context.session, "hudi")
         self._settings = {
             key.removeprefix("spark."): value

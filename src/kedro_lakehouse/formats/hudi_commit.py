@@ -15,7 +15,6 @@ from kedro_lakehouse.ops.report import BOOKMARK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from pyspark.sql import DataFrame
 
@@ -38,7 +37,7 @@ _DROPS_COLUMNS: Final = {
 class HudiCommit:
     """Publishes what was planned on one state of a table, if the table is still in it."""
 
-    def __init__(self, table: HudiTable, state: TableState | None, leases: Path) -> None:
+    def __init__(self, table: HudiTable, state: TableState | None, leases: str) -> None:
         """Keep the state that the change was planned on, and where writers take their turns."""
         self._table, self._state, self._leases = table, state, leases
 

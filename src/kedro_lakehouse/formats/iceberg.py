@@ -16,6 +16,8 @@ from kedro_lakehouse.formats.base import (
     stage_branch,
 )
 from kedro_lakehouse.formats.ddl import sql_type, storable
+from kedro_lakehouse.formats.iceberg_maintenance import IcebergMaintenance
+from kedro_lakehouse.formats.iceberg_snapshots import IcebergSnapshots
 from kedro_lakehouse.formats.iceberg_stage import IcebergStage, load_table
 from kedro_lakehouse.formats.literals import text, transform
 from kedro_lakehouse.names import TableName, quote
@@ -53,6 +55,8 @@ class IcebergFormat:
         """Keep how to get at session and metadata, and what commits are named by; nothing is opened."""
         self._session, self._catalog = context.session, context.catalog
         self._run_id, self._correlation_id = context.run_id, context.correlation_id
+        self.maintenance = IcebergMaintenance(context.session, context.catalog)
+        self.snapshots = IcebergSnapshots(lambda name: load_table(context.session(), name), context.catalog)
 
     @classmethod
     def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
@@ -194,6 +198,21 @@ class IcebergFormat:
         """Drop a table with its files."""
         self._session().sql(f"DROP TABLE IF EXISTS {table.sql} PURGE")
 
+    def adopt(self, table: TableName, paths: Sequence[str], report: CommitReport) -> int | None:
+        """Make parquet files the table's own where they lie, and set its bookmark, in one commit.
+
+        Only their footers are read; starts no JVM.
+
+        Raises:
+            ValueError: A file does not fit the table's columns or partitions, or is its own already.
+        """
+        found = self._catalog.catalog.load_table(table.identifier)
+        with found.transaction() as transaction:
+            transaction.add_files(list(paths))
+            transaction.set_properties({BOOKMARK: report.to_property()})
+        snapshot = found.current_snapshot()
+        return snapshot.snapshot_id if snapshot else None
+
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[IcebergStage]:
         """Open a stage on the table's published state; what the block leaves unpublished is dropped.
@@ -205,7 +224,7 @@ class IcebergFormat:
                 self.drop_branch(table, branch)
         session = self._session()
         session.conf.set(_SNAPSHOT_PROPERTY + CORRELATION_ID, self._correlation_id)
-        stage = IcebergStage(session, table, stage_branch(self._run_id))
+        stage = IcebergStage(session, self._catalog, table, stage_branch(self._run_id))
         try:
             yield stage
         except CommitUnknownError:

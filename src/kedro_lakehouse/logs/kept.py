@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import LogNotFoundError
+from kedro_lakehouse.logs.place import LogPlace
 from kedro_lakehouse.logs.run import JVM_LINES, PYTHON_LINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
 _NEWEST: Final = 5
 
@@ -23,7 +23,8 @@ class KeptLog:
     run_id: str
     correlation_id: str
     started: str
-    files: Sequence[Path]
+    place: LogPlace
+    files: Sequence[str]
 
     def answers_to(self, wanted: str) -> bool:
         """Tell whether an id means this log: of the run, of the scheduler's run, of a task, of both."""
@@ -31,26 +32,27 @@ class KeptLog:
         return wanted in {self.run_id, self.correlation_id, *([task, scheduled] if scheduled else [])}
 
 
-def kept_logs(folder: Path | None) -> list[KeptLog]:
-    """The logs of a folder, oldest first."""
-    found = []
-    for file in sorted(folder.glob(f"*{PYTHON_LINES}")) if folder is not None else ():
-        run_id = file.name.partition(".")[0]
-        if file.name != run_id + PYTHON_LINES:
+def kept_logs(folder: str) -> list[KeptLog]:
+    """The logs of a place, oldest first."""
+    place, found = LogPlace(folder), []
+    names = place.names()
+    for name in names:
+        run_id = name.partition(".")[0]
+        if name != run_id + PYTHON_LINES:
             continue
-        first = next(_lines(file), None)
+        first = next(_lines(place, name), None)
         if first is not None:
-            beside = sorted(file.parent.glob(f"{run_id}{JVM_LINES}*"))
+            beside = [other for other in names if other.startswith(run_id + JVM_LINES)]
             found.append(
                 KeptLog(
                     run_id=run_id, correlation_id=str(first["correlation_id"]), started=str(first["time"]),
-                    files=[file, *beside],
+                    place=place, files=[name, *beside],
                 )
             )  # fmt: skip
     return found
 
 
-def find_logs(folder: Path | None, wanted: str | None) -> list[KeptLog]:
+def find_logs(folder: str, wanted: str | None) -> list[KeptLog]:
     """The logs that an id means; without one the last run's.
 
     Raises:
@@ -66,13 +68,13 @@ def find_logs(folder: Path | None, wanted: str | None) -> list[KeptLog]:
 
 def read_lines(logs: Iterable[KeptLog]) -> list[dict[str, Any]]:
     """All lines of some logs in the order of time."""
-    lines = [line for log in logs for file in log.files for line in _lines(file)]
+    lines = [line for log in logs for file in log.files for line in _lines(log.place, file)]
     return sorted(lines, key=lambda line: str(line["time"]))
 
 
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
+def _lines(place: LogPlace, name: str) -> Iterator[dict[str, Any]]:
     """The lines of a file; the half line that a killed process leaves at its end is none."""
-    with file.open(encoding="utf-8", errors="replace") as text:
+    with place.open(name) as text:
         for row in text:
             try:
                 line = json.loads(row)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from kedro_lakehouse.logs.context import RunContext, turn_to
 from kedro_lakehouse.logs.lines import JsonFormatter, PrefixedFormatter
+from kedro_lakehouse.logs.place import LogPlace
 from kedro_lakehouse.logs.scheduler import SchedulerRun, fit
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class RunLog:
 
     The lines go to the console as they are configured (with the scheduler's id before them, if there is
     one; as JSON objects where ``KEDRO_LAKEHOUSE_LOG_FORMAT`` is ``json``), and as JSON lines to a file of
-    the run, at most 20 MB, of which those of the last 100 runs are kept.
+    the run, at most 20 MB, of which those of the last 100 runs are kept. Where logs are kept in object
+    storage, the file is written in a temporary folder and goes there when the log is closed.
     """
 
     def __init__(self, project: Project, run_params: Mapping[str, Any]) -> None:
@@ -47,6 +49,7 @@ class RunLog:
             correlation_id=scheduled.correlation_id if scheduled else project.run_id,
             pipeline=fit("+".join(named)),
         )
+        self._place: LogPlace | None = None
         self._file: logging.Handler | None = None
         self._before: list[tuple[logging.Handler, logging.Formatter | None]] = []
 
@@ -61,13 +64,12 @@ class RunLog:
         elif self._scheduled:
             for handler, formatter in self._before:
                 handler.setFormatter(PrefixedFormatter(self.context.correlation_id, formatter))
-        folder = self._project.logs
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            _prune(folder)
-            self._file = _BoundedFile(folder / f"{self.context.run_id}{PYTHON_LINES}")
-            self._file.setFormatter(JsonFormatter(self.context))
-            root.addHandler(self._file)
+        self._place = LogPlace(self._project.logs)
+        _prune(self._place)
+        folder = self._project.log_folder = self._place.writing_folder()
+        self._file = _BoundedFile(folder / f"{self.context.run_id}{PYTHON_LINES}")
+        self._file.setFormatter(JsonFormatter(self.context))
+        root.addHandler(self._file)
         turn_to()
         self._project.run = self.context
         ours = logging.getLogger("kedro_lakehouse")
@@ -90,6 +92,12 @@ class RunLog:
         if self._file is not None:
             self._file.close()
             self._file = None
+        folder, self._project.log_folder = self._project.log_folder, None
+        if self._place is not None and folder is not None:
+            try:
+                self._place.take(folder)
+            except OSError as error:  # the run is done: what it did does not depend on its log
+                logger.warning("The log stays in %s: %s", folder, type(error).__name__)
 
     def __enter__(self) -> Self:
         return self.open()
@@ -124,14 +132,12 @@ class _BoundedFile(logging.FileHandler):
         super().emit(record)
 
 
-def _prune(folder: Path) -> None:
+def _prune(place: LogPlace) -> None:
     """Delete the files of all but the last runs; a run's id starts with its time."""
-    files = sorted(folder.glob("*.jsonl*"), reverse=True)
-    kept = sorted({_run_of(f) for f in files}, reverse=True)[: _KEPT_RUNS - 1]
-    for file in files:
-        if _run_of(file) not in kept:
-            file.unlink(missing_ok=True)  # another run may have pruned it at the same time
+    names = [name for name in place.names() if ".jsonl" in name]
+    kept = sorted({_run_of(name) for name in names}, reverse=True)[: _KEPT_RUNS - 1]
+    place.remove([name for name in names if _run_of(name) not in kept])
 
 
-def _run_of(file: Path) -> str:
-    return file.name.partition(".")[0]
+def _run_of(name: str) -> str:
+    return name.partition(".")[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+from kedro_lakehouse.ops.report import BOOKMARK, HELD, CommitReport
 
 if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
@@ -26,6 +26,7 @@ class Glance:
     size: int = 0
     batch: int = 0
     committed: datetime | None = None
+    held: bool = False
 
 
 def glance(catalog: MetadataCatalog, name: TableName) -> Glance | None:
@@ -42,4 +43,5 @@ def glance(catalog: MetadataCatalog, name: TableName) -> Glance | None:
         size=int(facts.get("total-files-size", 0)),
         batch=bookmark.batch if bookmark else 0,
         committed=datetime.fromisoformat(bookmark.committed_at) if bookmark else None,
+        held=bool(found.properties.get(HELD)),
     )

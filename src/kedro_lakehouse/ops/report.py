@@ -10,6 +10,8 @@ from typing import Any, Final, Literal
 Stage = Literal["ingestion", "current", "history"]
 BOOKMARK: Final = "kedro_lakehouse.bookmark"
 """Table property that a commit sets together with its data; it survives the expiry of snapshots."""
+HELD: Final = "kedro_lakehouse.held_since"
+"""Table property that a rollback sets: runs leave the table as it is until it is released."""
 
 COUNTS: Final = (
     "events_in", "applied", "duplicates", "quarantined", "unchanged", "late", "stale_ignored",

@@ -24,7 +24,7 @@ class Standing:
     """
 
     table: str
-    state: Literal["empty", "up to date", "behind"]
+    state: Literal["empty", "up to date", "behind", "held"]
     load: Literal["full", "delta"] | None = None
     record_key: tuple[str, ...] = ()
     partition_key: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ def standing(project: Project, name: TableName, table: TableConfig) -> Standing:
     lag = max((changes.batch - target.batch for target in targets), default=0)
     return Standing(
         table=str(name),
-        state="empty" if not commits else "behind" if lag > 0 else "up to date",
+        state=_state(lag, committed=bool(commits), held=any(t.held for t in targets)),
         load=None if not changes.batch else "full" if changes.batch == 1 else "delta",
         record_key=table.keys,
         partition_key=table.partition_by,
@@ -64,3 +64,9 @@ def standing(project: Project, name: TableName, table: TableConfig) -> Standing:
         last_commit=max(commits, default=None),
         quarantined=look("quarantine").rows,
     )
+
+
+def _state(lag: int, *, committed: bool, held: bool) -> Literal["empty", "up to date", "behind", "held"]:
+    if not committed:
+        return "empty"
+    return "held" if held else "behind" if lag > 0 else "up to date"

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 _PREFIX: Final = f"spark.sql.catalog.{CATALOG}."
+# Settings that Java and Python name alike, by the catalog's type.
+_SHARED: Final = ("warehouse", "client.region", "s3.endpoint")
+_ON_AWS: Final[Mapping[str, tuple[str, ...]]] = {
+    "glue": (*_SHARED, "glue.id", "glue.endpoint"),
+    "rest": (*_SHARED, "uri", "rest."),
+}
+_ENCRYPTIONS: Final = {"kms": "aws:kms", "s3": "AES256"}
 
 
 def catalog_properties(spark_conf: Mapping[str, str]) -> dict[str, str]:
@@ -30,10 +37,23 @@ def catalog_properties(spark_conf: Mapping[str, str]) -> dict[str, str]:
     if kind == "jdbc" and given.get("uri", "").startswith("jdbc:sqlite:"):
         path = re.sub(r"^jdbc:sqlite:(file:)?", "", given["uri"]).partition("?")[0]
         return {"type": "sql", "uri": f"sqlite:///{path}", "warehouse": f"file://{given['warehouse']}"}
+    if kind in _ON_AWS:
+        return {"type": kind} | _on_aws(given, _ON_AWS[kind])
     raise UnsupportedError(
         what=f"a catalog of type '{kind or 'none'}' for '{CATALOG}'",
-        remedy=f"Set {_PREFIX}type to jdbc with an SQLite file as its uri in spark.yml.",
+        remedy=f"Set {_PREFIX}type to jdbc (with an SQLite file as its uri), glue or rest in spark.yml.",
     )
+
+
+def _on_aws(given: Mapping[str, str], alike: tuple[str, ...]) -> dict[str, str]:
+    found = {name: value for name, value in given.items() if name.startswith(alike)}
+    # Of pyiceberg's two ways to S3 this one encrypts as it is told.
+    found["py-io-impl"] = "pyiceberg.io.fsspec.FsspecFileIO"
+    if encryption := _ENCRYPTIONS.get(given.get("s3.sse.type", "")):
+        found["s3.server-side-encryption"] = encryption
+    if "s3.sse.key" in given:
+        found["s3.sse-kms-key-id"] = given["s3.sse.key"]
+    return found
 
 
 class MetadataCatalog:
@@ -63,6 +83,16 @@ class MetadataCatalog:
             # One row per thread and statement is enough: SQLite serialises writers itself.
             Path(properties["uri"].removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
         return load_catalog(CATALOG, **properties)
+
+    @property
+    def is_glue(self) -> bool:
+        """Whether it is the Glue Data Catalog, which also tells other engines of tables."""
+        return self._conf.get(f"{_PREFIX}type") == "glue"
+
+    @property
+    def keeps_views(self) -> bool:
+        """Whether Iceberg can keep views in it; in Glue's it keeps tables only."""
+        return not self.is_glue
 
     def find(self, name: TableName) -> Table | None:
         """The table's newest metadata, or None where there is no such table."""

@@ -67,6 +67,7 @@ def list_files(root: str, patterns: Sequence[str], *, table: TableName) -> list[
 
     begun = time.time()
     fs, path = fsspec.core.url_to_fs(root)
+    fs.invalidate_cache()  # object storage's client remembers listings for the life of the process
     if not fs.isdir(path):
         raise SourceNotFoundError(
             table=table,

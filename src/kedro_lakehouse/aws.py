@@ -1,0 +1,92 @@
+"""Clients of AWS, and the texts that its stores of parameters and secrets hold.
+
+Credentials, profile and endpoint are those that every AWS client finds: the role of the job, or the
+variables and files of the machine. Nothing that is read here is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from typing import Any, Final, Literal
+
+from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError, UnsupportedError
+
+Service = Literal["s3", "glue", "ssm", "secretsmanager"]
+_making: Final = threading.Lock()
+
+
+def client(service: Service) -> Any:
+    """A client of one service, in the region of the environment; it has called nothing yet.
+
+    Raises:
+        UnsupportedError: boto3 is not installed.
+    """
+    try:
+        import boto3
+    except ImportError as error:
+        raise UnsupportedError(
+            what="AWS needs boto3, which is not installed.",
+            remedy="Install the extra: pip install 'kedro-lakehouse[aws]'.",
+        ) from error
+    # boto3 itself looks only at AWS_DEFAULT_REGION; jobs of Glue and EMR are told AWS_REGION.
+    with _making:  # a client may be used by several threads, and be made by one at a time
+        return boto3.client(service, region_name=os.environ.get("AWS_REGION"))
+
+
+def read_parameter(name: str) -> str:
+    """The text of a parameter of Systems Manager, decrypted.
+
+    Raises:
+        AwsRefusedError: There is no such parameter, or it may not be read.
+    """
+    return str(_call("ssm", "get_parameter", name, Name=name, WithDecryption=True)["Parameter"]["Value"])
+
+
+def read_secret(name: str) -> str:
+    """The text of a secret of Secrets Manager.
+
+    Raises:
+        AwsRefusedError: There is no such secret, it may not be read, or it holds bytes and no text.
+    """
+    found = _call("secretsmanager", "get_secret_value", name, SecretId=name)
+    if "SecretString" not in found:
+        raise AwsRefusedError(what=f"the secret '{name}'", reason="it holds bytes, not text")
+    return str(found["SecretString"])
+
+
+def read_credentials(name: str) -> dict[str, Any]:
+    """The keys of a secret that stands for an entry of credentials.yml.
+
+    Raises:
+        AwsRefusedError: There is no such secret, or it may not be read.
+        ConfigurationError: It is not a JSON object.
+    """
+    try:
+        found = json.loads(read_secret(name))
+    except json.JSONDecodeError:  # it holds the secret's text: the error below must not
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigurationError(
+            file="Secrets Manager",
+            key=name,
+            problem="the secret is not a JSON object.",
+            remedy="Store the keys that an entry of credentials.yml would have.",
+        )
+    return found
+
+
+def _call(service: Service, operation: str, name: str, **arguments: object) -> Any:
+    called = client(service)
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    kind = {"ssm": "parameter", "secretsmanager": "secret"}[service]
+    try:
+        return getattr(called, operation)(**arguments)
+    except ClientError as error:
+        # The code alone: a message may quote the caller's identity.
+        reason = str(error.response.get("Error", {}).get("Code", "unknown"))
+        raise AwsRefusedError(what=f"the {kind} '{name}'", reason=reason) from error
+    except BotoCoreError as error:
+        raise AwsRefusedError(what=f"the {kind} '{name}'", reason=type(error).__name__) from error

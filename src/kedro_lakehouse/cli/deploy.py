@@ -1,0 +1,80 @@
+"""``kedro lakehouse deploy``: what runs this project elsewhere, rendered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kedro_lakehouse.cli.options import env_option, json_option, open_project
+from kedro_lakehouse.cli.show import print_json
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.deploy.deployment import Jars
+    from kedro_lakehouse.deploy.render import Target
+
+
+@click.command()
+@click.option(
+    "--target", type=click.Choice(["emr-serverless", "glue", "airflow"]), required=True, help="What runs it."
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write; by default build/deploy/<target>. For EMR and Glue it is written anew.",
+)
+@click.option(
+    "--jars",
+    type=click.Choice(["platform", "ours"]),
+    default="platform",
+    show_default=True,
+    help="Iceberg and Delta as the platform has them, or those of spark.yml.",
+)
+@click.option(
+    "--wheel",
+    "wheels",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    help="A wheel to ship; by default the project's own, which is built.",
+)
+@env_option
+@json_option
+def deploy(*, target: Target, out: Path | None, jars: Jars, wheels: tuple[Path, ...], as_json: bool) -> None:
+    """Render what runs this project on EMR Serverless, on Glue or by Airflow.
+
+    For EMR Serverless and Glue: a CloudFormation template (job, roles with least privilege, a schedule that
+    is created disabled, buckets with their rules), the wheel, the configuration and the script that is
+    started. For Airflow: a DAG. Nothing is sent anywhere; the commands that come next are printed.
+
+    \b
+    Examples:
+      kedro lakehouse deploy --target glue --env aws
+      kedro lakehouse deploy --target airflow --env aws --out dags
+    """  # noqa: D301 - \b keeps click from wrapping the examples
+    from kedro.framework.project import settings
+    from kedro.framework.startup import bootstrap_project
+
+    from kedro_lakehouse.deploy.render import render
+    from kedro_lakehouse.project import find_root
+
+    project = open_project()
+    metadata = bootstrap_project(find_root())
+    folder = (out or metadata.project_path / "build" / "deploy" / target).absolute()
+    done = render(
+        target,
+        project,
+        metadata,
+        metadata.project_path / settings.CONF_SOURCE,
+        folder,
+        jars=jars,
+        wheels=wheels,
+    )
+    if as_json:
+        print_json({"files": [str(file) for file in done.files], "next": done.steps})
+        return
+    for file in done.files:
+        click.echo(f"wrote  {file.relative_to(folder)}")
+    click.echo(f"\nNext, in {folder}:")
+    for number, step in enumerate(done.steps, 1):
+        click.echo(f"{number}. {step}")

@@ -1,0 +1,76 @@
+"""``kedro lakehouse maintain``: put the files of tables in order, or tell what would be done."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from kedro_lakehouse.cli.options import env_option, json_option, open_project
+from kedro_lakehouse.cli.rebuild import recorded
+from kedro_lakehouse.cli.show import print_json
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.formats.maintenance import MaintenanceReport
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+
+@click.command()
+@click.argument("table", required=False)
+@click.option("--dry-run", is_flag=True, help="Tell what is due, and do nothing.")
+@env_option
+@json_option
+def maintain(*, table: str | None, dry_run: bool, as_json: bool) -> None:
+    """Put the files of a table, or of all, in order.
+
+    Compacts small files and files with many deleted rows, merges lists of files, expires old snapshots,
+    deletes files that no snapshot has, and archives landed files: from the thresholds of maintenance.yml
+    on. Below them nothing is done and no Spark is started. Rows and bookmarks stay as they are. Without a
+    TABLE the project's own tables (ops) are put in order too. `kedro run --pipelines=maintenance` does
+    the same, and trims the record of changes.
+
+    \b
+    Examples:
+      kedro lakehouse maintain --dry-run
+      kedro lakehouse maintain dms_sample.person --json
+    """  # noqa: D301 - \b keeps click from wrapping the examples
+    from kedro_lakehouse.names import TableName
+
+    project = open_project()
+    known = sorted([*project.declarations.tables, *project.conversions])
+    names = known if table is None else [TableName.parse(table)]
+    for name in names:
+        if name not in known:
+            project.table(name)  # says what is declared
+    found = (
+        _all(project, names, own=table is None, dry_run=True)
+        if dry_run
+        else recorded(project, "maintain", lambda: _all(project, names, own=table is None, dry_run=False))
+    )
+    if as_json:
+        print_json([asdict(report) for report in found])
+        return
+    due = [report for report in found if report.actions]
+    for report in due:
+        _say(report, dry_run=dry_run)
+    if not due:
+        click.echo("Nothing is due.")
+
+
+def _all(project: Project, names: list[TableName], *, own: bool, dry_run: bool) -> list[MaintenanceReport]:
+    from kedro_lakehouse.datasets.maintenance import maintain_ops, maintain_table
+
+    found = [report for name in names for report in maintain_table(project, name, dry_run=dry_run)]
+    return found + (maintain_ops(project, dry_run=dry_run) if own else [])
+
+
+def _say(report: MaintenanceReport, *, dry_run: bool) -> None:
+    from kedro_lakehouse.datasets.maintenance import told
+
+    if not dry_run:
+        click.echo(told(report))
+        return
+    for action in report.actions:
+        click.echo(f"{report.table}: {action.work.replace('_', ' ')} is due: {action.reason}")

@@ -1,0 +1,126 @@
+"""``kedro lakehouse snapshots`` and ``tag``: the states of a table that can be read, and names for them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kedro_lakehouse.cli.options import env_option, json_option, limit_option, open_project
+from kedro_lakehouse.cli.show import print_json, print_table, say_cut
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.names import Role, TableName
+    from kedro_lakehouse.project import Project
+
+_STAGES: Final[dict[Role, str]] = {"changes": "ingestion"}
+_TAG: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+@click.command()
+@click.argument("table")
+@limit_option(20)
+@env_option
+@json_option
+def snapshots(*, table: str, limit: int, as_json: bool) -> None:
+    """List the states of a table that can still be read, the newest first.
+
+    TABLE is a declared table, or what is stored beside it: shop.item, shop.item_history,
+    shop.item_changes or shop.item_quarantine. Of each snapshot: when it was made and by what, the rows
+    that the table had, the batch that a run published with it, and its tags. Times are UTC.
+
+    \b
+    Examples:
+      kedro lakehouse snapshots dms_sample.person
+      kedro lakehouse snapshots dms_sample.person_history --limit 0 --json
+    """  # noqa: D301 - \b keeps click from wrapping the examples
+    from kedro_lakehouse.datasets.rollback import published_commits, readable_states, snapshots_of
+
+    project = open_project()
+    declared, stage, stored = stored_table(project, table)
+    reports = published_commits(project, declared, stage)
+    found = list(readable_states(snapshots_of(project, declared), stored, reports).values())
+    batches = {snapshot: report.batch for snapshot, report in reports}
+    shown = [asdict(one) | {"batch": batches.get(one.snapshot_id)} for one in found[: limit or None]]
+    if as_json:
+        print_json(shown)
+    elif not shown:
+        click.echo(f"{table} holds nothing yet.")
+    else:
+        headings = ("snapshot", "committed", "operation", "rows", "batch", "tags")
+        cells = [
+            [
+                one["snapshot_id"], one["committed_at"], one["operation"], f"{one['rows']:,}", one["batch"],
+                ", ".join(one["names"]) + ("" if one["on_main"] else " (left)"),
+            ]
+            for one in shown
+        ]  # fmt: skip
+        print_table(headings, cells, right=("rows", "batch"), whole=("snapshot",))
+    if len(found) > len(shown):
+        say_cut(len(shown))
+
+
+@click.command()
+@click.argument("table")
+@click.argument("name")
+@click.option(
+    "--snapshot", type=int, metavar="ID", help="The snapshot that gets the name; default: the newest."
+)
+@click.option("--delete", is_flag=True, help="Take the name away.")
+@env_option
+@json_option
+def tag(*, table: str, name: str, snapshot: int | None, delete: bool, as_json: bool) -> None:
+    """Give a state of a table a name, under which it does not expire. Starts Spark.
+
+    It is read by its name: `kedro lakehouse sql "select * from shop.item version as of 'audit_2026'"
+    --engine spark`. A name that is taken moves.
+
+    \b
+    Examples:
+      kedro lakehouse tag dms_sample.person audit_2026
+      kedro lakehouse tag dms_sample.person audit_2026 --delete
+    """  # noqa: D301 - \b keeps click from wrapping the examples
+    from kedro_lakehouse.datasets.rollback import published_commits, readable_states, snapshots_of
+    from kedro_lakehouse.errors import NoSuchSnapshotError
+
+    if not _TAG.fullmatch(name) or name == "main" or name.startswith("stage_"):
+        raise click.BadParameter("use a word of its own, such as audit_2026.", param_hint="NAME")
+    project = open_project()
+    declared, stage, stored = stored_table(project, table)
+    lake = snapshots_of(project, declared)
+    found = readable_states(lake, stored, published_commits(project, declared, stage))
+    named = next((i for i, s in found.items() if name in s.names), None)
+    chosen = named if delete else snapshot or next((i for i, s in found.items() if s.on_main), None)
+    if chosen not in found:
+        wanted = f"the tag {name}" if delete else f"snapshot {snapshot}" if snapshot else "any batch"
+        known = [n for s in found.values() for n in s.names] if delete else [str(i) for i in found]
+        raise NoSuchSnapshotError(table=stored, wanted=wanted, known=known)
+    if delete:
+        lake.untag(stored, name)
+    else:
+        lake.tag(stored, name, chosen)
+    if as_json:
+        print_json({"table": str(stored), "tag": name, "snapshot_id": chosen, "deleted": delete})
+    else:
+        click.echo(f"{stored}: snapshot {chosen} is {'no longer' if delete else 'now'} called {name}.")
+
+
+def stored_table(project: Project, text: str) -> tuple[TableName, str, TableName]:
+    """The declared or converted table that a stored one belongs to, its stage in ops.batches, and its name.
+
+    Raises:
+        ConfigurationError: No such table is declared.
+    """
+    from kedro_lakehouse.names import ROLES, TableName
+
+    name = TableName.parse(text)
+    if name in project.conversions:
+        return name, "convert", name
+    for declared in project.declarations.tables:
+        for role in ROLES:
+            if declared.with_suffix(role) == name:
+                return declared, _STAGES.get(role, role), name
+    project.table(name)  # says what is declared
+    raise AssertionError(name)

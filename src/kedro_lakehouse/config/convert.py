@@ -1,0 +1,89 @@
+"""Declarations of convert.yml: plain files that become Iceberg tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping  # noqa: TC003 - pydantic reads it at run time
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
+from kedro_lakehouse.config.history import ColumnName  # noqa: TC001 - pydantic reads it at run time
+from kedro_lakehouse.config.loading import entries, validated
+from kedro_lakehouse.config.properties import iceberg_property_problem
+from kedro_lakehouse.config.sources import CsvOptions
+from kedro_lakehouse.config.tables import partition_expression, spark_type
+from kedro_lakehouse.errors import ConfigurationError, InvalidNameError
+from kedro_lakehouse.names import ROLES, TableName
+
+CONVERT_FILE: Final = "convert.yml"
+
+
+class ConvertConfig(Declaration):
+    """One Iceberg table that is made from files; files that come later are added by the next run."""
+
+    path: Name = Field(description="Folder of the files, with those below it.")
+    pattern: Name = Field("*", description="Pattern of the files' base names.")
+    file_format: Literal["parquet", "csv"] = Field("parquet", description="Format of the files.")
+    mode: Literal["copy", "in_place"] = Field(
+        "copy",
+        description="Whether rows are written anew, or parquet files become the table's own where they lie: "
+        "maintenance and `drop` may then delete them.",
+    )
+    csv: CsvOptions = Field(CsvOptions(), description="CSV options; a header is expected.")
+    types: Mapping[ColumnName, Annotated[Name, AfterValidator(spark_type)]] = Field(
+        {}, description="Spark type of CSV columns; the others are text."
+    )
+    partition_by: tuple[Annotated[Name, AfterValidator(partition_expression)], ...] = Field(
+        (), description="Partitions, as in tables.yml."
+    )
+    sort_by: Names = Field((), description="Columns that rows are sorted by within a file.")
+    properties: Mapping[Name, str] = Field({}, description="Table properties in Iceberg's own words.")
+
+    @model_validator(mode="after")
+    def _in_place_is_possible(self) -> Self:
+        if self.mode == "in_place" and self.file_format != "parquet":
+            raise refuse("only parquet files can become part of a table", "Use 'copy'.", key="mode")
+        if self.mode == "in_place" and self.sort_by:
+            raise refuse("files that stay as they are cannot be sorted", "Use 'copy'.", key="sort_by")
+        if self.mode == "in_place" and self.properties.get("format-version") == "3":
+            problem = "files can be adopted by tables of version 2 only"
+            raise refuse(problem, "Use 'copy', or version 2.", key="properties.format-version")
+        return self
+
+    @model_validator(mode="after")
+    def _properties_are_known(self) -> Self:
+        for name, value in self.properties.items():
+            if wrong := iceberg_property_problem(name, value):
+                raise refuse(wrong.problem.rstrip("."), wrong.remedy, key=wrong.key)
+        return self
+
+
+def load_conversions(
+    raw: Mapping[str, Any], tables: Collection[TableName]
+) -> Mapping[TableName, ConvertConfig]:
+    """Return the checked content of a merged convert.yml, by table.
+
+    Args:
+        raw: What the file says, merged over the environments.
+        tables: The tables that tables.yml declares: none of them can be converted.
+
+    Raises:
+        ConfigurationError: Something is wrong in the file; the first such key is named.
+    """
+    taken = {str(t.with_suffix(role)) for t in tables for role in ROLES}
+    found: dict[TableName, ConvertConfig] = {}
+    for text, one in entries(raw, CONVERT_FILE).items():
+        try:
+            name = TableName.parse(text)
+        except InvalidNameError as error:
+            raise ConfigurationError(
+                file=CONVERT_FILE, key=text, problem=f"the table's name {error.problem}.", remedy=error.remedy
+            ) from error
+        if text in taken:
+            raise ConfigurationError(
+                file=CONVERT_FILE, key=text, problem="a table of tables.yml is stored under this name.",
+                remedy="Choose another name.",
+            )  # fmt: skip
+        found[name] = validated(ConvertConfig, one, CONVERT_FILE, text)
+    return found

@@ -1,0 +1,143 @@
+"""Landed files that are in the record of changes leave their folder: moved, or small ones as one bundle."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import io
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+from kedro_lakehouse.errors import SourceNotFoundError
+from kedro_lakehouse.formats.maintenance import Action, MaintenanceReport, Storage
+from kedro_lakehouse.plugins import SOURCES, load_plugin
+from kedro_lakehouse.sources.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kedro_lakehouse.config.maintenance import LandingConfig
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.sources.files import LandedFile
+
+
+def archive_landed(
+    project: Project, name: TableName, settings: LandingConfig, *, dry_run: bool = False
+) -> MaintenanceReport | None:
+    """Move a table's landed files that nothing needs any more into the archive; None where it has none.
+
+    A file may go when every declared table that reads it has it in its record of changes, and no event of
+    it is quarantined: a replay reads it again. The ledger keeps its name, size and time for good, so that
+    it is known also when it is put back.
+
+    Guarantees:
+        Killed at any point, each file is in its folder or in the archive.
+    """
+    table = project.table(name)
+    if settings.archive is None or table.source is None:
+        return None
+    listed, done = _settled(project, name)
+    limit = (dt.datetime.now(dt.UTC) - settings.older_than).timestamp() * 1000
+    going = [f for f in listed if f.modified < limit and f in done]
+    for reader in _readers(project, name) if going else ():
+        theirs, done = _settled(project, reader)
+        going = [f for f in going if f not in theirs or f in done]
+    before = _storage(listed)
+    if not going:
+        return MaintenanceReport(table=f"{name} (landing)", actions=[], before=before, after=before)
+    action = Action(
+        work="archive_landed_files", files=len(going), bytes=sum(f.size for f in going),
+        reason=f"{len(going)} ingested files are older than {settings.older_than}",
+    )  # fmt: skip
+    after = before
+    if not dry_run:
+        _archive(going, project.source(name).path, f"{settings.archive}/{table.source}", settings)
+        after = _storage([f for f in listed if f not in going])
+    return MaintenanceReport(table=f"{name} (landing)", actions=[action], before=before, after=after)
+
+
+def _source(project: Project, name: TableName) -> Any:
+    config: Any = project.source(name)
+    return load_plugin(SOURCES, config.type)(config, name, project.table(name))  # type: ignore[operator]
+
+
+def _readers(project: Project, name: TableName) -> Iterable[TableName]:
+    """The other declared tables whose source may list the same files."""
+    path = project.source(name).path.rstrip("/")
+    for other, table in project.declarations.tables.items():
+        if other != name and table.source is not None:
+            theirs = project.source(other).path.rstrip("/")
+            if f"{path}/".startswith(f"{theirs}/") or f"{theirs}/".startswith(f"{path}/"):
+                yield other
+
+
+def _settled(project: Project, name: TableName) -> tuple[list[LandedFile], set[LandedFile]]:
+    """The files that a table reads, and those of them that it does not need any more."""
+    source = _source(project, name)
+    try:
+        listed = source.files()
+    except SourceNotFoundError:
+        return [], set()
+    state = project.format_of(name).state(name.with_suffix("changes"))
+    batches = Ledger(project.ops, name, project.run_id).planned()
+    done = {
+        file
+        for batch in batches
+        if state is not None and batch.batch <= state.batch
+        for file in batch.files
+        if file not in batch.refused
+    }
+    held = _quarantined(project, name)
+    kept = [i for i, file in enumerate(listed) if file.name in held]
+    if kept and source.gives == "extracts":
+        return listed, done & set(listed[: kept[0]])  # what a replay leads to depends on those after it
+    return listed, {file for file in done if file.name not in held}
+
+
+def _quarantined(project: Project, name: TableName) -> set[str]:
+    """The names of the files of which events are quarantined."""
+    state = project.format_of(name).state(name.with_suffix("quarantine"))
+    if state is None or state.rows == 0:
+        return set()
+    rows = project.format_of(name).read(name.with_suffix("quarantine"))
+    return {row["file"] for row in rows.selectExpr("_position.file AS file").distinct().collect()}
+
+
+def _storage(files: Sequence[LandedFile]) -> Storage:
+    return Storage(
+        files=len(files), delete_files=0, bytes=sum(f.size for f in files), manifests=0, snapshots=0
+    )
+
+
+def _archive(files: Sequence[LandedFile], root: str, archive: str, settings: LandingConfig) -> None:
+    import fsspec
+
+    fs, folder = fsspec.core.url_to_fs(archive)
+    base = fs._strip_protocol(root).rstrip("/")  # noqa: SLF001 - fsspec's own way to a bare path
+    small = [f for f in files if f.size < settings.bundle_below]
+    if len(small) > 1:
+        _bundle(fs, small, base, f"{folder}/{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S%f}.tar")
+    for file in files if len(small) <= 1 else [f for f in files if f not in small]:
+        path = fs._strip_protocol(file.path)  # noqa: SLF001
+        target = f"{folder}/{path.removeprefix(base).lstrip('/')}"
+        fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+        fs.mv(path, target)
+
+
+def _bundle(fs: Any, files: Sequence[LandedFile], base: str, target: str) -> None:
+    """Write files into one archive that keeps their names and times, then delete them."""
+    fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+    paths = [fs._strip_protocol(file.path) for file in files]  # noqa: SLF001
+    with fs.open(f"{target}.part", "wb") as out, tarfile.open(fileobj=out, mode="w|") as bundle:
+        for path in paths:
+            facts, content = fs.info(path), fs.cat_file(path)
+            entry = tarfile.TarInfo(path.removeprefix(base).lstrip("/"))
+            modified = facts.get("mtime", facts.get("LastModified", 0))
+            entry.mtime = modified.timestamp() if hasattr(modified, "timestamp") else modified
+            entry.size = len(content)
+            bundle.addfile(entry, io.BytesIO(content))
+    fs.mv(f"{target}.part", target)
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            fs.rm_file(path)

@@ -1,0 +1,161 @@
+"""Maintenance of what is stored of a table: files in order, snapshots expired, landed files archived."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from kedro_lakehouse.config.maintenance import CompactConfig
+from kedro_lakehouse.datasets.archive import archive_landed
+from kedro_lakehouse.datasets.base import DeclaredDataset
+from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.formats.maintenance import MaintainsTables, MaintenanceReport
+from kedro_lakehouse.names import ROLES, TableName
+from kedro_lakehouse.ops.lease import lease
+from kedro_lakehouse.ops.store import MAINTENANCE, SCHEMAS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
+    from kedro_lakehouse.formats.base import TableFormat
+    from kedro_lakehouse.formats.maintenance import Maintenance
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+_OWN_FILES: Final = CompactConfig(small_files=100)
+
+
+def maintain_table(project: Project, name: TableName, *, dry_run: bool = False) -> list[MaintenanceReport]:
+    """Do what is due for each stored table of a declaration, then archive its landed files; a report of each.
+
+    Guarantees:
+        Rows, bookmarks and stages stay as they are. Where nothing is due, nothing is written, and no
+        JVM starts; a dry run writes nothing.
+
+    Raises:
+        CommitConflictError: A writer on another machine was faster; what was done until then stays done.
+    """
+    settings = project.maintenance.of(name)
+    if not settings.enabled:
+        return []
+    with ExitStack() as held:
+        for stage in ("ingestion", "current", "history", "convert") if not dry_run else ():
+            held.enter_context(lease(project.leases, name, stage))
+        stored = [name] if name in project.conversions else [name.with_suffix(role) for role in ROLES]
+        reports = _maintain_all(project, project.format_of(name), stored, settings, dry_run=dry_run)
+        if name in project.declarations.tables:
+            archived = archive_landed(project, name, settings.landing, dry_run=dry_run)
+            reports += [archived] if archived else []
+    return reports
+
+
+def maintain_ops(project: Project, *, dry_run: bool = False) -> list[MaintenanceReport]:
+    """Do what is due for the project's own tables, which are Iceberg in every environment.
+
+    Their appends keep the files few themselves; what they replace is left for this.
+    """
+    settings = project.maintenance.model_copy(update={"compact": _OWN_FILES})
+    stored = [TableName.ops(table) for table in SCHEMAS]
+    return _maintain_all(project, project.format("iceberg"), stored, settings, dry_run=dry_run)
+
+
+def _maintain_all(
+    project: Project,
+    lake: TableFormat,
+    stored: Sequence[TableName],
+    settings: TableMaintenanceConfig,
+    *,
+    dry_run: bool,
+) -> list[MaintenanceReport]:
+    """A report of each stored table that is there; none where the format maintains no tables."""
+    if not isinstance(lake, MaintainsTables):
+        return []
+    found = (_maintain(project, lake.maintenance, table, settings, dry_run=dry_run) for table in stored)
+    return [report for report in found if report is not None]
+
+
+def _maintain(
+    project: Project, work: Maintenance, table: TableName, settings: TableMaintenanceConfig, *, dry_run: bool
+) -> MaintenanceReport | None:
+    before = work.storage(table)
+    if before is None:
+        return None
+    actions = work.plan(table, settings)
+    if dry_run or not actions:
+        return MaintenanceReport(table=str(table), actions=actions, before=before, after=before)
+    for action in actions:
+        work.perform(table, action, settings)
+    report = MaintenanceReport(
+        table=str(table), actions=actions, before=before, after=work.storage(table) or before
+    )
+    project.ops.append(MAINTENANCE, list(_rows(project, report)))
+    logger.info("%s", told(report))
+    return report
+
+
+def _rows(project: Project, report: MaintenanceReport) -> Iterator[dict[str, object]]:
+    figures = {f"{k}_before": v for k, v in asdict(report.before).items()}
+    figures |= {f"{k}_after": v for k, v in asdict(report.after).items()}
+    yield {
+        "table": report.table, "actions": [action.work for action in report.actions],
+        "run_id": project.run_id, "maintained_at": dt.datetime.now(dt.UTC), **figures,
+    }  # fmt: skip
+
+
+def told(report: MaintenanceReport) -> str:
+    """A report as one line: what was done, and files and bytes before and after."""
+    done = ", ".join(action.work.replace("_", " ") for action in report.actions) or "nothing due"
+    before, after = report.before, report.after
+    return (
+        f"{report.table}: {done}; files {before.files + before.delete_files:,} -> "
+        f"{after.files + after.delete_files:,}, bytes {before.bytes:,} -> {after.bytes:,}, "
+        f"manifests {before.manifests} -> {after.manifests}, "
+        f"snapshots {before.snapshots} -> {after.snapshots}"
+    )
+
+
+class MaintenanceDataset(DeclaredDataset):
+    """What is due for a table's files: loading plans it, saving the signal of the node does it.
+
+    Example:
+        In YAML::
+
+            "{namespace}.{table}.maintenance":
+              type: kedro_lakehouse.datasets.MaintenanceDataset
+              table: "{namespace}.{table}"
+    """
+
+    role: ClassVar[str] = "maintenance"
+
+    def __init__(self, *, table: str, metadata: dict[str, object] | None = None) -> None:
+        """Keep the name; that of the project's own tables is ``ops.tables``."""
+        self._own = table == "ops.tables"
+        if not self._own:
+            super().__init__(table=table, metadata=metadata)
+        else:
+            self._name, self.metadata = TableName.ops("tables"), metadata
+
+    def load(self) -> list[MaintenanceReport]:
+        """What is due now, without doing it."""
+        return self._done(dry_run=True)
+
+    def save(self, data: bool) -> None:  # noqa: FBT001 - a dataset's save has one positional argument
+        """Do what is due."""
+        if not data:
+            raise UnsupportedError(
+                what=f"Maintenance of {self._name} without its turn.", remedy="Save True to it."
+            )
+        self._done(dry_run=False)
+
+    def _done(self, *, dry_run: bool) -> list[MaintenanceReport]:
+        if self._own:
+            return maintain_ops(self.project, dry_run=dry_run)
+        return maintain_table(self.project, self._name, dry_run=dry_run)
+
+    def _exists(self) -> bool:
+        return False  # Kedro asks whether a node's output is there already: maintenance never is

@@ -1,0 +1,117 @@
+"""What the job's role may do: a statement a zone, and nothing outside the project's own places and names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.deploy.template import HAS_KEY, Resource, sub
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kedro_lakehouse.deploy.deployment import Deployment, Place
+
+LOG_GROUP: Final = "/kedro-lakehouse/${Name}"
+
+_TABLES: Final = (
+    "glue:GetDatabase", "glue:GetDatabases", "glue:CreateDatabase",
+    "glue:GetTable", "glue:GetTables", "glue:CreateTable", "glue:UpdateTable",
+)  # fmt: skip
+
+
+def job_role(deployment: Deployment, principal: str) -> Resource:
+    """The role that the job runs as; only a service of this account may take it."""
+    return {
+        "Type": "AWS::IAM::Role",
+        "Properties": {
+            "AssumeRolePolicyDocument": trusted(principal),
+            "Policies": [
+                {
+                    "PolicyName": "lakehouse",
+                    "PolicyDocument": {"Version": "2012-10-17", "Statement": statements(deployment)},
+                },
+                {
+                    "Fn::If": [
+                        HAS_KEY,
+                        {
+                            "PolicyName": "key",
+                            "PolicyDocument": {"Version": "2012-10-17", "Statement": [_key()]},
+                        },
+                        {"Ref": "AWS::NoValue"},
+                    ]
+                },
+            ],
+        },
+    }
+
+
+def trusted(principal: str) -> dict[str, Any]:
+    """Who may take a role: one service, acting for this account."""
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Effect": "Allow", "Principal": {"Service": principal}, "Action": "sts:AssumeRole",
+                "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
+            }
+        ],
+    }  # fmt: skip
+
+
+def statements(deployment: Deployment) -> list[dict[str, Any]]:
+    """Landing is read; the warehouse, leases, logs and reports are written; secrets are read by name."""
+    prefix, bucket = deployment.lakehouse.prefix, "${LakehouseBucket}"
+    written = [f"{prefix}/{zone}" for zone in ("warehouse", "leases", "logs", "reports")]
+    found = [
+        _allow("Warehouse", ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
+               [_objects(bucket, zone) for zone in written]),
+        _allow("Artifacts", ("s3:GetObject",), [_objects(bucket, deployment.artifacts)]),
+        _list("ListLakehouse", bucket, [*written, deployment.artifacts]),
+    ]  # fmt: skip
+    for number, (place, where) in enumerate(_landing(deployment), 1):
+        found.append(_allow(f"Landing{number}", ("s3:GetObject",), [_objects(where, place.prefix)]))
+        found.append(_list(f"ListLanding{number}", where, [place.prefix]))
+    glue = "arn:${AWS::Partition}:glue:${AWS::Region}:${AWS::AccountId}:"
+    names = [f"database/{space}" for space in deployment.namespaces]
+    names += [f"table/{space}/*" for space in deployment.namespaces]
+    found.append(_allow("Tables", _TABLES, [sub(glue + name) for name in ("catalog", *names)]))
+    logs = "arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:log-group:"
+    writes = ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents")
+    found.append(_allow("LogGroup", writes, [sub(f"{logs}{LOG_GROUP}*:*")]))
+    # EMR Serverless looks its group up among the names of all.
+    found.append(_allow("LogGroups", ("logs:DescribeLogGroups",), [sub(f"{logs}*")]))
+    if deployment.secrets:
+        # Secrets Manager adds six characters of its own to a secret's ARN.
+        arn = "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:"
+        secrets = [sub(f"{arn}{name}-??????") for name in deployment.secrets]
+        found.append(_allow("Secrets", ("secretsmanager:GetSecretValue",), secrets))
+    if deployment.topics:
+        found.append(_allow("Topics", ("sns:Publish",), list(deployment.topics)))
+    return found
+
+
+def _landing(deployment: Deployment) -> list[tuple[Place, str]]:
+    """Each landing place with its bucket as the template names it."""
+    named = {deployment.landing_bucket: "${LandingBucket}"} | {
+        deployment.lakehouse.bucket: "${LakehouseBucket}"
+    }
+    return [(place, named.get(place.bucket, place.bucket)) for place in deployment.landing]
+
+
+def _objects(bucket: str, prefix: str) -> dict[str, str]:
+    return sub(f"arn:${{AWS::Partition}}:s3:::{bucket}/{prefix}/*")
+
+
+def _list(sid: str, bucket: str, prefixes: Sequence[str]) -> dict[str, Any]:
+    below = [pattern for prefix in prefixes for pattern in (prefix, f"{prefix}/*")]
+    listed = _allow(sid, ("s3:ListBucket",), [sub(f"arn:${{AWS::Partition}}:s3:::{bucket}")])
+    return listed | {"Condition": {"StringLike": {"s3:prefix": below}}}
+
+
+def _allow(sid: str, actions: Sequence[str], resources: list[Any]) -> dict[str, Any]:
+    return {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": resources}
+
+
+def _key() -> dict[str, Any]:
+    used = _allow("Key", ("kms:Decrypt", "kms:GenerateDataKey"), [{"Ref": "KmsKeyArn"}])
+    return used | {"Condition": {"StringLike": {"kms:ViaService": "s3.*.amazonaws.com"}}}

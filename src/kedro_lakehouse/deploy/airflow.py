@@ -1,0 +1,38 @@
+"""A DAG for Airflow, written by kedro-airflow from our template."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING
+
+from kedro_lakehouse.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kedro.framework.startup import ProjectMetadata
+
+
+def write_dag(metadata: ProjectMetadata, env: str, folder: Path) -> Path:
+    """Write the default pipeline's DAG: one task a namespace, hourly, paused when Airflow first sees it.
+
+    Raises:
+        UnsupportedError: kedro-airflow is not installed.
+    """
+    try:
+        from kedro_airflow.plugin import create
+    except ImportError as error:
+        raise UnsupportedError(
+            what="The target airflow needs kedro-airflow, which is not installed.",
+            remedy="Install the extra: pip install 'kedro-lakehouse[deploy]'.",
+        ) from error
+
+    ours = files("kedro_lakehouse").joinpath("deploy", "templates", "airflow_dag.py.j2")
+    with as_file(ours) as template, contextlib.redirect_stdout(io.StringIO()):
+        words = ["--env", env, "--target-dir", str(folder), "--jinja-file", str(template)]
+        create.main(args=[*words, "--group-by", "namespace"], obj=metadata, standalone_mode=False)
+    # kedro-airflow leaves out the name of Kedro's own default environment.
+    named = [metadata.package_name, *([] if env == "local" else [env]), "dag.py"]
+    return folder / "_".join(named)

@@ -1,0 +1,104 @@
+"""What is deployed: a project's places, and all that its job has to touch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Self
+from urllib.parse import urlsplit
+
+from kedro_lakehouse.errors import ConfigurationError
+from kedro_lakehouse.names import OPS_NAMESPACE
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.project import Project
+
+Jars = Literal["platform", "ours"]
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A bucket, and a prefix in it without slashes around it."""
+
+    bucket: str
+    prefix: str
+
+    @classmethod
+    def of(cls, address: str) -> Self:
+        """Read an address that begins with ``s3://``."""
+        parts = urlsplit(address)
+        return cls(parts.netloc, parts.path.strip("/"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """One environment of a project, as a job on AWS needs it."""
+
+    name: str
+    package: str
+    env: str
+    lakehouse: Place
+    landing: tuple[Place, ...]
+    namespaces: tuple[str, ...]
+    secrets: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    jars: Jars = "platform"
+    jar_files: tuple[str, ...] = ()
+    wheels: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, project: Project, *, package: str, **more: object) -> Self:
+        """Collect what the job of a project's environment reads, writes, and is told by name.
+
+        Raises:
+            ConfigurationError: The lakehouse is not in S3, or files of a source land on this machine.
+        """
+        sources = project.declarations.sources
+        landing = {
+            _in_s3(source.path, "sources.yml", f"{name}.path")
+            for name, source in sources.items()
+            if source.path.startswith("s3://") or "://" not in source.path
+        }
+        spaces = {table.namespace for table in project.declarations.tables}
+        facts: dict[str, object] = {
+            "name": package.replace("_", "-"), "package": package, "env": project.env,
+            "lakehouse": _in_s3(project.lakehouse, "globals.yml", "lakehouse"),
+            "landing": tuple(sorted(landing)),
+            "namespaces": (*sorted(spaces), OPS_NAMESPACE),
+            "secrets": _secrets(project), "topics": _topics(project),
+        }  # fmt: skip
+        made: Self = cls(**(facts | more))  # type: ignore[arg-type]
+        return made
+
+    @property
+    def landing_bucket(self) -> str:
+        """The bucket in which files land; that of the first source where there are several."""
+        return self.landing[0].bucket if self.landing else self.lakehouse.bucket
+
+    @property
+    def artifacts(self) -> str:
+        """Where what is rendered for the job lies, below the lakehouse's bucket."""
+        return f"artifacts/{self.name}"
+
+
+def _in_s3(address: str, file: str, key: str) -> Place:
+    if not address.startswith("s3://"):
+        raise ConfigurationError(
+            file=file, key=key, problem="the place is not in S3, where a job on AWS would find it.",
+            remedy="Choose an environment that is: `kedro lakehouse deploy --env aws`.",
+        )  # fmt: skip
+    return Place.of(address)
+
+
+def _secrets(project: Project) -> tuple[str, ...]:
+    monitoring = project.monitoring
+    if monitoring is None or project.secrets is None:
+        return ()
+    told = [*monitoring.notifiers.values(), *filter(None, [monitoring.lineage])]
+    names = {getattr(config, "credentials", None) for config in told} - {None}
+    return tuple(sorted(f"{project.secrets}{name}" for name in names))
+
+
+def _topics(project: Project) -> tuple[str, ...]:
+    notifiers = project.monitoring.notifiers.values() if project.monitoring else ()
+    return tuple(sorted({topic for config in notifiers if (topic := getattr(config, "topic", None))}))

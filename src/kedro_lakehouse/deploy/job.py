@@ -1,0 +1,87 @@
+"""What a job of Glue or EMR Serverless runs: the packaged project, with its configuration from S3."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SCHEDULER: Final = ("dag_name", "task_id", "correlation_id")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run a pipeline; ends the process with 1 where a table failed.
+
+    Args:
+        words: ``--conf_archive`` (a zip with ``conf/``, local or in S3), ``--package``, ``--env``,
+            ``--variables`` (``NAME=value,...`` for the environment of the process), ``--pipelines``,
+            ``--namespaces``, and a scheduler's ``--dag_name --task_id --correlation_id``. Others are the
+            platform's, and are passed over.
+    """
+    given = _parser().parse_known_args(words)[0]
+    for variable in filter(None, given.variables.split(",")):
+        name, _, value = variable.partition("=")
+        if value:  # an empty one is as good as none: defaults of the configuration stand
+            os.environ[name] = value
+    os.environ.setdefault("KEDRO_LAKEHOUSE_LOG_FORMAT", "json")
+    with tempfile.TemporaryDirectory(prefix="kedro-lakehouse-") as folder:
+        _unpack(given.conf_archive, Path(folder))
+        os.chdir(folder)  # relative places of the configuration are meant from here
+        try:
+            _run(Path(folder), given)
+        finally:
+            os.chdir("/")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    for name in ("conf_archive", "package", "env"):
+        parser.add_argument(f"--{name}", required=True)
+    for name in ("variables", "pipelines", "namespaces", *_SCHEDULER):
+        parser.add_argument(f"--{name}", default="")
+    return parser
+
+
+def _unpack(archive: str, folder: Path) -> None:
+    import fsspec
+
+    with fsspec.open(archive, "rb") as packed, zipfile.ZipFile(packed) as found:
+        found.extractall(folder)
+
+
+def _run(folder: Path, given: argparse.Namespace) -> None:
+    import yaml
+    from kedro.framework.project import LOGGING, configure_project
+    from kedro.framework.session import KedroSession
+
+    from kedro_lakehouse.errors import LakehouseError
+    from kedro_lakehouse.runners import IsolatingThreadRunner
+
+    logging = folder / "conf" / "logging.yml"
+    if logging.is_file():
+        LOGGING.configure(yaml.safe_load(logging.read_text(encoding="utf-8")))
+    configure_project(given.package)
+    scheduler: dict[str, Any] = {n: getattr(given, n) for n in _SCHEDULER if getattr(given, n)}
+    session = KedroSession.create(
+        project_path=folder, conf_source=str(folder / "conf"), env=given.env, runtime_params=scheduler
+    )
+    with session:
+        try:
+            session.run(
+                pipeline_names=_listed(given.pipelines) or None,
+                namespaces=_listed(given.namespaces),
+                runner=IsolatingThreadRunner(),
+            )
+        except LakehouseError as error:
+            sys.exit(str(error))
+
+
+def _listed(text: str) -> list[str]:
+    return [word for word in text.split(",") if word]

@@ -1,0 +1,118 @@
+"""Write all files of a target into a folder."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from kedro_lakehouse.deploy.airflow import write_dag
+from kedro_lakehouse.deploy.artifacts import build_wheel, needed_modules, own_jars, pack_conf, write_entry
+from kedro_lakehouse.deploy.deployment import Deployment, Jars
+from kedro_lakehouse.deploy.emr_serverless import emr_serverless_template
+from kedro_lakehouse.deploy.glue import glue_template
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kedro.framework.startup import ProjectMetadata
+
+    from kedro_lakehouse.project import Project
+
+Target = Literal["emr-serverless", "glue", "airflow"]
+TARGETS: Final = get_args(Target)
+TEMPLATE: Final = "template.yml"
+ARTIFACTS: Final = "artifacts"
+
+
+@dataclass
+class Rendered:
+    """The files that were written, and what to do with them, in order."""
+
+    files: list[Path] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+
+
+def render(  # noqa: PLR0913 - one an option of the command
+    target: Target,
+    project: Project,
+    metadata: ProjectMetadata,
+    conf: Path,
+    folder: Path,
+    *,
+    jars: Jars = "platform",
+    wheels: Sequence[Path] = (),
+) -> Rendered:
+    """Write a target's files; a folder that is there is written anew.
+
+    Raises:
+        ConfigurationError: A place of the environment is not in S3.
+        UnsupportedError: The wheel cannot be built, or the jars are not here.
+    """
+    if target == "airflow":
+        folder.mkdir(parents=True, exist_ok=True)
+        dag = write_dag(metadata, project.env, folder)
+        steps = [
+            f"Copy {dag.name} into Airflow's folder of DAGs. It is paused there: switch it on.",
+            f"Set Airflow's variable {metadata.package_name}_project to the project's folder on the workers.",
+        ]
+        return Rendered([dag], steps)
+    deployment = Deployment.of(
+        project, package=metadata.package_name, jars=jars, modules=tuple(needed_modules())
+    )
+    found = own_jars(project.spark_conf) if jars == "ours" else []
+    shutil.rmtree(folder, ignore_errors=True)
+    artifacts = folder / ARTIFACTS
+    artifacts.mkdir(parents=True)
+    shipped = [shutil.copy2(wheel, artifacts) for wheel in wheels] or [
+        build_wheel(metadata.project_path, artifacts)
+    ]
+    deployment = replace(
+        deployment,
+        wheels=tuple(artifacts.joinpath(wheel).name for wheel in shipped),
+        jar_files=tuple(file.name for file in found),
+    )
+    written = [*(artifacts / name for name in deployment.wheels)]
+    written += [pack_conf(conf, artifacts), write_entry(artifacts), _requirements(deployment, artifacts)]
+    make = glue_template if target == "glue" else emr_serverless_template
+    written.append(_template(make(deployment), folder))
+    if target == "emr-serverless":
+        source = files("kedro_lakehouse").joinpath("deploy", "templates", "environment.Dockerfile")
+        written.append(folder / source.name)
+        written[-1].write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+    return Rendered(written, _steps(target, deployment, found))
+
+
+def _requirements(deployment: Deployment, folder: Path) -> Path:
+    path = folder / "requirements.txt"
+    path.write_text("".join(f"{module}\n" for module in deployment.modules), encoding="utf-8")
+    return path
+
+
+def _template(content: dict[str, Any], folder: Path) -> Path:
+    import yaml
+
+    class Plain(yaml.SafeDumper):
+        """Writes what occurs twice twice: CloudFormation knows no anchors."""
+
+        def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+            return True
+
+    path = folder / TEMPLATE
+    path.write_text(yaml.dump(content, Dumper=Plain, sort_keys=False, width=110), encoding="utf-8")
+    return path
+
+
+def _steps(target: Target, deployment: Deployment, jars: Sequence[Path]) -> list[str]:
+    place = f"s3://{deployment.lakehouse.bucket}/{deployment.artifacts}"
+    stack = f"aws cloudformation deploy --stack-name {deployment.name} --template-file {TEMPLATE}"
+    pack = "docker build --file environment.Dockerfile --output . ."
+    return [
+        *([pack] if target == "emr-serverless" else []),
+        f"{stack} --capabilities CAPABILITY_IAM",
+        f"aws s3 sync {ARTIFACTS} {place}",
+        *(f"aws s3 cp {jar} {place}/jars/" for jar in jars),
+        f"{stack} --capabilities CAPABILITY_IAM --parameter-overrides ScheduleState=ENABLED",
+    ]

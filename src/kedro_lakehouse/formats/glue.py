@@ -1,0 +1,148 @@
+"""Delta and Hudi tables in the Glue Data Catalog: what Athena and others need to find and read them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from kedro_lakehouse.aws import client
+from kedro_lakehouse.errors import AwsRefusedError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kedro_lakehouse.names import TableName
+
+Provider = Literal["delta", "hudi", "hudi_mor"]
+
+_PARQUET: Final = (
+    "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
+    "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
+)
+# Input format, output format, serialiser. Engines read a Delta table by its own log: its three are stand-ins.
+_CLASSES: Final[Mapping[Provider, tuple[str, str, str]]] = {
+    "delta": (
+        "org.apache.hadoop.mapred.SequenceFileInputFormat",
+        "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat",
+        "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
+    ),
+    "hudi": ("org.apache.hudi.hadoop.HoodieParquetInputFormat", *_PARQUET),
+    "hudi_mor": ("org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat", *_PARQUET),
+}
+_PARAMETERS: Final[Mapping[Provider, Mapping[str, str]]] = {
+    "delta": {"table_type": "DELTA", "spark.sql.sources.provider": "delta", "classification": "delta"},
+    "hudi": {"table_type": "HUDI", "spark.sql.sources.provider": "hudi", "classification": "hudi"},
+    "hudi_mor": {"table_type": "HUDI", "spark.sql.sources.provider": "hudi", "classification": "hudi"},
+}
+# Spark's types that Hive, whose types Glue speaks, calls otherwise or does not have.
+_HIVE: Final = {"timestamp_ntz": "timestamp", "timestamp_ltz": "timestamp", "void": "string"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlueTable:
+    """What the catalog is to tell of a table.
+
+    Schema:
+        columns: Spark's types by name, as ``DataType.simpleString`` writes them, in the table's order.
+    """
+
+    name: TableName
+    provider: Provider
+    columns: Mapping[str, str]
+    location: str
+    partition_by: Sequence[str] = ()
+    parameters: Mapping[str, str] | None = None
+
+    def table_input(self) -> dict[str, Any]:
+        """The table as Glue's API takes it; of Hudi, partitions are columns of their own kind."""
+        apart = set(self.partition_by) if self.provider != "delta" else set()
+        reads, writes, serde = _CLASSES[self.provider]
+        columns = {name: hive_type(kind) for name, kind in self.columns.items()}
+        return {
+            "Name": self.name.table,
+            "TableType": "EXTERNAL_TABLE",
+            "Parameters": {"EXTERNAL": "TRUE", **_PARAMETERS[self.provider], **(self.parameters or {})},
+            "PartitionKeys": _columns({name: columns[name] for name in self.partition_by if name in apart}),
+            "StorageDescriptor": {
+                "Columns": _columns({name: kind for name, kind in columns.items() if name not in apart}),
+                "Location": self.location,
+                "InputFormat": reads,
+                "OutputFormat": writes,
+                "SerdeInfo": {
+                    "SerializationLibrary": serde,
+                    "Parameters": {"path": self.location, "serialization.format": "1"},
+                },
+            },
+        }
+
+
+def hive_type(kind: str) -> str:
+    """A type of Spark in the words of Hive, at any depth.
+
+    Example:
+        >>> hive_type("struct<a:timestamp_ntz,b:array<bigint>>")
+        'struct<a:timestamp,b:array<bigint>>'
+    """
+    # A field's name stands before a colon, and stays as it is.
+    return re.sub(r"\b(?:" + "|".join(_HIVE) + r")\b(?!:)", lambda found: _HIVE[found[0]], kind)
+
+
+def register_table(table: GlueTable) -> bool:
+    """Let the catalog tell of a table as it is now; whether anything had to be changed.
+
+    Guarantees:
+        Idempotent: a table that the catalog tells of in the same words gets no new version.
+
+    Raises:
+        UnsupportedError: The name is an Iceberg table's.
+        AwsRefusedError: Glue refuses the call.
+    """
+    from botocore.exceptions import ClientError
+
+    glue = client("glue")
+    try:
+        return _register(glue, table)
+    except ClientError as error:
+        reason = str(error.response.get("Error", {}).get("Code", "unknown"))
+        raise AwsRefusedError(what=f"the table {table.name} of Glue's catalog", reason=reason) from error
+
+
+def _register(glue: Any, table: GlueTable) -> bool:
+    wanted, space = table.table_input(), table.name.namespace
+    try:
+        found = glue.get_table(DatabaseName=space, Name=table.name.table)["Table"]
+    except glue.exceptions.EntityNotFoundException:
+        _ensure_database(glue, space)
+        try:
+            glue.create_table(DatabaseName=space, TableInput=wanted)
+        except glue.exceptions.AlreadyExistsException:  # another run of the same table was faster
+            glue.update_table(DatabaseName=space, TableInput=wanted)
+        return True
+    if found.get("Parameters", {}).get("table_type", "").upper() == "ICEBERG":
+        raise UnsupportedError(
+            what=f"The name {table.name} is an Iceberg table's in Glue's catalog.",
+            remedy="Name this table otherwise, or `kedro lakehouse drop` the other one.",
+        )
+    if _same(wanted, found):
+        return False
+    glue.update_table(DatabaseName=space, TableInput=wanted)
+    return True
+
+
+def _same(wanted: Any, found: Any) -> bool:
+    """Whether all that is wanted is found; the catalog adds fields of its own."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(_same(value, found.get(key)) for key, value in wanted.items())
+    return bool(wanted == found) or (not wanted and not found)
+
+
+def _ensure_database(glue: Any, name: str) -> None:
+    try:
+        glue.create_database(DatabaseInput={"Name": name})
+    except glue.exceptions.AlreadyExistsException:
+        return
+
+
+def _columns(columns: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"Name": name, "Type": kind} for name, kind in columns.items()]

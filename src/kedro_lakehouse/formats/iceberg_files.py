@@ -1,0 +1,159 @@
+"""What Iceberg metadata tells of a table's files, read without a JVM."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.formats.base import is_stage_branch
+from kedro_lakehouse.formats.maintenance import Storage
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+_TARGET_BYTES: Final = 512 * 2**20
+_MANIFEST_BYTES: Final = 8 * 2**20
+_PATH_ID: Final = 2147483546
+"""Field of a delete file that names the data file (Iceberg's specification, reserved field ids)."""
+
+
+@dataclass
+class PartitionFiles:
+    """The files of one partition that a compaction would take, and the delete files of the others."""
+
+    small: list[int] = field(default_factory=list)
+    with_deletes: list[int] = field(default_factory=list)
+    delete_files: set[str] = field(default_factory=set)
+
+
+def storage(table: Table) -> Storage:
+    """What the newest snapshot consists of: its summary, and its list of manifests."""
+    snapshot = table.current_snapshot()
+    counts = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+    return Storage(
+        files=int(counts.get("total-data-files", 0)), delete_files=int(counts.get("total-delete-files", 0)),
+        bytes=int(counts.get("total-files-size", 0)),
+        manifests=len(snapshot.manifests(table.io)) if snapshot else 0,
+        snapshots=len(table.metadata.snapshots),
+    )  # fmt: skip
+
+
+def is_staged_on(table: Table) -> bool:
+    """Whether some run has a stage on the table: it is at work, or died there and the next one cleans up."""
+    return any(is_stage_branch(name) for name in table.refs())
+
+
+def target_bytes(table: Table) -> int:
+    """The size that the table's files are to have."""
+    return int(table.properties.get("write.target-file-size-bytes", _TARGET_BYTES))
+
+
+def partition_files(
+    table: Table, *, small_below: float, deleted_fraction: float
+) -> Mapping[Hashable, PartitionFiles]:
+    """By partition: the bytes of small files, of files with many deleted rows, and other delete files."""
+    limit = small_below * target_bytes(table)
+    found: dict[Hashable, PartitionFiles] = defaultdict(PartitionFiles)
+    for task in table.scan().plan_files():
+        file, part = task.file, found[_partition(task.file)]
+        own = [d.record_count for d in task.delete_files if _is_of_one_file(d)]
+        if own and sum(own) >= deleted_fraction * file.record_count:
+            part.with_deletes.append(file.file_size_in_bytes)
+            continue
+        part.delete_files |= {d.file_path for d in task.delete_files}
+        if file.file_size_in_bytes < limit:
+            part.small.append(file.file_size_in_bytes)
+    return found
+
+
+def _partition(file: DataFile) -> Hashable:
+    return file.spec_id, repr(file.partition)
+
+
+def _is_of_one_file(deletes: DataFile) -> bool:
+    """Whether a delete file, or a deletion vector, speaks of one data file: only these are counted by it."""
+    lower, upper = deletes.lower_bounds or {}, deletes.upper_bounds or {}
+    return _PATH_ID in lower and lower[_PATH_ID] == upper.get(_PATH_ID)
+
+
+def dangling_deletes(table: Table) -> int:
+    """How many delete files, or vectors, no data file needs any more: a rewrite of its data left them."""
+    named = {
+        (deletes.file_path, (deletes.lower_bounds or {}).get(_PATH_ID))
+        for task in table.scan().plan_files()
+        for deletes in task.delete_files
+    }
+    return max(storage(table).delete_files - len(named), 0)
+
+
+def wasteful_manifests(table: Table, at_least: int) -> tuple[int, int]:
+    """How many manifests there are and their bytes, if at least half of them could be spared; else 0, 0."""
+    snapshot = table.current_snapshot()
+    manifests = snapshot.manifests(table.io) if snapshot else []
+    target = int(table.properties.get("commit.manifest.target-size-bytes", _MANIFEST_BYTES))
+    size = sum(m.manifest_length for m in manifests)
+    contents = {(m.content, m.partition_spec_id) for m in manifests}
+    needed = math.ceil(size / target) + len(contents)
+    return (len(manifests), size) if len(manifests) >= at_least and 2 * needed <= len(manifests) else (0, 0)
+
+
+def expired_snapshots(table: Table, *, before: dt.datetime, keep: int) -> list[Snapshot]:
+    """The snapshots that are older, belong to no tag or branch, and are not among the newest of ``main``."""
+    kept = {ref.snapshot_id for ref in table.refs().values()}
+    ancestor = table.current_snapshot()
+    for _ in range(keep):
+        if ancestor is None:
+            break
+        kept.add(ancestor.snapshot_id)
+        ancestor = table.snapshot_by_id(ancestor.parent_snapshot_id) if ancestor.parent_snapshot_id else None
+    limit = int(before.timestamp() * 1000)
+    return [s for s in table.metadata.snapshots if s.timestamp_ms < limit and s.snapshot_id not in kept]
+
+
+def orphan_files(table: Table, *, before: dt.datetime) -> Mapping[str, int]:
+    """The files below the table's folder that are older, and that none of its metadata names; their bytes."""
+    import fsspec
+
+    fs, root = fsspec.core.url_to_fs(table.location())
+    if not fs.isdir(root):
+        return {}
+    known = {_path(name) for name in _named(table)}
+    old: dict[str, int] = {}
+    for name, facts in fs.find(root, detail=True).items():
+        hidden = any(part.startswith(("_", ".")) for part in name.removeprefix(root).split("/"))
+        modified = facts.get("mtime", facts.get("LastModified", 0))
+        seconds = modified.timestamp() if hasattr(modified, "timestamp") else float(modified)
+        if not hidden and seconds < before.timestamp() and _path(name) not in known:
+            old[name] = int(facts["size"])
+    return old
+
+
+def _path(name: str) -> str:
+    return os.path.normpath(name.partition(":")[2] if ":" in name.partition("/")[0] else name).lstrip("/")
+
+
+def _named(table: Table) -> Iterable[str]:
+    """Every file that the metadata of any snapshot names."""
+    yield table.metadata_location
+    for entry in table.metadata.metadata_log:
+        yield entry.metadata_file
+    for statistics in table.metadata.statistics:
+        yield statistics.statistics_path
+    seen: set[str] = set()
+    for snapshot in table.metadata.snapshots:
+        yield snapshot.manifest_list
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path in seen:
+                continue
+            seen.add(manifest.manifest_path)
+            yield manifest.manifest_path
+            entries: Sequence[Any] = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+            yield from (entry.data_file.file_path for entry in entries)

@@ -1,0 +1,101 @@
+"""Snapshots of Iceberg tables: listed from metadata; named and gone back to in one Java commit."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from kedro_lakehouse.errors import CommitConflictError
+from kedro_lakehouse.formats.base import is_stage_branch
+from kedro_lakehouse.formats.snapshots import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyiceberg.table import Table
+
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.session.catalog import MetadataCatalog
+
+
+class IcebergSnapshots:
+    """The snapshots of tables in catalog ``lake``."""
+
+    def __init__(self, load: Callable[[TableName], Any], catalog: MetadataCatalog) -> None:
+        """Keep how to get at Java's table and at metadata; nothing is opened."""
+        self._load, self._catalog = load, catalog
+
+    def list(self, table: TableName) -> Sequence[Snapshot]:
+        """The snapshots that can still be read, the newest first; the head of a stage is left out."""
+        found = self._catalog.find(table)
+        if found is None:
+            return []
+        main, names, staged = set(_ancestors(found)), dict[int, list[str]](), set[int]()
+        for name, ref in found.refs().items():
+            if is_stage_branch(name):
+                staged.add(ref.snapshot_id)
+            elif name != "main":
+                names.setdefault(ref.snapshot_id, []).append(name)
+        shown = [s for s in found.metadata.snapshots if s.snapshot_id in main or s.snapshot_id not in staged]
+        return [
+            Snapshot(
+                snapshot_id=s.snapshot_id, parent_id=s.parent_snapshot_id,
+                committed_at=dt.datetime.fromtimestamp(s.timestamp_ms / 1000, dt.UTC),
+                operation=s.summary.operation.value if s.summary else "", rows=_rows(s.summary),
+                on_main=s.snapshot_id in main, names=sorted(names.get(s.snapshot_id, [])),
+            )
+            for s in sorted(shown, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True)
+        ]  # fmt: skip
+
+    def published_at(self, table: TableName, time: dt.datetime) -> int | None:
+        """The snapshot that readers saw at a time; None where metadata does not reach back so far."""
+        found = self._catalog.find(table)
+        limit = time.timestamp() * 1000
+        log = found.history() if found is not None else []
+        seen = [entry.snapshot_id for entry in log if entry.timestamp_ms <= limit]
+        return seen[-1] if seen else None
+
+    def tag(self, table: TableName, name: str, snapshot_id: int) -> None:
+        """Give a snapshot a name, under which it does not expire; a name that is taken moves."""
+        handle = self._load(table)
+        manage = handle.manageSnapshots()
+        taken = handle.refs().get(name)
+        (manage.createTag if taken is None else manage.replaceTag)(name, snapshot_id).commit()
+
+    def untag(self, table: TableName, name: str) -> None:
+        """Take a name away."""
+        self._load(table).manageSnapshots().removeTag(name).commit()
+
+    def roll_back(self, table: TableName, snapshot_id: int, properties: Mapping[str, str]) -> None:
+        """Publish an earlier snapshot again, with these properties, in one commit.
+
+        Raises:
+            CommitConflictError: A writer was faster; nothing was changed.
+        """
+        from py4j.protocol import Py4JJavaError
+
+        transaction = self._load(table).newTransaction()
+        transaction.manageSnapshots().setCurrentSnapshot(snapshot_id).commit()
+        update = transaction.updateProperties()
+        for key, value in properties.items():
+            (update.set(key, value) if value else update.remove(key))
+        update.commit()
+        try:
+            transaction.commitTransaction()
+        except Py4JJavaError as error:
+            if "CommitFailedException" in str(error.java_exception):
+                raise CommitConflictError(table=table, attempts=1) from error
+            raise
+
+
+def _ancestors(table: Table) -> Iterator[int]:
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot.snapshot_id
+        parent = snapshot.parent_snapshot_id
+        snapshot = table.snapshot_by_id(parent) if parent is not None else None
+
+
+def _rows(summary: Any) -> int:
+    counts = summary.additional_properties if summary else {}
+    return int(counts.get("total-records", 0)) - int(counts.get("total-position-deletes", 0))

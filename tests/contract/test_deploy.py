@@ -1,0 +1,331 @@
+"""``kedro lakehouse deploy``: what is rendered, as moto's services read it; cfn-lint is in tests/aws."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import sys
+import zipfile
+
+import boto3
+import pytest
+import yaml
+from click.testing import CliRunner
+from harness.aws import LAKEHOUSE, LANDING, moto_aws
+from harness.project import ROOT
+
+from kedro_lakehouse.cli.lakehouse import lakehouse
+from kedro_lakehouse.project import _Active
+
+pytestmark = pytest.mark.contract
+
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/11111111-2222-3333-4444-555555555555"
+TOPIC = "arn:aws:sns:eu-west-1:123456789012:alerts"
+MONITORING = {
+    "notifiers": {
+        "chat": {"type": "webhook", "credentials": "chat"}, "ops": {"type": "sns", "topic": TOPIC},
+    },
+    "lineage": {"url": "https://marquez.example.com", "credentials": "marquez"},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def aws():
+    with moto_aws() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, aws):
+    """The repository's project with a notifier, a lineage server, and files that must not be shipped."""
+    folder = tmp_path_factory.mktemp("deploy")
+    shutil.copytree(ROOT / "conf", folder / "conf", ignore=shutil.ignore_patterns("local"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    (folder / "src").mkdir()
+    (folder / "conf/aws/monitoring.yml").write_text(yaml.safe_dump(MONITORING))
+    for name in ("local/globals.yml", "base/credentials.yml", "aws/credentials_x.yml"):
+        path = folder / "conf" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("secret: CANARY\n")
+    (folder / "kedro_lakehouse-0.1.0-py3-none-any.whl").write_bytes(b"a wheel")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def deploy(folder):
+    """Render a target once; its folder."""
+    done = {}
+
+    def deploy(target, *words):
+        if (target, *words) not in done:
+            out = folder / "out" / "-".join([target, *words])
+            wheel = [] if target == "airflow" else ["--wheel", str(next(folder.glob("*.whl")))]
+            command = ["deploy", "--target", target, "--out", str(out), "--env", "aws", *wheel, *words]
+            with pytest.MonkeyPatch.context() as patch:
+                patch.chdir(folder)
+                patch.setattr(sys, "path", list(sys.path))
+                patch.setattr(_Active, "project", None)
+                told = CliRunner().invoke(lakehouse, command)
+            assert told.exit_code == 0, told.output
+            if "--json" in words:
+                assert {str(file) for file in out.rglob("*.*")} == set(json.loads(told.stdout)["files"])
+            done[target, *words] = out
+        return done[target, *words]
+
+    return deploy
+
+
+@pytest.fixture(params=["glue", "emr-serverless"])
+def target(request):
+    return request.param
+
+
+@pytest.fixture
+def rendered(deploy, target):
+    return yaml.safe_load((deploy(target) / "template.yml").read_text())
+
+
+def policy_of(template, role="JobRole"):
+    policies = template["Resources"][role]["Properties"]["Policies"]
+    return policies[0]["PolicyDocument"]["Statement"]
+
+
+def text_of(resource):
+    return resource if isinstance(resource, str) else json.dumps(resource)
+
+
+def test_the_schedule_is_hourly_and_created_disabled(rendered):
+    parameters = rendered["Parameters"]
+    assert parameters["ScheduleState"]["Default"] == "DISABLED"
+    assert parameters["ScheduleExpression"]["Default"] == "rate(1 hour)"
+    properties = rendered["Resources"]["Schedule"]["Properties"]
+    assert properties["State"] == {"Ref": "ScheduleState"}
+    assert properties["ScheduleExpression"] == {"Ref": "ScheduleExpression"}
+
+
+def test_the_job_reads_landing_writes_its_own_zones_and_nothing_else(rendered):
+    allowed = {s["Sid"]: s for s in policy_of(rendered)}
+    writes = {sid for sid, s in allowed.items() if any("Put" in a or "Delete" in a for a in s["Action"])}
+    assert writes == {"Warehouse", "LogGroup"}
+    zones = {text_of(r).partition("lakehouse/")[2].rstrip('*/"}') for r in allowed["Warehouse"]["Resource"]}
+    assert zones == {"warehouse", "leases", "logs", "reports"}
+    landing = [s for sid, s in allowed.items() if sid.startswith("Landing")]
+    assert {a for s in landing for a in s["Action"]} == {"s3:GetObject"}
+    assert {text_of(r) for s in landing for r in s["Resource"]} == {
+        json.dumps({"Fn::Sub": f"arn:${{AWS::Partition}}:s3:::${{LandingBucket}}/landing/{source}/*"})
+        for source in ("dms_sample", "sp500")
+    }
+    tables = {text_of(r).rpartition(":")[2].rstrip('"}') for r in allowed["Tables"]["Resource"]}
+    spaces = ("dms_sample", "sp500", "ops")
+    assert tables == {"catalog"} | {f"database/{s}" for s in spaces} | {f"table/{s}/*" for s in spaces}
+    assert allowed["Topics"]["Resource"] == [TOPIC]
+
+
+def test_secrets_are_read_by_name(rendered):
+    (allowed,) = [s for s in policy_of(rendered) if s["Sid"] == "Secrets"]
+    names = [text_of(r).rpartition("secret:")[2].rstrip('"}') for r in allowed["Resource"]]
+    assert names == ["kedro-lakehouse/chat-??????", "kedro-lakehouse/marquez-??????"]
+
+
+def test_no_statement_allows_all_of_anything(rendered):
+    for role in ("JobRole", "ScheduleRole"):
+        for statement in policy_of(rendered, role):
+            actions = statement["Action"]
+            assert not [a for a in (actions if isinstance(actions, list) else [actions]) if "*" in a]
+            resources = statement["Resource"]
+            for resource in resources if isinstance(resources, list) else [resources]:
+                assert not re.search(r':::\*|"\*"', text_of(resource)), statement
+
+
+def test_old_logs_and_leases_go_and_no_rule_touches_a_table(rendered):
+    rules = rendered["Resources"]["LakehouseStorage"]["Properties"]["LifecycleConfiguration"]["Rules"]
+    expiring = {r["Prefix"]: r["ExpirationInDays"] for r in rules if "ExpirationInDays" in r}
+    assert expiring == {"lakehouse/logs/": 90, "lakehouse/leases/": 1}
+    (unfinished,) = [r for r in rules if "Prefix" not in r]
+    assert set(unfinished) == {"Id", "Status", "AbortIncompleteMultipartUpload"}
+
+
+def test_the_configuration_is_shipped_without_what_is_secret_or_ones_own(deploy, target):
+    with zipfile.ZipFile(deploy(target) / "artifacts/conf.zip") as archive:
+        names = archive.namelist()
+        assert {"conf/base/tables.yml", "conf/aws/spark.yml", "conf/logging.yml"} <= set(names)
+        assert not [name for name in names if "credentials" in name or "local" in name]
+        assert not [name for name in names if b"CANARY" in archive.read(name)]
+
+
+def test_the_same_project_renders_the_same_files(deploy):
+    first, again = deploy("glue"), deploy("glue", "--json")
+    for name in ("template.yml", "artifacts/conf.zip", "artifacts/main.py", "artifacts/requirements.txt"):
+        assert (first / name).read_bytes() == (again / name).read_bytes()
+
+
+def test_what_aws_needs_is_pinned(deploy):
+    needed = (deploy("glue") / "artifacts/requirements.txt").read_text().split()
+    assert {name.partition("==")[0] for name in needed} == {
+        "aiobotocore", "boto3", "great-expectations", "s3fs",
+    }  # fmt: skip
+    assert all("==" in name for name in needed)
+
+
+def test_the_jars_are_the_platforms_or_ours(deploy, folder):
+    arguments = yaml.safe_load((deploy("glue") / "template.yml").read_text())
+    given = arguments["Resources"]["Job"]["Properties"]["DefaultArguments"]
+    assert given["--datalake-formats"] == "iceberg,delta"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "path", list(sys.path))
+        refused = CliRunner().invoke(
+            lakehouse, ["deploy", "--target", "glue", "--env", "aws", "--jars", "ours"]
+        )
+    assert refused.exit_code == 1
+    assert "not here yet" in refused.output
+    resolved = [f"{folder}/jars/{jar}.jar" for jar in ("iceberg-runtime", "delta-spark", "hadoop-aws")]
+    conf = yaml.safe_load((folder / "conf/aws/spark.yml").read_text())
+    own_jars(folder, conf, resolved)
+    ours = yaml.safe_load((deploy("glue", "--jars", "ours") / "template.yml").read_text())
+    given = ours["Resources"]["Job"]["Properties"]["DefaultArguments"]
+    shipped = [jar.rpartition("/")[2] for jar in given["--extra-jars"]["Fn::Sub"].split(",")]
+    assert shipped == ["iceberg-runtime.jar", "delta-spark.jar"]
+    assert "--datalake-formats" not in given
+
+
+def own_jars(folder, conf, resolved):
+    from kedro_lakehouse.session.spark import resolved_jars
+
+    listed = resolved_jars({k: v for k, v in conf.items() if v} | {"spark.jars.ivy": f"{folder}/.cache/ivy"})
+    listed.parent.mkdir(parents=True)
+    listed.write_text("\n".join(resolved))
+
+
+def test_moto_makes_the_stacks_buckets_role_and_logs(deploy, target):
+    """Its CloudFormation knows these types; Glue, EMR and the scheduler are asked by themselves below."""
+    stack = f"stack-{target}"
+    template = yaml.safe_load((deploy(target) / "template.yml").read_text())
+    known = ("LakehouseStorage", "LandingStorage", "JobRole", "Logs")
+    template["Resources"] = {name: template["Resources"][name] for name in known}
+    parameters = {
+        "Name": target, "KmsKeyArn": KEY,
+        "LakehouseBucket": f"made-{target}", "LandingBucket": f"landed-{target}",
+    }  # fmt: skip
+    cloudformation = boto3.client("cloudformation")
+    cloudformation.create_stack(
+        StackName=stack,
+        TemplateBody=json.dumps(template),
+        Parameters=[{"ParameterKey": k, "ParameterValue": v} for k, v in parameters.items()],
+        Capabilities=["CAPABILITY_IAM"],
+    )
+    made = cloudformation.describe_stack_resources(StackName=stack)["StackResources"]
+    found = {r["LogicalResourceId"]: r["PhysicalResourceId"] for r in made}
+    assert set(found) == set(known)
+    s3 = boto3.client("s3")
+    encrypted = s3.get_bucket_encryption(Bucket=parameters["LakehouseBucket"])
+    (rule,) = encrypted["ServerSideEncryptionConfiguration"]["Rules"]
+    assert rule["ApplyServerSideEncryptionByDefault"] == {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}
+    iam = boto3.client("iam")
+    names = iam.list_role_policies(RoleName=found["JobRole"])["PolicyNames"]
+    assert names == ["lakehouse", "key"]
+    stored = iam.get_role_policy(RoleName=found["JobRole"], PolicyName="lakehouse")["PolicyDocument"]
+    policy = ast.literal_eval(stored) if isinstance(stored, str) else stored  # moto keeps it as Python's text
+    resources = [r for s in policy["Statement"] for r in s["Resource"]]
+    assert f"arn:aws:s3:::made-{target}/lakehouse/warehouse/*" in resources
+    assert not [r for r in resources if "${" in text_of(r) or "Fn::" in text_of(r)]
+
+
+def filled(value, **more):
+    """A template's value with CloudFormation's functions carried out."""
+    known = {
+        "AWS::Partition": "aws", "AWS::Region": "eu-west-1", "AWS::AccountId": "123456789012",
+        "Name": "kedro-lakehouse", "LakehouseBucket": LAKEHOUSE, "LandingBucket": LANDING, "KmsKeyArn": "",
+        "JobRole.Arn": "arn:aws:iam::123456789012:role/job",
+        "ScheduleRole.Arn": "arn:aws:iam::123456789012:role/schedule",
+        "ScheduleState": "DISABLED", "ScheduleExpression": "rate(1 hour)", "PlatformJars": "iceberg.jar",
+        "GlueVersion": "6.0", "WorkerType": "G.1X", "Workers": 2, "ReleaseLabel": "emr-8.1.0",
+    } | more  # fmt: skip
+    match value:
+        case {"Ref": name}:
+            return known[name]
+        case {"Fn::GetAtt": [name, attribute]}:
+            return known[f"{name}.{attribute}"]
+        case {"Fn::Sub": text}:
+            return re.sub(r"\$\{([^}]+)\}", lambda found: str(known[found[1]]), text)
+        case dict():
+            return {key: filled(inner, **more) for key, inner in value.items()}
+        case list():
+            return [filled(inner, **more) for inner in value]
+    return value
+
+
+def test_glue_takes_the_job_and_the_scheduled_request(deploy):
+    resources = yaml.safe_load((deploy("glue") / "template.yml").read_text())["Resources"]
+    glue = boto3.client("glue")
+    glue.create_job(**filled(resources["Job"]["Properties"]))
+    request = json.loads(
+        filled(resources["Schedule"]["Properties"]["Target"]["Input"], Job="kedro-lakehouse")
+    )
+    assert request["Arguments"] == {
+        "--dag_name": "kedro-lakehouse", "--task_id": "run",
+        "--correlation_id": "<aws.scheduler.execution-id>",
+    }  # fmt: skip
+    run = glue.start_job_run(**request)
+    assert glue.get_job_run(JobName="kedro-lakehouse", RunId=run["JobRunId"])["JobRun"]
+    arguments = glue.get_job(JobName="kedro-lakehouse")["Job"]["DefaultArguments"]
+    assert arguments["--conf_archive"] == f"s3://{LAKEHOUSE}/artifacts/kedro-lakehouse/conf.zip"
+    assert arguments["--variables"].startswith(f"LAKEHOUSE_BUCKET={LAKEHOUSE},LANDING_BUCKET={LANDING},")
+
+
+def lower(value):
+    """The words of a universal target's request as the service's own API spells them."""
+    if isinstance(value, dict):
+        return {key[0].lower() + key[1:]: lower(inner) for key, inner in value.items()}
+    return value
+
+
+def test_emr_serverless_takes_the_application_and_the_scheduled_request(deploy):
+    resources = yaml.safe_load((deploy("emr-serverless") / "template.yml").read_text())["Resources"]
+    emr = boto3.client("emr-serverless")
+    properties = lower(filled(resources["Application"]["Properties"]))
+    made = emr.create_application(**properties, clientToken="t")["applicationId"]
+    request = lower(
+        json.loads(filled(resources["Schedule"]["Properties"]["Target"]["Input"], Application=made))
+    )
+    started = emr.start_job_run(**request)
+    assert started["applicationId"] == made
+    submit = request["jobDriver"]["sparkSubmit"]
+    given = submit["entryPointArguments"]
+    named = dict(zip(given[::2], given[1::2], strict=True))
+    assert (named["--dag_name"], named["--task_id"]) == ("kedro-lakehouse", "run")
+    assert named["--correlation_id"] == "<aws.scheduler.execution-id>"
+    logs = request["configurationOverrides"]["monitoringConfiguration"]["s3MonitoringConfiguration"]
+    assert logs["logUri"].endswith("/logs/emr/kedro-lakehouse/run/<aws.scheduler.execution-id>/")
+
+
+def test_the_scheduler_takes_the_schedule(deploy, target):
+    schedule = yaml.safe_load((deploy(target) / "template.yml").read_text())["Resources"]["Schedule"]
+    scheduler = boto3.client("scheduler")
+    properties = filled(schedule["Properties"], Name=target, Job="job", Application="application")
+    scheduler.create_schedule(**properties)
+    assert scheduler.get_schedule(Name=target)["State"] == "DISABLED"
+
+
+def test_the_dag_has_a_task_a_namespace_and_starts_paused(deploy):
+    (dag,) = deploy("airflow").glob("*.py")
+    text = dag.read_text()
+    ast.parse(text)
+    assert dag.name == "kedro_lakehouse_aws_dag.py"
+    assert "is_paused_upon_creation=True" in text
+    assert 'schedule="@hourly"' in text
+    assert 'for namespace in ("dms_sample", "sp500", "ops", )' in text
+    assert 'tasks["dms_sample"] >> tasks["ops"]' in text
+
+
+def test_a_lakehouse_on_this_machine_is_no_jobs(folder):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "path", list(sys.path))
+        (folder / "conf/plain").mkdir()
+        told = CliRunner().invoke(lakehouse, ["deploy", "--target", "glue", "--env", "plain"])
+    assert told.exit_code == 1
+    assert "not in S3" in told.output
+    assert "--env aws" in told.output

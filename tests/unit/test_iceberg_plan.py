@@ -1,0 +1,111 @@
+"""What is due for an Iceberg table is told by its metadata: no JVM."""
+
+import datetime as dt
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from kedro_lakehouse.config.maintenance import load_maintenance
+from kedro_lakehouse.formats.iceberg_files import expired_snapshots, orphan_files, storage
+from kedro_lakehouse.formats.iceberg_maintenance import IcebergMaintenance
+from kedro_lakehouse.formats.iceberg_snapshots import IcebergSnapshots
+from kedro_lakehouse.names import TableName
+
+pytestmark = pytest.mark.unit
+
+NAME = TableName("a", "b")
+
+
+class OneTable:
+    def __init__(self, table):
+        self.table = table
+
+    def find(self, name):
+        return self.table.refresh() if name == NAME else None
+
+
+def never():
+    raise AssertionError
+
+
+@pytest.fixture
+def table(tmp_path):
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("a")
+    return catalog.create_table("a.b", pa.schema([("id", pa.int64())]))
+
+
+def append(table, times):
+    for number in range(times):
+        table.append(pa.table({"id": pa.array([number], pa.int64())}))
+
+
+def works(table, **settings):
+    plan = IcebergMaintenance(never, OneTable(table)).plan(NAME, load_maintenance(settings, []))
+    return {action.work: action.files for action in plan}
+
+
+def test_nothing_is_due_below_the_thresholds(table):
+    assert works(table) == {}
+    append(table, 4)
+    assert works(table) == {}
+    assert (
+        IcebergMaintenance(never, OneTable(table)).plan(TableName("a", "x"), load_maintenance({}, [])) == []
+    )
+
+
+def test_small_files_and_many_manifests_are_due(table):
+    append(table, 6)
+    assert works(table) == {"compact": 6}
+    assert works(table, compact={"small_files": 7}) == {}
+    assert works(table, compact={"small_files": 7}, manifests={"at_least": 6}) == {"rewrite_manifests": 6}
+    found = storage(table)
+    assert (found.files, found.manifests, found.snapshots) == (6, 6, 6)
+
+
+def test_a_table_with_a_stage_is_left_alone(table):
+    append(table, 6)
+    head = table.current_snapshot().snapshot_id
+    table.manage_snapshots().create_branch(snapshot_id=head, branch_name="stage_x").commit()
+    assert works(table) == {}
+
+
+def test_newest_and_tagged_snapshots_stay(table):
+    append(table, 5)
+    ids = [s.snapshot_id for s in table.metadata.snapshots]
+    table.manage_snapshots().create_tag(snapshot_id=ids[0], tag_name="first").commit()
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
+    gone = expired_snapshots(table, before=later, keep=2)
+    assert [s.snapshot_id for s in gone] == ids[1:3]
+    assert expired_snapshots(table, before=later - dt.timedelta(days=1), keep=2) == []
+
+
+def test_only_old_files_that_no_metadata_names_are_orphans(table):
+    append(table, 2)
+    folder = Path(table.location().removeprefix("file://"))
+    for name, days in (("old.parquet", 5), ("new.parquet", 0)):
+        path = folder / "data" / name
+        path.write_bytes(b"x" * 7)
+        moment = dt.datetime.now(dt.UTC).timestamp() - days * 86400
+        os.utime(path, (moment, moment))
+    for path in folder.rglob("*"):
+        if path.name != "new.parquet":
+            os.utime(path, (0, 0))
+    found = orphan_files(table, before=dt.datetime.now(dt.UTC) - dt.timedelta(days=1))
+    assert {Path(path).name: size for path, size in found.items()} == {"old.parquet": 7}
+
+
+def test_snapshots_are_listed_the_newest_first_with_their_names(table):
+    append(table, 3)
+    ids = [s.snapshot_id for s in table.metadata.snapshots]
+    table.manage_snapshots().create_tag(snapshot_id=ids[1], tag_name="kept").commit()
+    table.manage_snapshots().rollback_to_snapshot(ids[0]).commit()
+    table.manage_snapshots().create_branch(snapshot_id=ids[2], branch_name="stage_x").commit()
+    listed = IcebergSnapshots(never, OneTable(table)).list(NAME)
+    assert [(s.snapshot_id, s.on_main, list(s.names)) for s in listed] == [
+        (ids[1], False, ["kept"]), (ids[0], True, []),
+    ]  # fmt: skip
+    assert [s.rows for s in listed] == [2, 1]
