@@ -298,7 +298,7 @@ class Project:
             self._formats[name] = made(
                 FormatContext(
                     session=lambda: self.session, catalog=self.catalog, lakehouse=self.lakehouse,
-                    spark_conf=self.spark_conf, run_id=self.run_id, correlation_id=self.correlation_id,
+                    run_id=self.run_id, correlation_id=self.correlation_id, spark_conf=self.spark_conf,
                 )
             )  # fmt: skip
         return self._formats[name]

@@ -109,10 +109,10 @@ class FormatContext:
     catalog: MetadataCatalog
     lakehouse: str
     """The folder or address below which the tables lie."""
-    spark_conf: Mapping[str, str] = field(default_factory=dict)
-    """The environment's spark.yml."""
     run_id: str
     correlation_id: str
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    """The environment's settings of Spark: where object stores are."""
 
 
 class Stage(Protocol):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.conversion import lossless, same_type, sql_type
-from kedro_lakehouse.errors import IncompatibleTypeError
-from kedro_lakehouse.names import TableName, quote
+from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +23,6 @@ __all__ = [
     "storable",
     "table_schema",
     "widened",
-    "widened_columns",
 ]
 
 Path = tuple[str, ...]
@@ -122,31 +120,6 @@ def _promotes(existing: T.DataType, incoming: T.DataType) -> bool:
     if isinstance(existing, T.DecimalType) and isinstance(incoming, T.DecimalType):
         return existing.scale == incoming.scale
     return (type(existing), type(incoming)) in {(T.IntegerType, T.LongType), (T.FloatType, T.DoubleType)}
-
-
-def widened_columns(
-    table: TableName, existing: Mapping[str, T.DataType], columns: Mapping[str, T.DataType]
-) -> dict[str, T.DataType]:
-    """The types that a table's columns need in order to hold other ones as well.
-
-    Raises:
-        IncompatibleTypeError: A column would have to become a type that loses values.
-    """
-    wanted = dict(columns)
-    for name, kind in columns.items():
-        if name not in existing:
-            continue
-        wider = widened(existing[name], kind)
-        if wider is None:
-            found = clash(name, existing[name], kind)
-            raise IncompatibleTypeError(
-                table=table, column=found.column if found else name,
-                existing=(found.existing if found else existing[name]).simpleString(),
-                incoming=(found.incoming if found else kind).simpleString(),
-                reason=found.reason if found else "",
-            )  # fmt: skip
-        wanted[name] = wider
-    return wanted
 
 
 def case_clash(names: Iterable[str], kinds: Mapping[str, T.DataType]) -> tuple[str, str] | None:

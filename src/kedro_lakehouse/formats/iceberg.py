@@ -6,7 +6,7 @@ import contextlib
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from kedro_lakehouse.errors import CommitUnknownError
+from kedro_lakehouse.errors import CommitUnknownError, IncompatibleTypeError
 from kedro_lakehouse.formats.base import (
     Bounds,
     Capabilities,
@@ -16,6 +16,7 @@ from kedro_lakehouse.formats.base import (
     stage_branch,
 )
 from kedro_lakehouse.formats.ddl import sql_type, storable
+from kedro_lakehouse.formats.iceberg_files import last_change
 from kedro_lakehouse.formats.iceberg_maintenance import IcebergMaintenance
 from kedro_lakehouse.formats.iceberg_snapshots import IcebergSnapshots
 from kedro_lakehouse.formats.iceberg_stage import IcebergStage, load_table
@@ -73,15 +74,15 @@ class IcebergFormat:
         found = self._catalog.find(table)
         if found is None:
             return None
-        snapshot = found.current_snapshot()
+        snapshot, changed = found.current_snapshot(), last_change(found)
         summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
         rows = int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
         schema = from_arrow_schema(as_spark_reads(found.schema().as_arrow()), prefer_timestamp_ntz=True)
         return TableState(
             columns={f.name: f.dataType for f in schema.fields},
             bookmark=CommitReport.from_property(found.properties.get(BOOKMARK)),
-            snapshot_id=snapshot.snapshot_id if snapshot else None,
-            snapshot_time=snapshot.timestamp_ms if snapshot else None,
+            snapshot_id=changed.snapshot_id if changed else None,
+            snapshot_time=changed.timestamp_ms if changed else None,
             rows=rows,
             branches=[name for name, ref in found.refs().items() if name != "main"],
             properties=dict(found.properties),
@@ -172,9 +173,22 @@ class IcebergFormat:
         Raises:
             IncompatibleTypeError: A column would have to become a type that loses values.
         """
-        from kedro_lakehouse.formats.ddl import schema_changes, widened_columns
+        from kedro_lakehouse.formats.ddl import clash, schema_changes, widened
 
-        wanted = widened_columns(table, state.columns, columns)
+        wanted = dict(columns)
+        for name, existing in state.columns.items():
+            if name not in columns:
+                continue
+            wider = widened(existing, columns[name])
+            if wider is None:
+                found = clash(name, existing, columns[name])
+                raise IncompatibleTypeError(
+                    table=table, column=found.column if found else name,
+                    existing=(found.existing if found else existing).simpleString(),
+                    incoming=(found.incoming if found else columns[name]).simpleString(),
+                    reason=found.reason if found else "",
+                )  # fmt: skip
+            wanted[name] = wider
         changes = schema_changes(state.columns, wanted)
         session = self._session() if changes else None
         if session and (added := [f"{c.sql} {sql_type(c.kind)}" for c in changes if c.what == "add"]):
