@@ -44,12 +44,12 @@ help: ## List the targets
 	  /^[a-z][a-z0-9-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: run
-run: setup jars ## Set up, then run every pipeline on the data in data/01_raw
+run: setup jars model ## Set up, then run every pipeline on the data in data/01_raw
 	@$(BIN)/kedro run $(ARGS)
 	@cat bin/next-steps.txt
 
 .PHONY: test
-test: setup jars ## Run all tests
+test: setup jars model ## Run all tests
 	@$(BIN)/pytest
 
 .PHONY: test-spark35
@@ -72,6 +72,13 @@ soak: setup jars ## Run the property tests with 20,000 histories and 20 shuffles
 .PHONY: crash
 crash: setup jars ## Kill 200 runs (KILLS=N) at every phase of a commit and at random times
 	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) $(BIN)/pytest -s tests/crash
+
+.PHONY: demo-lake
+demo-lake: setup model ## Add the small tables of data/ to the column search, with two models
+	@$(BIN)/kedro lakehouse search --add data/demo_lake --add data/column_eval
+	@$(BIN)/python bin/demo_lake.py vectors
+	@$(BIN)/kedro lakehouse search --add data/demo_lake --add data/column_eval --model glove:demo.300d.txt
+	@echo 'Try: $(BIN)/kedro lakehouse search --mode name district'
 
 .PHONY: clean-lake
 clean-lake: ## Delete the tables in data/lakehouse (asks first; FORCE=1 does not)
@@ -140,6 +147,11 @@ jars: .cache/jars.ok ## Fetch Spark's jars into .cache/ivy
 
 .PHONY: jars-aws
 jars-aws: .cache/jars-aws.ok ## The same for --env=aws (756 MB)
+
+# Without the model only the column index says that it is missing; everything else runs.
+.PHONY: model
+model: setup ## Fetch the embedding model of the column search into .cache/models
+	@$(BIN)/python -m kedro_lakehouse.cli.model || true
 
 # Order-only: set-up always looks, but looking does not make the jars stale.
 .cache/jars.ok: conf/base/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup

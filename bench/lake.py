@@ -52,7 +52,11 @@ class BenchProject:
         conf = self.folder / "conf"
         shutil.rmtree(conf, ignore_errors=True)
         # Suites across tables speak of the bundled ones.
-        shutil.copytree(ROOT / "conf/base", conf / "base", ignore=shutil.ignore_patterns("expectations*"))
+        shutil.copytree(
+            ROOT / "conf/base",
+            conf / "base",
+            ignore=shutil.ignore_patterns("expectations*", "parameters_column_index*"),
+        )
         for name in ("logging.yml", "log4j2.properties"):
             shutil.copy(ROOT / "conf" / name, conf / name)
         shutil.copy(ROOT / "pyproject.toml", self.folder)

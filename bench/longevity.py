@@ -18,6 +18,7 @@ import shutil
 import statistics
 import sys
 import time
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -136,8 +137,7 @@ def run_rounds(folder: Path, table_format: str, rounds: int, every: int | None) 
     if every:
         bench.run("maintenance")
     project = bench.open()
-    told = f"maintenance {folder.name}: {statistics.median(seconds[1:]):.1f} s a round, load average {load()}"
-    print(told, file=sys.stderr, flush=True)
+    print(f"maintenance {folder.name}: {statistics.median(seconds[1:]):.1f} s a round, load average {load()}")
     return [_result(project, name, added[name][1:]) for name in NAMES]
 
 
@@ -195,7 +195,8 @@ def main() -> int:
     )  # fmt: skip
     print(f"\n| {' | '.join(headings)} |\n|{' --- |' * len(headings)}")
     for word, every in (("off", None), ("on", options.every)):
-        results = run_rounds(folder / word, options.format, options.rounds, every)
+        with redirect_stdout(sys.stderr):  # the runs print their summaries
+            results = run_rounds(folder / word, options.format, options.rounds, every)
         for r in results:
             print(
                 f"| {r.table} | {word} | {r.files_per_merge:.1f} | {r.files_per_partition:.1f} | {r.files} "

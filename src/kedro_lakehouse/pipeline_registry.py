@@ -5,42 +5,52 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from kedro.pipeline import Pipeline
+
 from kedro_lakehouse.project import activate, active_project
 
 if TYPE_CHECKING:
-    from kedro.pipeline import Pipeline
-
     from kedro_lakehouse.project import Project
 
 
 def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
     """The pipelines of the declared tables, by name; another project adds them to its own registry.
 
-    ``__default__`` is what runs every day: ingestion, cdc_merge, scd2 and quality. Where no hook has told
-    which project runs (``kedro viz`` calls none), it is the one around the working folder, also for the
-    datasets.
+    ``__default__`` is what runs every day: ingestion, cdc_merge, scd2, quality and column_index. Where no
+    hook has told which project runs (``kedro viz`` calls none), it is the one around the working folder, also
+    for the datasets.
     """
     # Nodes across tables take inputs of other namespaces: the dots are the fixed interface.
     warnings.filterwarnings(
         "ignore", message="One or more dataset names contain '.' characters", category=UserWarning
     )
-    from kedro_lakehouse.pipelines import cdc_merge, convert, ingestion, maintenance, quality, scd2
+    from kedro_lakehouse.pipelines import (
+        cdc_merge,
+        column_eval,
+        column_index,
+        convert,
+        ingestion,
+        maintenance,
+        quality,
+        scd2,
+    )
 
     found = project or activate(active_project())
-    declarations = found.declarations
+    declarations, indexed = found.declarations, found.column_index
     stages = {
         "ingestion": ingestion.create_pipeline(declarations),
-        "cdc_merge": cdc_merge.create_pipeline(declarations),
+        "cdc_merge": cdc_merge.create_pipeline(declarations, all_awaited=bool(indexed.models)),
         "scd2": scd2.create_pipeline(declarations),
         "quality": quality.create_pipeline(declarations),
+        "column_index": column_index.create_pipeline(declarations, indexed),
     }
-    daily = stages["ingestion"] + stages["cdc_merge"] + stages["scd2"] + stages["quality"]
     others = {
         "maintenance": maintenance.create_pipeline(declarations, found.conversions),
         "convert": convert.create_pipeline(found.conversions),
         "data_docs": quality.create_data_docs_pipeline(),
+        "column_eval": column_eval.create_pipeline(indexed),
     }
-    return stages | others | {"__default__": daily}
+    return stages | others | {"__default__": sum(stages.values(), Pipeline([]))}
 
 
 def register_pipelines() -> dict[str, Pipeline]:

@@ -16,7 +16,8 @@ from kedro.utils import find_kedro_project
 from omegaconf.resolvers import oc
 
 from kedro_lakehouse.aws import read_credentials
-from kedro_lakehouse.config.loading import Declarations, load_declarations
+from kedro_lakehouse.config.columns import ColumnIndexConfig
+from kedro_lakehouse.config.loading import Declarations, load_column_index, load_declarations
 from kedro_lakehouse.errors import ConfigurationError, UnsupportedError, did_you_mean
 from kedro_lakehouse.logs.context import at_work_on
 from kedro_lakehouse.logs.run import JVM_LINES
@@ -86,6 +87,8 @@ class Project:
     declarations: Declarations
     spark_conf: dict[str, str]
     lakehouse: str
+    cache: str = ""
+    column_index: ColumnIndexConfig = field(default_factory=ColumnIndexConfig)
     run_id: str = field(default_factory=new_run_id)
     reports: list[CommitReport] = field(default_factory=list)
     quarantined: dict[TableName, Any] = field(default_factory=dict)
@@ -127,11 +130,13 @@ class Project:
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
         return cls(
             env=env or default, declarations=declarations, spark_conf=spark, lakehouse=lakehouse,
+            cache=str(settings.get("cache") or project_path(".cache")),
+            column_index=load_column_index(_section(loader, "parameters")), secrets=settings.get("secrets"),
             monitoring=_monitoring(_section(loader, "monitoring"), declarations),
-            logs_folder=settings.get("logs"), secrets=settings.get("secrets"),
-            default_format=default_format, _credentials=lambda: _section(loader, "credentials"),
-            _maintenance=lambda: _section(loader, "maintenance"),
+            default_format=default_format, logs_folder=settings.get("logs"),
             _convert=lambda: _section(loader, "convert"),
+            _maintenance=lambda: _section(loader, "maintenance"),
+            _credentials=lambda: _section(loader, "credentials"),
         )  # fmt: skip
 
     @classmethod
@@ -151,11 +156,10 @@ class Project:
         declared = self.declarations.tables
         if name not in declared:
             raise ConfigurationError(
-                file="tables.yml",
-                key=str(name),
+                file="tables.yml", key=str(name),
                 problem=f"the table is not declared.{did_you_mean(str(name), map(str, declared))}",
                 remedy="Declare it, or use a declared one: `kedro lakehouse tables` lists them.",
-            )
+            )  # fmt: skip
         return declared[name]
 
     @cached_property
@@ -201,11 +205,10 @@ class Project:
             return read_credentials(self.secrets + name)
         if not isinstance(found, dict):
             raise ConfigurationError(
-                file="credentials.yml",
-                key=name,
+                file="credentials.yml", key=name,
                 problem=f"there is no such entry with keys below it.{did_you_mean(name, map(str, held))}",
                 remedy="Write it into conf/local/credentials.yml.",
-            )
+            )  # fmt: skip
         return found
 
     @property
@@ -383,14 +386,11 @@ def find_root() -> Path:
     Raises:
         ConfigurationError: The working folder is not inside a Kedro project.
     """
-    root = find_kedro_project(Path.cwd())
-    if root is None:
+    if (root := find_kedro_project(Path.cwd())) is None:
         raise ConfigurationError(
-            file="pyproject.toml",
-            key="tool.kedro",
-            problem=f"no Kedro project around {Path.cwd().name}.",
+            file="pyproject.toml", key="tool.kedro", problem=f"no Kedro project around {Path.cwd().name}.",
             remedy="Change into the project's folder.",
-        )
+        )  # fmt: skip
     return Path(root)
 
 

@@ -163,9 +163,9 @@ def test_the_same_project_renders_the_same_files(deploy):
 
 def test_what_aws_needs_is_pinned(deploy):
     needed = (deploy("glue") / "artifacts/requirements.txt").read_text().split()
-    assert {name.partition("==")[0] for name in needed} == {
-        "aiobotocore", "boto3", "great-expectations", "s3fs",
-    }  # fmt: skip
+    names = {name.partition("==")[0] for name in needed}
+    assert names >= {"aiobotocore", "boto3", "great-expectations", "s3fs"}
+    assert not names & {"pyspark", "pytest", "streamlit"}
     assert all("==" in name for name in needed)
 
 

@@ -13,6 +13,8 @@ import yaml
 from harness.oracle import DMS_TABLES, differences, differences_from_expected, extract_versions
 from harness.project import DATA, ROOT, TemporaryProject
 
+from kedro_lakehouse.search import open_search
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -94,6 +96,18 @@ def test_ragged_rows_are_in_quarantine_with_their_place(bundled: TemporaryProjec
     assert len(rows) == 21
     assert len({r["_position"]["file"] for r in rows}) == 7
     assert all(r["_reasons"][0] == "malformed" and r["_position"]["row"] > 0 and r["_raw"] for r in rows)
+
+
+def test_every_column_of_every_table_can_be_found(bundled: TemporaryProject) -> None:
+    signatures = bundled.rows("ops.column_signatures")
+    assert len(signatures) == len(bundled.rows("ops.column_space")) == 111
+    assert len({(row["namespace"], row["table"]) for row in signatures}) == 15
+    hits = open_search(bundled._project).by_text("price of a ticket", k=5)
+    assert "ticket_price" in {hit.column for hit in hits}
+
+
+def test_the_search_reaches_the_thresholds_of_its_evaluation(bundled: TemporaryProject) -> None:
+    bundled.run("column_eval")
 
 
 def test_a_second_run_changes_nothing(bundled: TemporaryProject) -> None:

@@ -79,6 +79,9 @@ class TemporaryProject:
         own = {n: _written(ROOT / f"conf/{env}/{n}.yml") if env else {} for n in ("spark", "globals")}
         project.write("spark", own["spark"] | ({} if as_shipped else SMALL), env="local")
         project.write("globals", own["globals"], env="local")
+        if as_shipped:
+            name = "parameters_column_index.yml"
+            shutil.copy(ROOT / "conf/base" / name, path / "conf/base" / name)
         project.declare(sources, tables)
         return project
 

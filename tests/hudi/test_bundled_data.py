@@ -47,7 +47,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
         tmp_path_factory.mktemp("bundled") / "project", sources, declared, as_shipped=True, env="hudi"
     )
     shutil.copytree(DATA / "01_raw", project.landing, dirs_exist_ok=True)
-    project.run()
+    project.run("ingestion", "cdc_merge", "scd2")
     return project
 
 

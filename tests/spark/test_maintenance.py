@@ -73,6 +73,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
 def before(project: TemporaryProject) -> dict[str, Any]:
     return {t: sorted(map(repr, project.rows(t))) for t in STORED} | {
         "bookmarks": [project.state(t).bookmark for t in STORED],
+        "snapshots": [project.state(t).snapshot_id for t in STORED],
         "files": {t: files(project, t) for t in STORED},
         "names": names(project),
     }
@@ -122,6 +123,8 @@ def test_small_files_become_few_and_rows_and_bookmarks_stay(project, before):
     for table in STORED:
         assert sorted(map(repr, project.rows(table))) == before[table]
     assert [project.state(t).bookmark for t in STORED] == before["bookmarks"]
+    # What is made from these tables, or judges them, does not take it for a change.
+    assert [project.state(t).snapshot_id for t in STORED] == before["snapshots"]
     assert [project.state(t).rows for t in STORED] == [len(project.rows(t)) for t in STORED]
     assert before["files"]["shop.item"] >= 5
     assert files(project, "shop.item") == files(project, "shop.item_history") == 1

@@ -86,7 +86,9 @@ def test_python_of_the_pages_compiles_and_its_imports_exist(block):
     compile(code, str(block), "exec")
     for module, names in re.findall(r"^from (kedro_lakehouse\S*) import (.+)$", code, re.MULTILINE):
         source = ROOT.joinpath("src", *module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-        defined = {getattr(node, "name", None) for node in ast.parse(source).body}
+        body = ast.parse(source).body
+        defined = {getattr(node, "name", None) for node in body}
+        defined |= {one.name for node in body if isinstance(node, ast.ImportFrom) for one in node.names}
         assert {one.strip() for one in names.split(",")} <= defined, module
 
 

@@ -74,6 +74,10 @@ FACTS = {
     "UNREADABLE_FILE": {"table": "a.b", "file": "x.parquet", "detail": "no footer"},
     "BATCH_NOT_FOUND": {"table": "a.b", "batch": 9, "last": 3},
     "LANDED_FILES_GONE": {"table": "a.b", "missing": ["x.csv"], "purpose": "ingest them again"},
+    "MODEL_NOT_FOUND": {"model": "m", "problem": "it is not there", "remedy": "Fetch it."},
+    "INDEX_EMPTY": {"model": "m", "indexed": ["hash"]},
+    "COLUMN_NOT_FOUND": {"column": "a.b.c", "columns": 3},
+    "SEARCH_BELOW_THRESHOLD": {"measures": ["m mrr 0.1 < 0.7"]},
     "LOG_NOT_FOUND": {"id": "manual__1", "kept": ["run1"]},
     "SOURCE_NOT_FOUND": {"table": "a.b", "path": "/landing/b", "remedy": "Create it."},
 }

@@ -9,6 +9,7 @@ from typing import IO, Any
 import click
 
 from kedro_lakehouse.cli.changes import changes
+from kedro_lakehouse.cli.console import console
 from kedro_lakehouse.cli.deploy import deploy
 from kedro_lakehouse.cli.drop import drop
 from kedro_lakehouse.cli.import_config import import_config
@@ -21,6 +22,7 @@ from kedro_lakehouse.cli.quarantine import quarantine
 from kedro_lakehouse.cli.rebuild import rebuild
 from kedro_lakehouse.cli.rollback import rollback
 from kedro_lakehouse.cli.runs import runs
+from kedro_lakehouse.cli.search import search
 from kedro_lakehouse.cli.snapshots import snapshots, tag
 from kedro_lakehouse.cli.sql import sql
 from kedro_lakehouse.cli.tables import tables
@@ -104,6 +106,7 @@ def commands() -> None:
 
 for command in (
     tables, sql, changes, quarantine, snapshots, tag, rollback, rebuild, drop, maintain, runs, logs, plugins,
+    search, console,
 ):  # fmt: skip
     lakehouse.add_command(command)
 lakehouse.add_command(init)

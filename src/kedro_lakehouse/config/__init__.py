@@ -1,6 +1,7 @@
 """Declarations of sources.yml and tables.yml, as frozen typed models."""
 
 from kedro_lakehouse.config.base import Declaration, refuse
+from kedro_lakehouse.config.columns import ColumnIndexConfig, EvaluationConfig, EvaluationThresholds
 from kedro_lakehouse.config.expectations import ExpectationConfig, SuiteConfig, SuiteExpectationConfig
 from kedro_lakehouse.config.history import ColumnChoice, HistoryConfig, HistoryViewConfig, ValidFromConfig
 from kedro_lakehouse.config.loading import Declarations, load_declarations
@@ -20,6 +21,7 @@ from kedro_lakehouse.config.tables import DeriveConfig, TableConfig
 __all__ = [
     "ChangesSourceConfig",
     "ColumnChoice",
+    "ColumnIndexConfig",
     "CsvByLoad",
     "CsvOptions",
     "DebeziumSourceConfig",
@@ -27,6 +29,8 @@ __all__ = [
     "Declarations",
     "DeriveConfig",
     "DmsSourceConfig",
+    "EvaluationConfig",
+    "EvaluationThresholds",
     "ExpectationConfig",
     "ExtractSourceConfig",
     "ExtractTime",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic import ValidationError
 
 from kedro_lakehouse.config.base import Declaration
+from kedro_lakehouse.config.columns import PARAMETER, ColumnIndexConfig
 from kedro_lakehouse.config.expectations import SuiteConfig
 from kedro_lakehouse.config.properties import PROPERTY_RULES
 from kedro_lakehouse.config.tables import TableConfig
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 SOURCES_FILE: Final = "sources.yml"
 TABLES_FILE: Final = "tables.yml"
+COLUMN_INDEX_FILE: Final = "parameters_column_index.yml"
 SUITES_FILE: Final = "expectations.yml"
 
 _D = TypeVar("_D", bound=Declaration)
@@ -90,6 +92,23 @@ def load_declarations(
         tables=MappingProxyType(checked_tables),
         suites=MappingProxyType(checked_suites),
     )
+
+
+def load_column_index(parameters: Mapping[str, Any]) -> ColumnIndexConfig:
+    """Return the checked settings of the column index; without the key nothing is indexed.
+
+    Raises:
+        ConfigurationError: Something is wrong below the key ``column_index`` of parameters_column_index.yml.
+    """
+    raw = parameters.get(PARAMETER) or {}
+    if not isinstance(raw, Mapping):
+        raise ConfigurationError(
+            file=COLUMN_INDEX_FILE,
+            key=PARAMETER,
+            problem="expected a mapping of keys.",
+            remedy="Write its keys below it.",
+        )
+    return validated(ColumnIndexConfig, _without_none(raw), COLUMN_INDEX_FILE, PARAMETER)
 
 
 def entries(raw: Mapping[Any, Any], file: str) -> dict[str, dict[Any, Any]]:

@@ -241,7 +241,9 @@ class TableConfig(Declaration):
         {}, description="Properties of the table, in the format's own words."
     )
     personal: Names = Field(
-        (), description="Columns of the table that hold personal data: previews do not show their values."
+        (),
+        description="Columns with personal data: previews do not show their values, "
+        "and the column index keeps only their formats.",
     )
     public: Names = Field(
         (), description="Columns whose values may be shown in messages and previews, also if personal."

@@ -4,6 +4,11 @@ The dataset classes import Spark when they load or save, not before: a catalog i
 without it. What loads and saves do stands in the modules beside them.
 """
 
+from kedro_lakehouse.datasets.column_index import (
+    ColumnSignaturesDataset,
+    ColumnStudiesDataset,
+    ColumnTablesDataset,
+)
 from kedro_lakehouse.datasets.convert import ConvertedDataset
 from kedro_lakehouse.datasets.data_docs import DataDocsDataset, QualityResultsDataset
 from kedro_lakehouse.datasets.freshness import AgeDataset, FreshnessDataset
@@ -21,6 +26,9 @@ from kedro_lakehouse.datasets.validator import ExpectationsValidator
 __all__ = [
     "AgeDataset",
     "ChangesDataset",
+    "ColumnSignaturesDataset",
+    "ColumnStudiesDataset",
+    "ColumnTablesDataset",
     "ConvertedDataset",
     "DataDocsDataset",
     "ExpectationsValidator",

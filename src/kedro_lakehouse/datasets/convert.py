@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kedro.io import AbstractDataset
 
-from kedro_lakehouse.datasets.rollback import is_held
 from kedro_lakehouse.errors import (
     LandedFilesGoneError,
     UnreadableFileError,
@@ -56,7 +55,7 @@ def convert(project: Project, name: TableName) -> None:
         ledger = Ledger(project.ops, name, project.run_id)
         found = list_files(config.path, [config.pattern], table=name)
         state = project.format_of(name).state(name)
-        if is_held(state):
+        if state is not None and state.is_held:
             logger.warning(
                 "%s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
                 name,

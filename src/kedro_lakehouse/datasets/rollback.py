@@ -141,8 +141,9 @@ def release(project: Project, name: TableName) -> list[str]:
     with _leases(project, name):
         for _, target in targets_of(project, name):
             state = project.format_of(name).state(target)
-            if state is not None and is_held(state) and state.snapshot_id is not None:
-                snapshots.roll_back(target, state.snapshot_id, {HELD: ""})
+            seen = next((s for s in snapshots.list(target) if s.on_main), None)
+            if state is not None and state.is_held and seen is not None:
+                snapshots.roll_back(target, seen.snapshot_id, {HELD: ""})
                 freed.append(str(target))
     return freed
 
@@ -154,11 +155,6 @@ def _leases(project: Project, name: TableName) -> Iterator[None]:
         for stage in ("ingestion", "current", "history", "convert"):
             held.enter_context(lease(project.leases, name, stage))
         yield
-
-
-def is_held(state: TableState | None) -> bool:
-    """Whether runs leave a target as it is."""
-    return bool(state and state.properties.get(HELD))
 
 
 def _step(project: Project, name: TableName, stage: str, target: TableName, goal: Goal) -> _Step | None:

@@ -9,7 +9,6 @@ from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.datasets.merge import MergeCommit
 from kedro_lakehouse.datasets.plain import PlainCommit
 from kedro_lakehouse.datasets.refold import must_refold, refold
-from kedro_lakehouse.datasets.rollback import is_held
 from kedro_lakehouse.datasets.token import BatchToken
 from kedro_lakehouse.datasets.view import check_view, ensure_view
 
@@ -28,7 +27,8 @@ def commit_pending(project: Project, name: TableName, kind: Kind, pending: DataF
 
     After a history's commit the view beside it is as declared. A table that a rollback holds stays as it is.
     """
-    if is_held(project.format_of(name).state(name.with_suffix(kind))):
+    state = project.format_of(name).state(name.with_suffix(kind))
+    if state is not None and state.is_held:
         logger.warning(
             "%s %s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
             name, kind, name,

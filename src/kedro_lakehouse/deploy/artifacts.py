@@ -26,7 +26,7 @@ from kedro_lakehouse.deploy.job import main
 
 main()
 '''
-_EXTRAS: Final = ("aws", "quality")
+_EXTRAS: Final = ("aws", "delta", "quality")
 _OF_THE_PLATFORM: Final = ("hadoop-aws", "software.amazon", "wildfly")
 
 

@@ -41,6 +41,12 @@ from kedro_lakehouse.errors.files import (
     SourceNotFoundError,
     UnreadableFileError,
 )
+from kedro_lakehouse.errors.models import (
+    ColumnNotFoundError,
+    IndexEmptyError,
+    ModelNotFoundError,
+    SearchBelowThresholdError,
+)
 from kedro_lakehouse.errors.quality import ExpectationFailedError, NothingToWithdrawError
 from kedro_lakehouse.errors.schema import (
     FoldRuleDriftError,
@@ -60,12 +66,14 @@ __all__ = [
     "AwsRefusedError",
     "BatchContentChangedError",
     "BatchNotFoundError",
+    "ColumnNotFoundError",
     "CommitConflictError",
     "CommitUnknownError",
     "ConfigurationError",
     "ExpectationFailedError",
     "FoldRuleDriftError",
     "IncompatibleTypeError",
+    "IndexEmptyError",
     "InvalidNameError",
     "JavaNotFoundError",
     "KeySchemaDriftError",
@@ -73,11 +81,13 @@ __all__ = [
     "LandedFilesGoneError",
     "LogNotFoundError",
     "MissingColumnError",
+    "ModelNotFoundError",
     "NoSuchSnapshotError",
     "NothingToWithdrawError",
     "RefusedExtractsError",
     "ReservedColumnError",
     "SchemaFixedError",
+    "SearchBelowThresholdError",
     "SequenceTieError",
     "SequenceTypeDriftError",
     "SnapshotDeletesTooManyError",

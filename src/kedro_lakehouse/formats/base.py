@@ -6,6 +6,8 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
+from kedro_lakehouse.ops.report import HELD
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
@@ -41,6 +43,7 @@ class TableState:
     columns: Mapping[str, T.DataType]
     bookmark: CommitReport | None
     snapshot_id: int | None
+    """The newest state that can be read and has other rows than the one before: no compaction of one."""
     snapshot_time: int | None = None
     """When that snapshot was published, in milliseconds of the epoch."""
     rows: int
@@ -51,6 +54,11 @@ class TableState:
     def batch(self) -> int:
         """The last batch that the table holds; 0 where it holds none."""
         return self.bookmark.batch if self.bookmark else 0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a rollback lets no run change the table until it is released."""
+        return bool(self.properties.get(HELD))
 
 
 @dataclass(frozen=True, kw_only=True)

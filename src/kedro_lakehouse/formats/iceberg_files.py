@@ -46,6 +46,18 @@ def storage(table: Table) -> Storage:
     )  # fmt: skip
 
 
+def last_change(table: Table) -> Snapshot | None:
+    """The newest snapshot that changed rows: a rewrite of files is passed over while its parent is there."""
+    snapshot = table.current_snapshot()
+    while snapshot and snapshot.summary and snapshot.summary.operation.value == "replace":
+        parent = snapshot.parent_snapshot_id
+        before = table.snapshot_by_id(parent) if parent is not None else None
+        if before is None:
+            break
+        snapshot = before
+    return snapshot
+
+
 def is_staged_on(table: Table) -> bool:
     """Whether some run has a stage on the table: it is at work, or died there and the next one cleans up."""
     return any(is_stage_branch(name) for name in table.refs())

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-Stage = Literal["ingestion", "current", "history"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Stage = Literal["ingestion", "current", "history", "column_index"]
 BOOKMARK: Final = "kedro_lakehouse.bookmark"
 """Table property that a commit sets together with its data; it survives the expiry of snapshots."""
 HELD: Final = "kedro_lakehouse.held_since"
@@ -58,6 +61,11 @@ class CommitReport:
         facts = {k: v for k, v in asdict(self).items() if k not in ("counts", "digest")}
         committed = datetime.fromisoformat(self.committed_at)
         return facts | known | {"snapshot_id": snapshot_id, "committed_at": committed}
+
+
+def bookmark_of(properties: Mapping[str, str]) -> CommitReport | None:
+    """Where a table stands by its properties; None where the project never committed to it."""
+    return CommitReport.from_property(properties.get(BOOKMARK))
 
 
 def now() -> str:

@@ -31,7 +31,7 @@ def print_summary(project: Project, error: Exception | None) -> None:
             justify="left" if heading in ("table", "outcome") else "right",
             no_wrap=heading == "table",
         )
-    for name in sorted(map(str, project.declarations.tables)):
+    for name in sorted({*map(str, project.declarations.tables), *changed}):
         if name in changed or name in failed:
             outcome = (
                 f"[red]failed: {getattr(failed[name], 'code', type(failed[name]).__name__)}"

@@ -96,10 +96,14 @@ class MetadataCatalog:
 
     def find(self, name: TableName) -> Table | None:
         """The table's newest metadata, or None where there is no such table."""
+        return self.load(name.identifier)
+
+    def load(self, identifier: tuple[str, ...]) -> Table | None:
+        """The newest metadata of any table of the catalog, or None; its name need not be one of ours."""
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         try:
-            return self.catalog.load_table(name.identifier)
+            return self.catalog.load_table(identifier)
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
 
@@ -156,6 +160,10 @@ class MetadataCatalog:
         except IntegrityError:  # both looked, both wrote, one came first
             if not self.catalog.namespace_exists(namespace):
                 raise
+
+    def namespaces(self) -> list[str]:
+        """The names of the catalog's namespaces."""
+        return sorted(".".join(parts) for parts in self.catalog.list_namespaces())
 
     def tables(self, namespace: str) -> list[Any]:
         """The identifiers of a namespace's tables."""

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.loading import Declarations
 
 
-def create_pipeline(declarations: Declarations) -> Pipeline:
-    """The current tables take the batches that they do not have yet."""
+def create_pipeline(declarations: Declarations, *, all_awaited: bool = False) -> Pipeline:
+    """The current tables take the batches that they do not have yet; each tells whom it is awaited by."""
     tables = declarations.tables.items()
     awaited = {read for _, t in tables if t.derive for read in t.derive.inputs.values()}
     awaited |= judged_tables(declarations)
+    if all_awaited:
+        awaited |= {str(name) for name, _ in tables}
     return Pipeline(
         [
             target_node(n, t, "current", verb="merge", pipeline="cdc_merge", awaited=str(n) in awaited)

@@ -1,0 +1,216 @@
+"""``kedro lakehouse search``: find columns by meaning."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from kedro_lakehouse.cli.options import env_option, json_option, open_project
+from kedro_lakehouse.cli.show import print_json, print_table
+from kedro_lakehouse.columns.results import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kedro_lakehouse.columns.results import ColumnFilter, ColumnHit, JoinHit, TableHit
+    from kedro_lakehouse.columns.search import ColumnSearch
+    from kedro_lakehouse.columns.signature import ColumnSignature
+    from kedro_lakehouse.project import Project
+
+_SAMPLE = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Wish:
+    """What was asked for, and how it is to be shown."""
+
+    k: int
+    mode: Mode
+    where: ColumnFilter
+    explain: bool
+    verify: bool
+
+
+@click.command()
+@env_option
+@json_option
+@click.argument("text", nargs=-1)
+@click.option(
+    "--like", metavar="NAMESPACE.TABLE.COLUMN", help="Search by this column (or table: --unionable)."
+)
+@click.option("--file", "file", type=click.Path(path_type=Path), help="Search by the columns of this file.")
+@click.option("--joinable", is_flag=True, help="Find columns to join with those of --like or --file.")
+@click.option("--unionable", is_flag=True, help="Find tables to union with that of --like or --file.")
+@click.option("--add", multiple=True, metavar="PATH", help="First index this file or folder, from now on.")
+@click.option("--namespace", multiple=True, help="Only columns of this namespace; may be repeated.")
+@click.option("--table", multiple=True, help="Only columns of this table.")
+@click.option("--type", "kinds", multiple=True, help="Only columns of this type, such as integer or text.")
+@click.option("--tag", multiple=True, help="Only columns of tables with this tag.")
+@click.option("--personal/--not-personal", default=None, help="Only columns with, or without, personal data.")
+@click.option("--model", help="Model, as in parameters_column_index.yml; by default its first.")
+@click.option("--index", help="Vector index: exact, lance, opensearch:ADDRESS.")
+@click.option(
+    "--mode",
+    type=click.Choice(get_args(Mode)),
+    default="hybrid",
+    show_default=True,
+    help="What is compared: names, content (values), both in one vector, or all there is.",
+)
+@click.option("-k", "k", type=click.IntRange(1, 1000), default=10, show_default=True, help="So many hits.")
+@click.option("--explain", is_flag=True, help="Show what each feature added, shared values and formats.")
+@click.option("--verify", is_flag=True, help="Count the containment of joins exactly (reads both columns).")
+def search(  # noqa: PLR0913 - a command's options
+    *, text: tuple[str, ...], like: str | None, file: Path | None, joinable: bool, unionable: bool,
+    add: tuple[str, ...], namespace: tuple[str, ...], table: tuple[str, ...], kinds: tuple[str, ...],
+    tag: tuple[str, ...], personal: bool | None, model: str | None, index: str | None, mode: Mode,
+    k: int, explain: bool, verify: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Find columns of the lake by meaning.
+
+    By a phrase, by a column, or by a file; no JVM is started. What is indexed: every current table of the
+    lake (pipeline `column_index`), and files that were given to --add.
+    """
+    from kedro_lakehouse.columns.results import ColumnFilter
+    from kedro_lakehouse.search import add_files, open_search
+
+    asked = [bool(text), bool(like), bool(file)]
+    if sum(asked) > 1 or (not any(asked) and not add):
+        raise click.UsageError("Give one of: a phrase, --like, --file (or --add alone).")
+    if (joinable or unionable) and (text or joinable == unionable):
+        raise click.UsageError("--joinable or --unionable goes with --like or --file.")
+    project = open_project()
+    if add:
+        change = add_files(add, project, models=[model] if model else [])
+        click.echo(f"{len(change.upserts)} columns indexed, {change.embedded} embedded.", err=True)
+    if not any(asked):
+        return
+    where = ColumnFilter(namespaces=namespace, tables=table, kinds=kinds, tags=tag, personal=personal)
+    wish = _Wish(k=k, mode=mode, where=where, explain=explain, verify=verify)
+    found = open_search(project, model=model, index=index)
+    if text:
+        _show_columns(
+            [("", found.by_text(" ".join(text), k=k, mode=mode, where=where))], wish, as_json=as_json
+        )
+        return
+    columns = _asking(found, project, like, file, model, whole=unionable)
+    if unionable:
+        _show_tables(found.unionable(columns, k=k, where=where), wish, as_json=as_json)
+    elif joinable:
+        _show_joins([(c.column_id, _joins(found, project, c, wish)) for c in columns], as_json=as_json)
+    elif file:
+        tables, best = found.unionable(columns, k=k, where=where), found.by_columns(columns, k=k, where=where)
+        _show_tables(tables, wish, as_json=as_json, columns=best)
+    else:
+        hits = [(one.column_id, found.like(one, k=k, mode=mode, where=where)) for one in columns]
+        _show_columns(hits, wish, as_json=as_json)
+
+
+def _asking(  # noqa: PLR0913 - the options that say it
+    found: ColumnSearch,
+    project: Project,
+    like: str | None,
+    file: Path | None,
+    model: str | None,
+    *,
+    whole: bool,
+) -> list[ColumnSignature]:
+    """The columns to search by."""
+    from kedro_lakehouse.search import file_columns
+
+    if file:
+        return file_columns(file.expanduser(), project, model=model)
+    name = str(like)
+    if whole:
+        return found.table(".".join(name.split(".")[:2]))
+    return [found.column(name)]
+
+
+def _joins(found: ColumnSearch, project: Project, query: ColumnSignature, wish: _Wish) -> list[JoinHit]:
+    from kedro_lakehouse.search import exact_containment
+
+    hits = found.joinable(query, k=wish.k, where=wish.where)
+    if not wish.verify:
+        return hits
+    return [
+        replace(join, exact=exact_containment(project, query, found.column(join.hit.column_id)))
+        for join in hits
+    ]
+
+
+def _show_columns(found: Sequence[tuple[str, list[ColumnHit]]], wish: _Wish, *, as_json: bool) -> None:
+    hits = [(asking, hit) for asking, some in found for hit in some]
+    if as_json:
+        print_json([asdict(hit) for _, hit in hits])
+        return
+    headings = ["column", "score", "type", "values", "location"]
+    rows: list[list[object]] = [
+        [hit.column_id, f"{hit.score:.3f}", hit.kind, _values(hit), hit.location] for _, hit in hits
+    ]
+    if wish.explain:
+        headings.insert(2, "why")
+        for row, (_, hit) in zip(rows, hits, strict=True):
+            row.insert(2, _why(hit))
+    _print(headings, rows)
+
+
+def _show_joins(found: Sequence[tuple[str, list[JoinHit]]], *, as_json: bool) -> None:
+    if as_json:
+        print_json([{"column": asking, "joins": [asdict(join) for join in joins]} for asking, joins in found])
+        return
+    rows = [
+        [asking, join.hit.column_id, f"{join.hit.score:.3f}", f"{join.containment:.0%}",
+         "" if join.exact is None else f"{join.exact:.1%}", f"{join.distinctness:.0%}",
+         ", ".join(join.hit.shared)]
+        for asking, joins in found for join in joins
+    ]  # fmt: skip
+    _print(["join", "with", "score", "contained", "exactly", "distinct", "shared values"], rows)
+
+
+def _show_tables(
+    found: Sequence[TableHit], wish: _Wish, *, as_json: bool,
+    columns: Sequence[tuple[str, list[ColumnHit]]] | None = None,
+) -> None:  # fmt: skip
+    if as_json:
+        tables = [asdict(hit) for hit in found]
+        told = [{"column": own, "hits": [asdict(hit) for hit in hits]} for own, hits in columns or ()]
+        print_json(tables if columns is None else {"tables": tables, "columns": told})
+        return
+    shown = None if wish.explain else _SAMPLE
+    rows = [
+        [f"{hit.namespace}.{hit.table}", f"{hit.score:.3f}",
+         ", ".join(f"{own} = {pair.column}" for own, pair in hit.pairs[:shown]), hit.location]
+        for hit in found
+    ]  # fmt: skip
+    _print(["table", "score", "columns", "location"], rows)
+    if columns is not None:
+        click.echo()
+        best = [[own, *[f"{h.column_id} ({h.score:.2f})" for h in hits[:_SAMPLE]]] for own, hits in columns]
+        width = max((len(row) for row in best), default=1)
+        padded: list[list[object]] = [[*row, *[""] * (width - len(row))] for row in best]
+        _print(["column", "best", "second", "third"][:width], padded)
+
+
+def _print(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    if not rows:
+        click.echo("Nothing was found.")
+        return
+    print_table(headings, rows, right=("score",), whole=("column",))
+
+
+def _values(hit: ColumnHit) -> str:
+    if hit.personal:
+        return "personal: " + ", ".join(name for name, _ in hit.formats[:_SAMPLE])
+    return ", ".join(hit.sample[:_SAMPLE])
+
+
+def _why(hit: ColumnHit) -> str:
+    ranked = sorted(hit.why.items(), key=lambda part: -abs(part[1]))
+    told: list[Any] = [f"{name} {share:+.2f}" for name, share in ranked]
+    if hit.shared:
+        told.append(f"shares {', '.join(hit.shared)}")
+    if hit.formats:
+        told.append(f"looks like {', '.join(name for name, _ in hit.formats[:_SAMPLE])}")
+    return "; ".join(told)

@@ -1,0 +1,1 @@
+"""Columns found by meaning: profiles, signatures, embedders, indexes, and one scorer."""

@@ -1,0 +1,1 @@
+"""How good the search is, measured on published sets."""

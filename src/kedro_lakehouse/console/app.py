@@ -1,0 +1,32 @@
+"""What ``kedro lakehouse console`` has Streamlit run: four pages over one project."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from kedro_lakehouse.console import health, map_page, search_page, table_page
+from kedro_lakehouse.console.lake import opened_project
+from kedro_lakehouse.errors import LakehouseError
+
+
+def main() -> None:
+    """Show the page that was asked for, or what is wrong and what to do."""
+    st.set_page_config(page_title="kedro-lakehouse", layout="wide")
+    table = st.Page(table_page.show, title="Table", url_path="table")
+    pages = [
+        st.Page(lambda: search_page.show(table), title="Search", url_path="search", default=True),
+        table,
+        st.Page(map_page.show, title="Map", url_path="map"),
+        st.Page(health.show, title="Health", url_path="health"),
+    ]
+    page = st.navigation(pages, position="top")
+    try:
+        opened_project()
+        page.run()
+    except LakehouseError as error:
+        st.error("This does not work as it stands:")
+        st.text(str(error))
+
+
+if __name__ == "__main__":
+    main()

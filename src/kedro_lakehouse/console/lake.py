@@ -1,0 +1,51 @@
+"""What the pages look at: the project, opened once, and the search of each model, opened once a state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from kedro_lakehouse.datasets.column_index import signature_store
+from kedro_lakehouse.project import Project, activate, found_project
+from kedro_lakehouse.search import ColumnSearch, indexed_models, open_search
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kedro_lakehouse.columns.signature import ColumnSignature
+
+
+@st.cache_resource(show_spinner=False)
+def opened_project() -> Project:
+    """The project around the working folder, in the environment of KEDRO_ENV."""
+    return activate(found_project())
+
+
+def models() -> list[str]:
+    """The models to choose from: those of the parameters, and others that name themselves in the index."""
+    declared = list(opened_project().column_index.models)
+    return declared + [m for m in indexed_models(opened_project()) if ":" in m and m not in declared]
+
+
+def chosen_model() -> str | None:
+    """Let the user choose a model where there are several."""
+    known = models()
+    if len(known) < 2:  # noqa: PLR2004 - one is no choice
+        return known[0] if known else None
+    return st.sidebar.selectbox("Model", known, key="model")
+
+
+def search_of(model: str | None) -> ColumnSearch:
+    """The search over what is indexed now."""
+    return _search(model, signature_store(opened_project()).snapshot_id())
+
+
+@st.cache_resource(show_spinner="Opening the index ...", max_entries=4)
+def _search(model: str | None, state: int | None) -> ColumnSearch:  # noqa: ARG001 - a part of the cache's key
+    return open_search(opened_project(), model=model)
+
+
+def tables_of(columns: Sequence[ColumnSignature]) -> list[str]:
+    """The names of the tables that columns belong to."""
+    return sorted({str(one.table) for one in columns})

@@ -1,0 +1,140 @@
+"""Search: what the published sample offers (payload, mode, model, k), with facets, upload and explanation."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import streamlit as st
+
+from kedro_lakehouse.columns.files import SUFFIXES, suffix_of
+from kedro_lakehouse.columns.results import ColumnFilter, ColumnHit, Mode, TableHit
+from kedro_lakehouse.console.lake import chosen_model, opened_project, search_of, tables_of
+from kedro_lakehouse.search import file_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlit.navigation.page import StreamlitPage
+
+    from kedro_lakehouse.columns.signature import ColumnSignature
+    from kedro_lakehouse.search import ColumnSearch
+
+MODES: Final[dict[str, Mode]] = {
+    "everything": "hybrid", "column names": "name", "column content": "content", "names and content": "both",
+}  # fmt: skip
+_PERSONAL: Final = {"any": None, "only": True, "without": False}
+_MOST_HITS: Final = 30
+
+
+def show(table_page: StreamlitPage) -> None:
+    """The page."""
+    st.title("Find columns by meaning")
+    model = chosen_model()
+    search = search_of(model)
+    mode = MODES[str(st.sidebar.radio("Compare", list(MODES), key="mode"))]
+    k = st.sidebar.slider("Hits", 1, _MOST_HITS, 10, key="k")
+    where = _facets(search)
+    payload = st.text_input(
+        "What are you looking for?",
+        key="payload",
+        placeholder="where do customers live, district, zip_code ...",
+    )
+    left, right = st.columns(2)
+    example = left.selectbox(
+        "or: columns like this one", sorted(search.corpus.row_of), index=None, key="like", placeholder="none"
+    )
+    file = right.file_uploader(
+        "or: a file of yours", type=[s.removeprefix(".") for s in SUFFIXES], key="file"
+    )
+    if file is not None:
+        _show_upload(search, _upload(file.name, file.getvalue(), model), k, where)
+    elif payload.strip():
+        _show_hits(search.by_text(payload.strip(), k=k, mode=mode, where=where), table_page)
+    elif example:
+        _show_hits(search.like(search.column(example), k=k, mode=mode, where=where), table_page)
+    else:
+        st.caption(f"{len(search.corpus):,} columns of {len(tables_of(search.corpus.signatures)):,} tables.")
+
+
+def _facets(search: ColumnSearch) -> ColumnFilter:
+    known = search.corpus.signatures
+    personal = st.sidebar.radio("Personal data", list(_PERSONAL), horizontal=True, key="personal")
+    return ColumnFilter(
+        namespaces=_facet("Namespace", {one.table.namespace for one in known}),
+        tables=_facet("Table", {str(one.table) for one in known}),
+        kinds=_facet("Type", {one.profile.kind for one in known}),
+        tags=_facet("Tag", {tag for one in known for tag in one.table.tags}),
+        personal=_PERSONAL[str(personal)],
+    )
+
+
+def _facet(label: str, values: set[str]) -> tuple[str, ...]:
+    return tuple(st.sidebar.multiselect(label, sorted(values), key=label)) if values else ()
+
+
+def _show_hits(hits: Sequence[ColumnHit], table_page: StreamlitPage) -> None:
+    if not hits:
+        st.info("Nothing was found.")
+        return
+    rows = [
+        {"table": f"{hit.namespace}.{hit.table}", "column": hit.column, "score": hit.score, "type": hit.kind,
+         "values": "personal" if hit.personal else ", ".join(hit.sample[:3]), "location": hit.location}
+        for hit in hits
+    ]  # fmt: skip
+    st.dataframe(rows, hide_index=True, key="hits")
+    by_id = {hit.column_id: hit for hit in hits}
+    asked = st.selectbox("Why this one?", list(by_id), key="explained")
+    hit = by_id.get(str(asked), hits[0])
+    left, right = st.columns(2)
+    why = [{"feature": name, "share": share} for name, share in hit.why.items()]
+    left.bar_chart(why, x="feature", y="share", horizontal=True, x_label="", y_label="added to the score")
+    right.dataframe(
+        [{"format": name, "share of values": share} for name, share in hit.formats], hide_index=True
+    )
+    if hit.shared:
+        right.text(f"Shared values: {', '.join(hit.shared)}")
+    right.text(f"{hit.rows:,} rows, {hit.distinct:,} distinct, {hit.null_fraction:.1%} without a value")
+    right.text(hit.location)
+    if st.button("Open its table"):
+        st.session_state["table"], st.session_state["column"] = f"{hit.namespace}.{hit.table}", hit.column
+        st.switch_page(table_page)
+
+
+def _upload(name: str, content: bytes, model: str | None) -> list[ColumnSignature]:
+    """The columns of an uploaded file; of its name only the ending is used, and nothing is kept."""
+    ending = suffix_of(Path(name)) + (".gz" if name.endswith(".gz") else "")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"upload{ending}")
+        path.write_bytes(content)
+        return file_columns(path, opened_project(), model=model)
+
+
+def _show_upload(
+    search: ColumnSearch, columns: Sequence[ColumnSignature], k: int, where: ColumnFilter
+) -> None:
+    found = search.unionable(columns, k=k, where=where)
+    st.subheader("Tables like it")
+    st.dataframe([_table_row(hit) for hit in found], hide_index=True, key="tables")
+    st.subheader("Columns like its columns")
+    best = search.by_columns(columns, k=3, where=where)
+    words = ("best", "second", "third")
+    rows = [
+        {
+            "column": own,
+            **{word: f"{hit.column_id} ({hit.score:.2f})" for word, hit in zip(words, hits, strict=False)},
+        }
+        for own, hits in best
+    ]
+    st.dataframe(rows, hide_index=True, key="columns")
+
+
+def _table_row(hit: TableHit) -> dict[str, object]:
+    pairs = ", ".join(f"{own} = {pair.column}" for own, pair in hit.pairs)
+    return {
+        "table": f"{hit.namespace}.{hit.table}",
+        "score": hit.score,
+        "columns": pairs,
+        "location": hit.location,
+    }

@@ -1,0 +1,67 @@
+"""Pipeline ``column_eval``: match the bundled studies and hold the result against the thresholds."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING
+
+from kedro.pipeline import Node, Pipeline
+
+from kedro_lakehouse.errors import SearchBelowThresholdError
+from kedro_lakehouse.names import OPS_NAMESPACE
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.columns.evaluation.studies import MatchingMeasures
+    from kedro_lakehouse.config.columns import ColumnIndexConfig, EvaluationThresholds
+
+logger = logging.getLogger(__name__)
+
+
+def judge_search(
+    measured: dict[str, dict[str, MatchingMeasures]], *, thresholds: EvaluationThresholds
+) -> dict[str, dict[str, float]]:
+    """Take the mean of every model's studies; each must reach every threshold.
+
+    Raises:
+        SearchBelowThresholdError: A measure of a model is lower.
+    """
+    means, missed = {}, []
+    for model, studies in measured.items():
+        found = {
+            name: sum(getattr(one, name) for one in studies.values()) / len(studies)
+            for name in thresholds.allowed_keys()
+        }
+        means[model] = found
+        told = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
+        logger.info("column_eval: %s, %s studies: %s", model, len(studies), told)
+        for name, least in asdict_of(thresholds).items():
+            if found[name] < least:
+                missed.append(f"{model} {name} {found[name]:.3f} < {least:g}")
+    if missed:
+        raise SearchBelowThresholdError(measures=missed)
+    return means
+
+
+def asdict_of(thresholds: EvaluationThresholds) -> dict[str, float]:
+    """The thresholds by the names of their measures."""
+    return {name: float(getattr(thresholds, name)) for name in thresholds.allowed_keys()}
+
+
+def create_pipeline(config: ColumnIndexConfig) -> Pipeline:
+    """Judge every model of the index; without models, or without a set to judge by, there is nothing."""
+    if not config.models or config.evaluation is None:
+        return Pipeline([])
+    judge = partial(judge_search, thresholds=config.evaluation.thresholds)
+    return Pipeline(
+        [
+            Node(
+                update_wrapper(judge, judge_search),
+                inputs="ops.column_studies",
+                outputs="ops.column_measures",
+                name="judge_search",
+                namespace=OPS_NAMESPACE,
+                tags=["column_eval"],
+            )
+        ]
+    )

@@ -1,0 +1,43 @@
+"""Pipeline ``column_index``: one node that brings the signatures of all columns up to date."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kedro.pipeline import Node, Pipeline
+
+from kedro_lakehouse.names import OPS_NAMESPACE
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.columns.indexing import PendingIndex
+    from kedro_lakehouse.columns.store import SignatureChange
+    from kedro_lakehouse.config.columns import ColumnIndexConfig
+    from kedro_lakehouse.config.loading import Declarations
+
+ALWAYS = "always"  # the runner's word: a table that fails does not keep the others from being found
+
+
+def index_columns(pending: PendingIndex, *_published: bool) -> SignatureChange:
+    """Profile and embed the columns that changed; the merged tables are inputs for order only."""
+    from kedro_lakehouse.columns.indexing import change_index
+
+    return change_index(pending)
+
+
+def create_pipeline(declarations: Declarations, config: ColumnIndexConfig) -> Pipeline:
+    """The column index follows the current tables; without a model there is none."""
+    if not config.models:
+        return Pipeline([])
+    published = [f"{name}.published" for name, table in declarations.tables.items() if table.current]
+    return Pipeline(
+        [
+            Node(
+                index_columns,
+                inputs=["ops.column_tables", *published],
+                outputs="ops.column_signatures",
+                name="index_columns",
+                namespace=OPS_NAMESPACE,
+                tags=["column_index", ALWAYS],
+            )
+        ]
+    )

@@ -1,0 +1,1 @@
+"""The contract kit: suites that a plug-in's own tests subclass. Needs pytest."""
