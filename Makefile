@@ -23,8 +23,7 @@ CASES  ?=
 EXTRAS := viz quality lineage aws deploy lance opensearch console docs dev
 
 # What is run on Spark 3.5, which takes less than all tests take.
-SPARK35_TESTS := tests/spark/test_smoke.py tests/spark/test_changes.py tests/spark/test_bad_input.py \
-  tests/spark/test_debezium.py tests/spark/test_extract_lives.py tests/e2e/test_bundled_data.py
+SPARK35_TESTS := tests/spark/test_smoke.py tests/spark/test_changes.py
 
 BIN := .venv/bin
 BIN35 := .venv-spark35/bin
