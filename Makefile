@@ -20,10 +20,14 @@ KILLS  ?= 200
 CASES  ?=
 FORMAT ?=
 
-# What .venv holds of the optional dependencies in pyproject.toml.
-EXTRAS := spark41 delta viz quality lineage aws deploy lance opensearch console docs dev
+# What .venv and .venv-spark35 hold of the optional dependencies in pyproject.toml, beside a line of Spark.
+EXTRAS := delta viz quality lineage aws deploy lance opensearch console docs dev
+
+# What is run on Spark 3.5, which takes less than all tests take.
+SPARK35_TESTS := tests/spark/test_smoke.py tests/spark/test_changes.py
 
 BIN := .venv/bin
+BIN35 := .venv-spark35/bin
 UV  := UV_PYTHON_DOWNLOADS=never $(BIN)/uv
 COMPILE := $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes
 
@@ -37,7 +41,7 @@ export KEDRO_DISABLE_TELEMETRY  := 1
 help: ## List the targets
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z][a-z-]*:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	  /^[a-z][a-z0-9-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: run
 run: setup jars model ## Set up, then run every pipeline on the data in data/01_raw
@@ -47,6 +51,11 @@ run: setup jars model ## Set up, then run every pipeline on the data in data/01_
 .PHONY: test
 test: setup jars model ## Run all tests
 	@$(BIN)/pytest
+
+.PHONY: test-spark35
+test-spark35: setup-spark35 jars-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi
+	@$(BIN35)/pytest $(SPARK35_TESTS)
+	@$(BIN35)/pytest tests/hudi
 
 .PHONY: test-aws
 test-aws: setup jars-aws ## Run the default pipeline with --env=aws on moto's S3 and Glue
@@ -112,7 +121,8 @@ format: setup ## Format the code and apply ruff's safe fixes
 
 .PHONY: lock
 lock: setup ## Resolve the dependencies again into requirements/ and bin/
-	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) $(addprefix --extra ,$(EXTRAS)) pyproject.toml -o requirements/spark41.txt
+	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) $(addprefix --extra ,spark41 $(EXTRAS)) pyproject.toml -o requirements/spark41.txt
+	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) $(addprefix --extra ,spark35 $(EXTRAS)) pyproject.toml -o requirements/spark35.txt
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate --extra bench -c requirements/spark41.txt pyproject.toml -o requirements/bench.txt
 	printf 'uv\n' | $(COMPILE) --no-header --no-annotate - -o bin/uv.txt
 	printf 'hatchling>=1.27\neditables\n' | $(COMPILE) --no-header --no-annotate - -o bin/build.txt
@@ -129,6 +139,10 @@ clean: ## Delete caches and build output; keeps .venv, .cache and the tables
 setup: ## Bring .venv in line with its hashed lock file
 	@$(PYTHON) bin/setup.py spark41
 
+.PHONY: setup-spark35
+setup-spark35: ## Bring .venv-spark35 in line with the lock of Spark 3.5 (Python 3.11)
+	@$(PYTHON) bin/setup.py spark35
+
 .PHONY: jars
 jars: .cache/jars.ok ## Fetch Spark's jars into .cache/ivy
 
@@ -144,6 +158,15 @@ model: setup ## Fetch the embedding model of the column search into .cache/model
 .cache/jars.ok: conf/base/spark.yml conf/delta/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
 	@$(BIN)/python -m kedro_lakehouse.cli.jars
 	@KEDRO_ENV=delta $(BIN)/python -m kedro_lakehouse.cli.jars
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: jars-spark35
+jars-spark35: .cache/jars-spark35.ok ## Fetch the jars of Spark 3.5, with Iceberg and with Hudi
+
+.cache/jars-spark35.ok: conf/base/spark.yml conf/delta/spark.yml conf/hudi/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup-spark35
+	@$(BIN35)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=delta $(BIN35)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=hudi $(BIN35)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .cache/jars-aws.ok: conf/base/spark.yml conf/aws/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup

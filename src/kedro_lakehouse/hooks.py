@@ -49,14 +49,16 @@ class LakehouseHooks:
 
     @hook_impl
     def before_pipeline_run(self, run_params: dict[str, Any]) -> None:
-        """Look for Java once, not once a table; open the log; settle what a killed run left to be written."""
+        """Look for Spark's needs once, not once a table; open the log; settle what a killed run owes."""
         if self._project is None:
             return
         from kedro_lakehouse.datasets.publish import write_owed_rows
         from kedro_lakehouse.logs.run import RunLog
         from kedro_lakehouse.session.java import require_java
+        from kedro_lakehouse.session.line import require_line
         from kedro_lakehouse.session.spark import spark_runs
 
+        require_line(self._project.spark_conf)
         if not spark_runs():
             require_java()
         self._started = datetime.now(UTC)

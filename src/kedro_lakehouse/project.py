@@ -25,6 +25,7 @@ from kedro_lakehouse.names import ROLES
 from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.labels import JvmLabels, name_run
+from kedro_lakehouse.session.line import by_spark
 from kedro_lakehouse.session.spark import get_session, spark_runs
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ CONFIG_LOADER_ARGS: dict[str, Any] = {
     "base_env": "base",
     "default_run_env": "local",
     "merge_strategy": dict.fromkeys(("catalog", "parameters", "globals", *_OWN), "soft"),
-    "custom_resolvers": {"project_path": project_path, "oc.env": oc.env},
+    "custom_resolvers": {"project_path": project_path, "by_spark": by_spark, "oc.env": oc.env},
     "config_patterns": {name: [f"{name}*"] for name in _OWN},
 }
 

@@ -77,11 +77,17 @@ class Bench:
 
     @classmethod
     def make(
-        cls, path: Path, lots: Sequence[Lot], extracts: Sequence[Extracted], *, table_format: str = FORMAT
+        cls,
+        path: Path,
+        lots: Sequence[Lot],
+        extracts: Sequence[Extracted],
+        *,
+        table_format: str = FORMAT,
+        env: str | None = None,
     ) -> Bench:
-        """Make the project; nothing has landed yet."""
+        """Make the project, with the table format of an environment; nothing has landed yet."""
         tables = _tables(lots, extracts, 0)
-        project = TemporaryProject.make(path, _SOURCES, tables, table_format=table_format)
+        project = TemporaryProject.make(path, _SOURCES, tables, table_format=table_format, env=env)
         return cls(project, lots, extracts)
 
     def run(self) -> None:
@@ -128,7 +134,9 @@ class Bench:
 
     def found_of(self, lot: Lot, member: Member) -> Found:
         """What a table holds of one of its members."""
-        found = self._lots.setdefault(lot.table, self.found(lot.table))
+        if lot.table not in self._lots:
+            self._lots[lot.table] = self.found(lot.table)
+        found = self._lots[lot.table]
         if lot.alone:
             return found
 

@@ -32,8 +32,7 @@ SMALL = {
 
 def _delta() -> dict[str, str]:
     """The settings of Spark that Delta needs, for every session: one Spark serves the whole test run."""
-    text = (ROOT / "conf/delta/spark.yml").read_text(encoding="utf-8")
-    return {k: str(v) for k, v in yaml.safe_load(text).items()}
+    return {k: str(v) for k, v in _written(ROOT / "conf/delta/spark.yml").items()}
 
 
 @dataclass(frozen=True)
@@ -66,11 +65,13 @@ class TemporaryProject:
         *,
         as_shipped: bool = False,
         table_format: str = FORMAT,
+        env: str | None = None,
     ) -> TemporaryProject:
         """Write the project; the landing folder is there and empty.
 
         Spark plans as for small data, unless the project is to run ``as_shipped``. Tables that name
-        no format have ``table_format``.
+        no format have ``table_format``, or that of the repository's environment ``env``, whose settings
+        the project then has.
         """
         for part in ("src", "landing", "conf/base", "conf/local"):
             (path / part).mkdir(parents=True)
@@ -86,10 +87,12 @@ class TemporaryProject:
         }  # fmt: skip
         project = cls(path)
         project.write("globals", places)
+        spark = _delta() if env is None else _written(ROOT / f"conf/{env}/spark.yml")
+        project.write("spark", spark | ({} if as_shipped else SMALL), env="local")
+        project.write("globals", _written(ROOT / f"conf/{env}/globals.yml"), env="local")
         if as_shipped:
             name = "parameters_column_index.yml"
             shutil.copy(ROOT / "conf/base" / name, path / "conf/base" / name)
-        project.write("spark", _delta() | ({} if as_shipped else SMALL), env="local")
         project.declare(sources, tables)
         return project
 
@@ -182,7 +185,8 @@ class TemporaryProject:
         if table_format.state(stored) is None:
             return None
         rows = table_format.read(stored)
-        return rows.toArrow() if columns == ("*",) else rows.select(*map(quote, columns)).toArrow()
+        rows = rows if columns == ("*",) else rows.select(*map(quote, columns))
+        return pa.Table.from_batches(rows._collect_as_arrow(), _arrow_schema(rows.schema))
 
     def format_of(self, table: str) -> Any:
         """The format of a stored table."""
@@ -203,6 +207,16 @@ class TemporaryProject:
         bootstrap_project(self.path)
         with KedroSession.create(project_path=self.path) as session:
             return session.load_context().catalog.load(dataset)
+
+
+def _arrow_schema(schema: Any) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema)
+
+
+def _written(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def write_parquet(path: Path, rows: list[dict[str, Any]], schema: dict[str, pa.DataType]) -> Path:

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from kedro_lakehouse.sources.arrow import as_spark_reads
+from kedro_lakehouse.session.arrow import as_spark_reads
 
 pytestmark = pytest.mark.unit
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.unit
 PAGES = pages.pages()
 FILE = re.compile(r"\b(sources|tables|catalog|globals|spark)\.yml")
 HEADER = re.compile(r"^# (?:conf/\w+/)?(\w+)\.yml", re.MULTILINE)
-TARGETS = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 def all_blocks(*languages):

@@ -36,6 +36,7 @@ FACTS = {
     "INVALID_NAME": {"name": "A", "problem": "is not lower-case"},
     "UNKNOWN_PLUGIN": {"group": "g", "name": "dmss", "known": ["dms"]},
     "JAVA_NOT_FOUND": {},
+    "SPARK_LINE": {"needed": "spark35", "found": "spark41", "folder": ".venv-spark35"},
     "AWS_REFUSED": {"what": "the secret 'x'", "reason": "AccessDeniedException"},
     "UNSUPPORTED": {"what": "No.", "remedy": "Do otherwise."},
     "MISSING_COLUMN": {"table": "a.b", "missing": ["idd"], "found": ["id"], "place": "LOAD1.parquet"},

@@ -163,8 +163,8 @@ class _Conversion:
 
         from kedro_lakehouse.changes.events import column, columns
         from kedro_lakehouse.datasets.kept import keep
-        from kedro_lakehouse.datasets.observed import observed
         from kedro_lakehouse.formats.base import enter_phase
+        from kedro_lakehouse.session.observation import observed
 
         facts = (
             F.count(F.lit(1)).alias("rows"),

@@ -31,7 +31,6 @@ from kedro_lakehouse.changes.events import (
 from kedro_lakehouse.changes.fold import flag_repeats
 from kedro_lakehouse.changes.validate import TOO_LATE
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
-from kedro_lakehouse.datasets.observed import observed
 from kedro_lakehouse.datasets.publish import acknowledge, reading_errors
 from kedro_lakehouse.errors import (
     AuditFailedError,
@@ -41,6 +40,7 @@ from kedro_lakehouse.errors import (
 )
 from kedro_lakehouse.formats.base import Layout, enter_phase
 from kedro_lakehouse.ops.report import CommitReport, now
+from kedro_lakehouse.session.observation import observed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

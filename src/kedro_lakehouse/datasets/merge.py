@@ -92,6 +92,7 @@ class MergeCommit:
             partition_by=table.partition_by,
             sort_by=table.sort_by,
             properties=made_for(contract, kind) | dict(table.properties),
+            identity=identity_columns(kind, contract),
         )
 
     def run(self, pending: DataFrame, token: BatchToken) -> None:

@@ -1,28 +1,20 @@
-"""What Spark observed while it wrote."""
+"""How many rows a write wrote, as Spark observed it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.datasets.kept import keep
+from kedro_lakehouse.session.observation import observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import ExitStack
 
     from pyspark.sql import DataFrame
-
-
-def observed(observation: Observation) -> dict[str, Any]:
-    """The metrics of a finished write; none where Spark saw beforehand that no row would come.
-
-    An adaptive plan that turns out empty loses its observations, and ``Observation.get`` then fails.
-    """
-    row = cast("Any", observation)._jo.getRow()  # noqa: SLF001 - the only way to ask without failing
-    return dict(observation.get) if row.schema() is not None else {}
 
 
 def counted(rows: DataFrame, kept: ExitStack, *, sorted_write: bool) -> tuple[DataFrame, Callable[[], int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.datasets.glue import tell_glue
 from kedro_lakehouse.errors import UnreadableFileError
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
+
+# What Spark 4 calls a file that it cannot read, and what Spark 3 does.
+_UNREADABLE: Final = ("FAILED_READ_FILE", "Encountered error while reading file")
 
 
 def acknowledge(project: Project, report: CommitReport, snapshot: int | None, *, seconds: float) -> None:
@@ -68,7 +71,7 @@ def reading_errors(table: TableName) -> Iterator[None]:
     except Exception as error:
         text = str(error)
         unreadable = isinstance(error, PySparkException) or "Py4JJavaError" in type(error).__name__
-        if unreadable and "FAILED_READ_FILE" in text:
+        if unreadable and any(sign in text for sign in _UNREADABLE):
             path = re.search(r"file (?:file:)?(\S+?)[.:]?\s", text)
             name = path[1].rpartition("/")[2] if path else "unknown"
             raise UnreadableFileError(table=table, file=name, detail="it ends early or is damaged") from error

@@ -31,7 +31,6 @@ from kedro_lakehouse.datasets.drift import refuse_drift
 from kedro_lakehouse.datasets.extracts import ExtractBatches, LandedExtracts
 from kedro_lakehouse.datasets.ingestion import IngestionCommit
 from kedro_lakehouse.datasets.kept import keep
-from kedro_lakehouse.datasets.observed import observed
 from kedro_lakehouse.datasets.publish import acknowledge, reading_errors
 from kedro_lakehouse.datasets.quarantined import match_records, released
 from kedro_lakehouse.datasets.refold import REFOLD
@@ -42,6 +41,7 @@ from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import AuditFailedError, LandedFilesGoneError
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ops.report import CommitReport, now
+from kedro_lakehouse.session.observation import observed
 from kedro_lakehouse.sources.ledger import PlannedFiles
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ from kedro_lakehouse.errors.declarations import (
     ConfigurationError,
     InvalidNameError,
     JavaNotFoundError,
+    SparkLineError,
     UnknownPluginError,
     UnsupportedError,
 )
@@ -95,6 +96,7 @@ __all__ = [
     "SnapshotEmptyError",
     "SnapshotOutOfOrderError",
     "SourceNotFoundError",
+    "SparkLineError",
     "TerminalError",
     "TooManyInvalidError",
     "TrackHistoryDriftError",

@@ -65,6 +65,17 @@ class JavaNotFoundError(TerminalError):
     advice = "Install it, or point JAVA_HOME at it; then `kedro run`."
 
 
+class SparkLineError(TerminalError):
+    """An environment is for another line of Spark than the installed one."""
+
+    code = "SPARK_LINE"
+    needed: str
+    found: str
+    folder: str
+    summary = "This environment runs on {needed}, and {found} is installed here:"
+    advice = "run `make setup-{needed}`, then `kedro run` of `{folder}/bin` with the same options."
+
+
 class UnsupportedError(TerminalError):
     """This version, format or environment does not do what was asked."""
 

@@ -76,6 +76,8 @@ class Layout:
     partition_by: Sequence[str] = ()
     sort_by: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    identity: Sequence[str] = ()
+    """The columns that identify a row; none where rows are only ever added or replaced as a whole."""
 
     @property
     def sorts_writes(self) -> bool:

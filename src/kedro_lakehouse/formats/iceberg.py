@@ -23,6 +23,7 @@ from kedro_lakehouse.formats.iceberg_stage import IcebergStage, load_table
 from kedro_lakehouse.formats.literals import text, transform
 from kedro_lakehouse.names import TableName, quote
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+from kedro_lakehouse.session.arrow import as_spark_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -76,7 +77,7 @@ class IcebergFormat:
         snapshot, changed = found.current_snapshot(), last_change(found)
         summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
         rows = int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
-        schema = from_arrow_schema(found.schema().as_arrow(), prefer_timestamp_ntz=True)
+        schema = from_arrow_schema(as_spark_reads(found.schema().as_arrow()), prefer_timestamp_ntz=True)
         return TableState(
             columns={f.name: f.dataType for f in schema.fields},
             bookmark=CommitReport.from_property(found.properties.get(BOOKMARK)),

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 class Standing:
     """Where one table stands; None where the declaration keeps no such table.
 
-    ``lag`` is the number of recorded batches that current or history do not have yet.
+    ``lag`` is the number of recorded batches that current or history do not have yet; ``load`` tells
+    whether more than the first batch was recorded.
     """
 
     table: str
     state: Literal["empty", "up to date", "behind", "held"]
+    load: Literal["full", "delta"] | None = None
+    record_key: tuple[str, ...] = ()
+    partition_key: tuple[str, ...] = ()
     rows: int | None
     history_rows: int | None
     batch: int
@@ -48,6 +52,9 @@ def standing(project: Project, name: TableName, table: TableConfig) -> Standing:
     return Standing(
         table=str(name),
         state=_state(lag, committed=bool(commits), held=any(t.held for t in targets)),
+        load=None if not changes.batch else "full" if changes.batch == 1 else "delta",
+        record_key=table.keys,
+        partition_key=table.partition_by,
         rows=current.rows if current else None,
         history_rows=history.rows if history else None,
         batch=changes.batch,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.session.java import require_java
+from kedro_lakehouse.session.line import require_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +67,9 @@ def get_session(conf: Mapping[str, str]) -> SparkSession:
 
     Raises:
         JavaNotFoundError: There is no Java that Spark can run on.
+        SparkLineError: These settings are for another line of Spark.
     """
+    require_line(conf)
     with _starting:
         wanted = {key: value for key, value in conf.items() if key.startswith("spark.sql.")}
         _hush_query_contexts()

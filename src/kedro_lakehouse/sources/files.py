@@ -139,7 +139,7 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
     from pyspark.errors import PySparkTypeError
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from kedro_lakehouse.sources.arrow import as_spark_reads
+    from kedro_lakehouse.session.arrow import as_spark_reads
 
     try:
         with fsspec.open(file.path, "rb") as handle:

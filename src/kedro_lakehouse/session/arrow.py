@@ -1,4 +1,4 @@
-"""Arrow types as Spark's parquet reader gives them."""
+"""Arrow types as Spark has them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,276 @@
+"""Apache Hudi: tables at paths, each change one commit that carries its bookmark. Runs on Spark 3.5."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import uuid
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from pyspark.sql import types as T
+
+from kedro_lakehouse.errors import CommitUnknownError, IncompatibleTypeError, UnsupportedError, listed
+from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState
+from kedro_lakehouse.formats.ddl import Clash, clash, schema_changes, table_schema, widened
+from kedro_lakehouse.formats.hadoop_files import delete_folder
+from kedro_lakehouse.formats.hudi_commit import HudiCommit
+from kedro_lakehouse.formats.hudi_table import DELETED, RECORD_KEY, SETTINGS, HudiTable, is_shown
+from kedro_lakehouse.formats.hudi_timeline import instant_of
+from kedro_lakehouse.formats.session_catalog import SessionCatalog
+from kedro_lakehouse.formats.staged_files import StagedFiles, drop_dead_stages, stage_folder
+from kedro_lakehouse.ops.lease import lease
+from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.formats.base import FormatContext, Layout
+    from kedro_lakehouse.names import TableName
+
+_EXTENSION: Final = "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"
+_TYPE: Final = "hoodie.datasource.write.table.type"
+_KEYGEN: Final = "org.apache.hudi.keygen."
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What Avro, in which Hudi keeps schemas, lets a name be."""
+
+
+class HudiFormat:
+    """Tables below ``<lakehouse>/warehouse``; SQL knows them as ``spark_catalog.<namespace>.<table>``."""
+
+    name: ClassVar[str] = "hudi"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        staged_audit=False, partition_transforms=False, views=False, maintenance=False, spark=("3.5",)
+    )
+
+    def __init__(self, context: FormatContext) -> None:
+        """Keep how to get at the session, and where tables lie; nothing is opened."""
+        self._session, self._lakehouse, self._run_id = context.session, context.lakehouse, context.run_id
+        self._leases = f"{context.lakehouse}/leases"
+        self._names = SessionCatalog(context.session, "hudi")
+        self._settings = {
+            key.removeprefix("spark."): value
+            for key, value in context.spark_conf.items()
+            if key.startswith(SETTINGS)
+        }
+
+    @classmethod
+    def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
+        """What the environment's Spark settings lack; None where nothing."""
+        if _EXTENSION in spark_conf.get("spark.sql.extensions", ""):
+            return None
+        return f"spark.sql.extensions does not name {_EXTENSION}"
+
+    def _folder(self, table: TableName) -> str:
+        return f"{self._lakehouse}/warehouse/{table.namespace}"
+
+    def _table(self, table: TableName) -> HudiTable:
+        path = f"{self._folder(table)}/{table.table}"
+        return HudiTable(self._session(), table, path, self._settings)
+
+    def state(self, table: TableName) -> TableState | None:
+        """Where a table stands, or None where there is none; no Spark job."""
+        timeline = self._table(table).timeline()
+        if not timeline.exists():
+            return None
+        newest = timeline.newest()
+        state: dict[str, Any] = newest.state if newest else {}
+        return TableState(
+            columns={f.name: f.dataType for f in timeline.schema().fields if is_shown(f.name)},
+            bookmark=CommitReport.from_property(newest.carried.get(BOOKMARK)) if newest else None,
+            snapshot_id=int(newest.instant) if newest else None,
+            snapshot_time=newest.completed_ms if newest else None,
+            rows=state.get("rows", 0),
+            properties=state.get("properties") or timeline.made()["properties"],
+        )
+
+    def read(self, table: TableName) -> DataFrame:
+        """The published table as a lazy frame."""
+        return self._table(table).read()
+
+    def read_at(self, table: TableName, time: datetime) -> DataFrame:
+        """The table as it was published at a time."""
+        found = self._table(table)
+        seen = found.timeline().seen_at(time)
+        return found.read(**{"as.of.instant": seen.instant if seen else instant_of(time)})
+
+    def sql(self, table: TableName) -> str:
+        """The table's name in the session's catalog, which is told of it."""
+        self._names.register(table, self._table(table).path)
+        return self._names.sql(table)
+
+    def rows_at(self, table: TableName, snapshot_id: int) -> str:
+        """SQL text of a table as of one commit, to stand behind FROM."""
+        return f"{self.sql(table)} TIMESTAMP AS OF '{int(snapshot_id)}'"
+
+    def holds_snapshot(self, table: TableName, snapshot_id: int) -> bool:
+        """Whether a commit is neither archived nor cleaned."""
+        timeline = self._table(table).timeline()
+        return timeline.exists() and timeline.holds(str(snapshot_id))
+
+    def may_hold(self, table: TableName, column: str, low: object, high: object) -> bool:
+        """Whether a partition of this one value is there; yes for all that partitions do not tell."""
+        timeline = self._table(table).timeline()
+        if not timeline.exists():
+            return False
+        if low != high or timeline.setting("hoodie.table.partition.fields") != column:
+            return True
+        return timeline.exists(f"{column}={low}")
+
+    def bounds(self, table: TableName, *_: object) -> Bounds:
+        """Whatever is asked for, no more rows than the table has; its commits tell of no ranges."""
+        state = self.state(table)
+        return Bounds(rows=state.rows if state else 0, ranges={})
+
+    def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
+        """Create the table where it does not exist; starts no job.
+
+        Raises:
+            UnsupportedError: A column has a name, or the layout a partition, that Hudi cannot have.
+        """
+        timeline = self._table(table).timeline()
+        if timeline.exists():
+            return
+        refuse_names(table, columns)
+        if transforms := [p for p in layout.partition_by if p not in columns]:
+            raise UnsupportedError(
+                what=f"{table}: Hudi partitions by columns of the table, not by {listed(transforms)}.",
+                remedy="Name columns in `partition_by`.",
+            )
+        made = {
+            "uuid": str(uuid.uuid4()), "identity": list(layout.identity),
+            "properties": dict(layout.properties) | _layout_settings(layout),
+        }  # fmt: skip
+        schema = table_schema(columns)
+        if layout.identity:
+            schema = T.StructType(
+                [T.StructField(RECORD_KEY, T.StringType()), *schema, T.StructField(DELETED, T.BooleanType())]
+            )
+        timeline.make(schema, made, self._table_settings(table, layout))
+
+    def _table_settings(self, table: TableName, layout: Layout) -> dict[str, str]:
+        """What hoodie.properties says of a new table; other writers and readers of Hudi go by it."""
+        partitions = ",".join(layout.partition_by)
+        generator = {0: "NonpartitionedKeyGenerator", 1: "SimpleKeyGenerator"}.get(len(layout.partition_by))
+        table_type = layout.properties.get(_TYPE) or self._settings.get(_TYPE, "COPY_ON_WRITE")
+        return {
+            "hoodie.database.name": table.namespace,
+            "hoodie.table.name": table.table,
+            "hoodie.table.type": table_type,
+            "hoodie.table.keygenerator.class": _KEYGEN + (generator or "ComplexKeyGenerator"),
+            "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
+            "hoodie.table.timeline.timezone": "UTC",
+            "hoodie.datasource.write.hive_style_partitioning": "true",
+            "hoodie.datasource.write.partitionpath.urlencode": "true",
+            **({"hoodie.table.recordkey.fields": RECORD_KEY} if layout.identity else {}),
+            **({"hoodie.table.partition.fields": partitions} if partitions else {}),
+        }
+
+    def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
+        """Add missing columns and struct fields and widen types, by a commit without rows."""
+        wanted = {
+            n: _wider(table, n, state.columns[n], t) if n in state.columns else t for n, t in columns.items()
+        }
+        if not schema_changes(state.columns, wanted):
+            return
+        refuse_names(table, wanted)
+        found = self._table(table)
+        with lease(self._leases, table, "publish"):
+            timeline = found.timeline()
+            newest = timeline.newest()
+            found.write(
+                found.none(table_schema({**state.columns, **wanted})), found.adding,
+                carried={k: v for k, v in newest.carried.items() if k == BOOKMARK} if newest else {},
+                state=newest.state if newest else {"rows": 0, "properties": timeline.made()["properties"]},
+            )  # fmt: skip
+        self._names.forget(table)  # SQL knows the columns that were there when it was told
+
+    def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
+        """Make a view of the session's, unless it is there as defined; whether it was made."""
+        return self._names.ensure_view(view, definition, digest)
+
+    def uuid(self, table: TableName) -> str | None:
+        """What tells a table from one that is made later under its name; None where there is none."""
+        timeline = self._table(table).timeline()
+        return str(timeline.made()["uuid"]) if timeline.exists() else None
+
+    def drop(self, table: TableName) -> None:
+        """Drop a table with its files."""
+        self._names.forget(table)
+        delete_folder(self._session(), self._table(table).path)
+
+    @contextlib.contextmanager
+    def stage(self, table: TableName, state: TableState | None) -> Iterator[StagedFiles]:
+        """Open a stage on the table's published state; what the block leaves unpublished is dropped.
+
+        Files that a dead run left behind are removed first: the caller holds the table's lease.
+        """
+        found, session, folder = self._table(table), self._session(), self._folder(table)
+        state = state or self.state(table)  # one that was made just now has columns, and no commit
+        drop_dead_stages(session, folder, table)
+        stage = StagedFiles(
+            session, table, stage_folder(folder, table, self._run_id),
+            before=state.rows if state else 0, columns=state.columns if state else {},
+            published=found.read, commit=HudiCommit(found, state, self._leases),
+        )  # fmt: skip
+        try:
+            yield stage
+        except CommitUnknownError:
+            raise  # what may be committed is never cleaned up
+        except BaseException:
+            stage.drop()
+            raise
+
+
+def _layout_settings(layout: Layout) -> dict[str, str]:
+    """Write options that follow from a layout."""
+    settings = {}
+    if layout.sort_by:
+        settings["hoodie.clustering.plan.strategy.sort.columns"] = ",".join(layout.sort_by)
+    if layout.identity and layout.partition_by:  # a row may move from one partition to another
+        settings["hoodie.index.type"] = "GLOBAL_SIMPLE"
+        settings["hoodie.simple.index.update.partition.path"] = "true"
+    return settings
+
+
+def _wider(table: TableName, column: str, existing: T.DataType, incoming: T.DataType) -> T.DataType:
+    """The type that a column needs in order to hold the values of both.
+
+    Raises:
+        IncompatibleTypeError: There is none that loses no value.
+    """
+    wider, refused = widened(existing, incoming), clash(column, existing, incoming)
+    if wider is None or refused is not None:
+        found = refused or Clash(path=(column,), existing=existing, incoming=incoming)
+        raise IncompatibleTypeError(
+            table=table, column=found.column, existing=found.existing.simpleString(),
+            incoming=found.incoming.simpleString(), reason="",
+        )  # fmt: skip
+    return wider
+
+
+def refuse_names(table: TableName, columns: Mapping[str, T.DataType]) -> None:
+    """Refuse what Hudi cannot hold a column or a struct's field by.
+
+    Raises:
+        UnsupportedError: Such a name; the error lists them.
+    """
+    names = [*columns, *_fields(columns.values())]
+    if refused := [n for n in names if not _NAME.fullmatch(n)]:
+        raise UnsupportedError(
+            what=f"{table}: Hudi cannot hold the names {listed(refused)}: letters, digits and _ are allowed.",
+            remedy="Give them other names by `rename` in tables.yml.",
+        )
+
+
+def _fields(kinds: Iterable[T.DataType]) -> Iterator[str]:
+    for kind in kinds:
+        if isinstance(kind, T.StructType):
+            yield from kind.fieldNames()
+            yield from _fields(f.dataType for f in kind.fields)
+        elif isinstance(kind, T.ArrayType):
+            yield from _fields([kind.elementType])
+        elif isinstance(kind, T.MapType):
+            yield from _fields([kind.valueType])

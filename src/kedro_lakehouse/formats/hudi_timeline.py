@@ -1,0 +1,149 @@
+"""A Hudi table's metadata, asked of Hudi's own classes: its schema, what its commits carry. No Spark job."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.formats.hadoop_files import is_there
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql import types as T
+
+PREFIX: Final = "kedro_lakehouse."
+STATE: Final = PREFIX + "state"
+"""What each commit carries beside the bookmark: the number of rows, and the properties of the table."""
+_MADE: Final = PREFIX + "made"
+"""The entry of hoodie.properties that a new table gets: its uuid, and the properties it was made with."""
+_INSTANT: Final = "%Y%m%d%H%M%S"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompletedCommit:
+    """A completed commit of the project's own: the time that names it, and what it carries."""
+
+    instant: str
+    completed: str
+    carried: Mapping[str, str]
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The table's rows and properties as of this commit."""
+        return dict(json.loads(self.carried[STATE]))
+
+    @property
+    def completed_ms(self) -> int:
+        """When readers saw it first, in milliseconds of the epoch."""
+        moment = datetime.strptime(self.completed[:14], _INSTANT).replace(tzinfo=UTC)
+        return int(moment.timestamp()) * 1000 + int(self.completed[14:17] or 0)
+
+
+def instant_of(time: datetime) -> str:
+    """A time as Hudi names commits, in UTC and to the millisecond."""
+    utc = time.astimezone(UTC)
+    return f"{utc:{_INSTANT}}{utc.microsecond // 1000:03}"
+
+
+class HudiTimeline:
+    """The metadata of one table's folder, as it was when first asked for."""
+
+    def __init__(self, session: SparkSession, path: str) -> None:
+        """Keep where the table is."""
+        self._session, self._path = session, path
+        self._jvm: Any = session._jvm
+        jvm_session: Any = session._jsparkSession
+        self._hadoop = jvm_session.sessionState().newHadoopConf()
+
+    @cached_property
+    def _storage(self) -> Any:
+        return self._jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(self._hadoop)
+
+    @cached_property
+    def _client(self) -> Any:
+        builder = self._jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+        return builder.setConf(self._storage).setBasePath(self._path).build()
+
+    def exists(self, below: str = ".hoodie/hoodie.properties") -> bool:
+        """Whether the table is there; or a file or folder of it."""
+        return is_there(self._session, f"{self._path}/{below}")
+
+    def make(self, schema: T.StructType, made: Mapping[str, Any], settings: Mapping[str, str]) -> None:
+        """Make an empty table; ``settings`` are Hudi's table settings, ``made`` is kept beside them."""
+        scala = self._jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
+        name = settings["hoodie.table.name"]
+        converter = self._jvm.org.apache.hudi.HoodieSchemaConversionUtils
+        stored = converter.convertStructTypeToHoodieSchema(scala, name, f"hoodie.{name}").toString()
+        known = self._jvm.java.util.Properties()
+        for key, value in {**settings, "hoodie.table.create.schema": stored}.items():
+            known.setProperty(key, value)
+        builder = self._jvm.org.apache.hudi.common.table.HoodieTableMetaClient.newTableBuilder()
+        client = builder.fromProperties(known).initTable(self._storage, self._path)
+        own = self._jvm.java.util.Properties()
+        own.setProperty(_MADE, json.dumps(made))
+        self._jvm.org.apache.hudi.common.table.HoodieTableConfig.update(
+            client.getStorage(), client.getMetaPath(), own
+        )
+
+    def made(self) -> dict[str, Any]:
+        """What was kept when the table was made."""
+        return dict(json.loads(self._client.getTableConfig().getProps().getProperty(_MADE) or "{}"))
+
+    def setting(self, name: str) -> str | None:
+        """One of the table's own settings, in hoodie.properties."""
+        found = self._client.getTableConfig().getProps().getProperty(name)
+        return None if found is None else str(found)
+
+    def schema(self) -> T.StructType:
+        """The table's columns, without those of Hudi itself."""
+        from pyspark.sql import types as T
+
+        resolver = self._jvm.org.apache.hudi.common.table.TableSchemaResolver(self._client)
+        stored = resolver.getTableSchema(False)  # noqa: FBT003 - Hudi's own signature
+        scala = self._jvm.org.apache.hudi.HoodieSchemaConversionUtils.convertHoodieSchemaToStructType(stored)
+        return T.StructType.fromJson(json.loads(scala.json()))
+
+    def newest(self) -> CompletedCommit | None:
+        """The newest commit of the project's own; its table services commit too, and carry nothing."""
+        client = self._client
+        found = next(self._commits(client.getActiveTimeline()), None)
+        if found is None:
+            archived = client.getArchivedTimeline()
+            archived.loadCompletedInstantDetailsInMemory()
+            found = next(self._commits(archived), None)
+        return found
+
+    def seen_at(self, time: datetime) -> CompletedCommit | None:
+        """The newest commit that readers saw at a time; None where the timeline holds none so old."""
+        wanted = instant_of(time)
+        commits = self._commits(self._client.getActiveTimeline())
+        return next((c for c in commits if c.completed <= wanted), None)
+
+    def holds(self, instant: str) -> bool:
+        """Whether the table can still be read as of a commit: neither archived, nor cleaned of its files."""
+        timeline = self._client.getActiveTimeline()
+        if not timeline.getCommitsTimeline().filterCompletedInstants().containsInstant(instant):
+            return False
+        cleans = timeline.getCleanerTimeline().filterCompletedInstants()
+        if cleans.empty():
+            return True
+        kept = cleans.readCleanMetadata(cleans.lastInstant().get()).getEarliestCommitToRetain()
+        return not kept or instant >= str(kept)
+
+    def _commits(self, timeline: Any) -> Iterator[CompletedCommit]:
+        """Commits of the project's own, the newest first."""
+        instants = timeline.getCommitsTimeline().filterCompletedInstants().getReverseOrderedInstants()
+        found = instants.iterator()
+        while found.hasNext():
+            instant = found.next()
+            metadata = timeline.readCommitMetadata(instant)
+            carried = dict(metadata.getExtraMetadata())
+            if STATE in carried:
+                yield CompletedCommit(
+                    instant=instant.requestedTime(), completed=instant.getCompletionTime(), carried=carried,
+                )  # fmt: skip

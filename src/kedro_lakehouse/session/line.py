@@ -1,0 +1,77 @@
+"""Which line of Spark is installed: the one place that looks at its version."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kedro_lakehouse.errors import SparkLineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT: Final = "spark41"
+_NEEDED: Final = "spark.kedro_lakehouse.line"
+"""A setting of an environment that only one line of Spark can run."""
+
+
+@cache
+def spark_version() -> str | None:
+    """The installed PySpark's version; None where there is none. Imports nothing of it."""
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return version_beside("pyspark")
+
+
+def version_beside(package: str) -> str | None:
+    """The version that a package tells which no installer put there, such as PySpark on EMR and Glue."""
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        return None
+    text = Path(found.origin).with_name("version.py").read_text(encoding="utf-8")
+    told = re.search(r"""^__version__[^=]*=\s*["'](.+)["']""", text, re.MULTILINE)
+    return told[1] if told else None
+
+
+def spark_line() -> str:
+    """The line of the installed Spark, such as ``spark41``; the default one where there is no Spark."""
+    found = spark_version()
+    return "spark" + "".join(found.split(".")[:2]) if found else DEFAULT
+
+
+def is_spark3() -> bool:
+    """Whether the installed Spark is older than version 4."""
+    return spark_line().startswith("spark3")
+
+
+def by_spark(choices: Mapping[str, str]) -> str:
+    """The choice for the installed line of Spark: the resolver ``${by_spark:{spark41: ..., spark35: ...}}``.
+
+    Raises:
+        SparkLineError: There is none for this line.
+    """
+    if spark_line() in choices:
+        return choices[spark_line()]
+    needed = next(iter(choices), DEFAULT)
+    raise SparkLineError(needed=needed, found=spark_line(), folder=environment(needed))
+
+
+def require_line(conf: Mapping[str, str]) -> None:
+    """Raise unless these settings are for the installed line of Spark, or for any.
+
+    Raises:
+        SparkLineError: They need another one.
+    """
+    needed = conf.get(_NEEDED)
+    if needed and needed != spark_line():
+        raise SparkLineError(needed=needed, found=spark_line(), folder=environment(needed))
+
+
+def environment(line: str) -> str:
+    """The folder that ``make setup-<line>`` makes."""
+    return ".venv" if line == DEFAULT else f".venv-{line}"

@@ -1,0 +1,55 @@
+"""The bundled data on Hudi, against its own origin: tables of both types."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from harness.oracle import DMS_TABLES, differences, differences_from_expected
+from harness.project import DATA, ROOT, TemporaryProject
+from property.seeds import soaking
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+KINDS = ("cow", "mor")
+TABLES = [
+    f"{kind}.{table}"
+    for number, table in enumerate(DMS_TABLES)
+    for kind in (KINDS if soaking() else [KINDS[number % 2]])
+]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
+    """Every second table merge-on-read, in a soak each as both: run once."""
+    sources, tables = _read(ROOT / "conf/base/sources.yml"), _read(ROOT / "conf/base/tables.yml")
+    declared: dict[str, Any] = {}
+    for name in TABLES:
+        kind, _, table = name.partition(".")
+        own = tables[f"dms_sample.{table}"] | {"entity": table}
+        declared[name] = own | ({"properties": MERGE_ON_READ} if kind == "mor" else {})
+    project = TemporaryProject.make(
+        tmp_path_factory.mktemp("bundled") / "project", sources, declared, as_shipped=True, env="hudi"
+    )
+    shutil.copytree(DATA / "01_raw/dms_sample", project.landing / "dms_sample")
+    project.run("ingestion", "cdc_merge", "scd2")
+    return project
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_current_table_is_the_database_after_its_last_change(bundled: TemporaryProject, name: str) -> None:
+    current, history = bundled.arrow(name), bundled.arrow(f"{name}_history")
+    assert differences_from_expected(name.partition(".")[2], current) == (0, 0)
+    is_open = history.filter(history["is_current"])
+    assert is_open.num_rows == current.num_rows == bundled.state(name).rows > 0
+    assert differences(current, is_open, [c for c in current.column_names if not c.startswith("_")]) == 0

@@ -1,0 +1,185 @@
+"""Hudi tables through real runs: both table types, side by side, with one that changes its columns."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from harness.project import TemporaryProject, write_parquet
+
+from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
+from kedro_lakehouse.formats.base import FormatContext, Layout
+from kedro_lakehouse.formats.hudi import HudiFormat
+from kedro_lakehouse.names import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kedro_lakehouse.formats.base import TableState
+
+pytestmark = pytest.mark.spark
+
+SOURCES = {
+    "shop": {
+        "type": "dms", "path": "${globals:landing}/shop",
+        "sequence_column": "seq", "timestamp_column": "ts",
+    }
+}  # fmt: skip
+ROW = {"id": pa.int64(), "name": pa.string(), "ts": pa.timestamp("us"), "seq": pa.string()}
+# Each commit cleans and archives all that Hudi lets it.
+FORGETFUL = {
+    "hoodie.clean.commits.retained": "1", "hoodie.commits.archival.batch": "1",
+    "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3",
+}  # fmt: skip
+MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+ITEM: dict[str, Any] = {"source": "shop", "entity": "item", "keys": ["id"], "history": True}
+TABLES = {
+    "cow.item": ITEM | {"partition_by": ["name"]},
+    "mor.item": ITEM | {"properties": MERGE_ON_READ},
+    "db.object": {"source": "shop", "entity": "object", "keys": ["object_id"], "properties": FORGETFUL},
+}
+STORED = [f"{n}.item{s}" for n in ("cow", "mor") for s in ("", "_history", "_changes")]
+OBJECT = {
+    "object_name": pa.string(), "object_description": pa.string(), "new_column_add": pa.string(),
+    "new_field_1": pa.string(), "object_id": pa.int32(), "ts": pa.timestamp("us"), "seq": pa.string(),
+}  # fmt: skip
+ADDED = {"object_name": pa.string(), "test_column": pa.int32(), **OBJECT}
+RENAMED = {"new_field_2" if n == "new_field_1" else n: t for n, t in ADDED.items()}
+DROPPED = {n: t for n, t in RENAMED.items() if n != "new_field_2"}
+
+
+def at(second: int) -> dt.datetime:
+    return dt.datetime(2026, 1, 1, 0, 0, second)  # noqa: DTZ001 - zone-less, as DMS writes it
+
+
+def land(project: TemporaryProject, batch: int, events: Sequence[tuple[str, int, str | None, int]]) -> None:
+    rows = [{"Op": o, "id": i, "name": n, "ts": at(s), "seq": str(s)} for o, i, n, s in events]
+    name = f"20260101-00000{batch}000.parquet"
+    write_parquet(project.landing / f"shop/item/{name}", rows, {"Op": pa.string(), **ROW})
+
+
+def land_object(project: TemporaryProject, key: int, columns: dict[str, pa.DataType]) -> None:
+    """One inserted row; every text is its column's name and the row's key."""
+    row = {n: f"{n} {key}" if t == pa.string() else key for n, t in columns.items()}
+    row |= {"Op": "I", "ts": at(key), "seq": str(key)}
+    name = f"20260101-00000{key}000.parquet"
+    write_parquet(project.landing / f"shop/object/{name}", [row], {"Op": pa.string(), **columns})
+
+
+def commits(project: TemporaryProject, tables: Sequence[str] = STORED) -> list[int]:
+    return [project.state(table).snapshot_id for table in tables]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
+    """Five runs: inserts, changes of them, late events, further ones, and one of the other table alone."""
+    made = TemporaryProject.make(tmp_path_factory.mktemp("hudi") / "project", SOURCES, TABLES, env="hudi")
+    batches: list[list[tuple[str, int, str | None, int]]] = [
+        [("I", i, f"n{i}", i) for i in range(1, 5)],
+        [("U", 1, "new", 10), ("D", 2, None, 11), ("I", 9, "n9", 12)],
+        [("U", 1, "between", 7), ("U", 3, "later", 20)],
+        [("I", 5, None, 30), ("D", 4, None, 31)],
+    ]
+    for number, events in enumerate(batches):
+        land(made, number + 1, events)
+        if number < 3:
+            land_object(made, number + 1, [OBJECT, ADDED, RENAMED][number])
+        made.run()
+    return made
+
+
+@pytest.mark.parametrize("namespace", ["cow", "mor"])
+def test_one_commit_upserts_and_deletes(project: TemporaryProject, namespace: str) -> None:
+    rows = sorted((r["id"], r["name"]) for r in project.rows(f"{namespace}.item"))
+    assert rows == [(1, "new"), (3, "later"), (5, None), (9, "n9")]
+    assert project.state(f"{namespace}.item").rows == 4
+    versions = sorted(
+        (
+            r["id"],
+            r["name"] or "",
+            int(r["_order_from"]["seq"]),
+            r["_order_to"] and int(r["_order_to"]["seq"]),
+        )
+        for r in project.rows(f"{namespace}.item_history")
+    )
+    assert versions == [
+        (1, "between", 7, 10), (1, "n1", 1, 7), (1, "new", 10, None), (2, "n2", 2, 11),
+        (3, "later", 20, None), (3, "n3", 3, 20), (4, "n4", 4, 31), (5, "", 30, None), (9, "n9", 12, None),
+    ]  # fmt: skip
+    assert project.state(f"{namespace}.item_history").rows == len(versions)
+    assert sorted(r["_batch"] for r in project.rows(f"{namespace}.item_changes")) == sorted(
+        [1] * 4 + [2] * 3 + [3] * 2 + [4] * 2
+    )
+
+
+def test_columns_come_and_go_without_a_statement(project: TemporaryProject) -> None:
+    others = commits(project)
+    land_object(project, 4, DROPPED)
+    project.run()
+    assert commits(project) == others
+    named = ["object_name", "test_column", "new_field_1", "new_field_2"]
+    rows = sorted((r["object_id"], *(r[c] for c in named)) for r in project.rows("db.object"))
+    assert rows == [
+        (1, "object_name 1", None, "new_field_1 1", None), (2, "object_name 2", 2, "new_field_1 2", None),
+        (3, "object_name 3", 3, None, "new_field_2 3"), (4, "object_name 4", 4, None, None),
+    ]  # fmt: skip
+    shown = _format(project).sql(TableName("db", "object"))
+    assert set(named) < set(project._project.session.table(shown.replace("`", "")).columns)
+
+
+def test_a_table_as_it_was(project: TemporaryProject) -> None:
+    lake, name = _format(project), TableName("cow", "item")
+    own = [r for r in project.ops("batches") if (r["table"], r["stage"]) == ("cow.item", "current")]
+    first, second, *_ = sorted(own, key=lambda r: r["batch"])
+    query = f"SELECT id, name FROM {lake.rows_at(name, first['snapshot_id'])}"  # the format quotes
+    assert sorted(map(tuple, project._project.session.sql(query).collect())) == [
+        (i, f"n{i}") for i in range(1, 5)
+    ]
+    earlier = lake.read_at(name, second["committed_at"])  # told just before that commit
+    assert earlier.count() == 4
+    assert lake.holds_snapshot(name, first["snapshot_id"])
+
+
+def test_a_replay_after_archival_adds_no_row(project: TemporaryProject) -> None:
+    stored = project.path / "lakehouse/warehouse/db/object/.hoodie/timeline"
+    assert any((stored / "history").glob("*.parquet")), "nothing was archived"
+    before = project.state("db.object")
+    assert before.batch > 1
+    assert project.run() == []
+    assert project.state("db.object") == before
+
+
+def test_of_two_writers_on_one_state_the_later_is_refused(project: TemporaryProject) -> None:
+    name = TableName("cow", "item")
+    lake, other = _format(project), _format(project, run_id="other")
+    state: TableState | None = lake.state(name)
+    assert state is not None
+    assert state.bookmark is not None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(pytest.raises(CommitConflictError))
+        one, two = (stack.enter_context(f.stage(name, state)) for f in (lake, other))
+        for stage, key in ((one, 70), (two, 71)):
+            row = {r["id"]: r for r in project.rows("cow.item")}[9] | {"id": key}
+            stage.merge(None, project._project.session.createDataFrame([row], lake.read(name).schema), ["id"])
+        one.publish(state.bookmark)
+        two.publish(state.bookmark)
+    assert sorted(r["id"] for r in project.rows("cow.item")) == [1, 3, 5, 9, 70]
+
+
+def test_a_name_that_avro_has_not_is_refused_with_its_remedy(project: TemporaryProject) -> None:
+    kinds = dict(project.state("cow.item").columns)
+    with pytest.raises(UnsupportedError, match=r"cannot hold the names GICS Sector: .* `rename`"):
+        _format(project).create(TableName("cow", "odd"), {"GICS Sector": kinds["name"]}, Layout())
+
+
+def _format(project: TemporaryProject, run_id: str = "test") -> HudiFormat:
+    own = project._project
+    return HudiFormat(
+        FormatContext(
+            session=lambda: own.session, catalog=own.catalog, lakehouse=own.lakehouse, run_id=run_id,
+            correlation_id=run_id, spark_conf=own.spark_conf,
+        )
+    )  # fmt: skip
