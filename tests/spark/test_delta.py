@@ -138,7 +138,7 @@ def test_they_are_read_by_name_and_by_the_catalog(project, deleted):
         "SELECT count(*) FROM spark_catalog.insurance.policy p JOIN lake.insurance.twin t USING (policy_id)"
     )
     assert joined.collect()[0][0] == 26
-    assert session.table("spark_catalog.insurance.dim_policy").where("is_current").count() == 26
+    assert session.table("spark_catalog.insurance.dim_policy").where("effective_to is null").count() == 26
 
 
 def test_a_run_without_new_files_writes_nothing(project, deleted):

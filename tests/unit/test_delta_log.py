@@ -146,8 +146,10 @@ def test_a_merge_names_columns_as_they_are() -> None:
     change = StagedChange(
         kind="merge", files="f", rows=frame, on=["a`b", "c d"], near={"c d": ("o'clock", "z")}
     )  # fmt: skip
-    text = merge_statement("/lake/x", change)
+    text = merge_statement("/lake/x", change, ["a`b", "c d", "v"])
     assert text.startswith("MERGE INTO delta.`/lake/x` AS t USING staged AS s ON t.`a``b` = s.`a``b` AND ")
+    assert "UPDATE SET t.`a``b` = s.`a``b`, t.`c d` = s.`c d`, t.`v` = s.`v` " in text
+    assert "INSERT (`a``b`, `c d`, `v`) VALUES (s.`a``b`, s.`c d`, s.`v`) " in text
     assert "t.`c d` BETWEEN 'o\\'clock' AND 'z'" in text
 
 

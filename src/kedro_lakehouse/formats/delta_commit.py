@@ -112,7 +112,7 @@ class DeltaCommit:
         rows = session.read.schema(change.rows.schema).parquet(change.files)
         if change.kind == "merge":
             rows.createOrReplaceTempView("staged")
-            session.sql(merge_statement(self.path, change)).collect()
+            session.sql(merge_statement(self.path, change, rows.columns)).collect()
             return
         writer = rows.write.format("delta").mode("append" if change.kind == "append" else "overwrite")
         if change.kind == "replace_where":
@@ -148,19 +148,24 @@ class DeltaCommit:
         return error
 
 
-def merge_statement(path: str, change: StagedChange) -> str:
+def merge_statement(path: str, change: StagedChange, columns: Sequence[str]) -> str:
     """The MERGE of the view ``staged``; it fails, uncommitted, where a row is there or not against plan."""
     same = [f"t.{quote(c)} = s.{quote(c)}" for c in change.on]
     near = [
         f"t.{quote(c)} BETWEEN {constant(low)} AND {constant(high)}" for c, (low, high) in change.near.items()
     ]
+    # By name, for Delta's star cannot take names with backticks.
+    names = [quote(c) for c in columns if c != MARK]
+    values = [f"s.{name}" for name in names]
+    sets = [f"t.{name} = s.{name}" for name in names]
     first, mark = quote(change.on[0]), f"s.{quote(MARK)}"
     wrong = f"raise_error('{_NOT_AS_PLANNED}')"
     return (
         f"MERGE INTO delta.{quote(path)} AS t USING staged AS s ON {' AND '.join([*same, *near])} "  # noqa: S608 - quoted
         f"WHEN MATCHED AND {mark} = '{GONE}' THEN DELETE "
-        f"WHEN MATCHED AND {mark} = '{CHANGED}' THEN UPDATE SET * "
+        f"WHEN MATCHED AND {mark} = '{CHANGED}' THEN UPDATE SET {', '.join(sets)} "
         f"WHEN MATCHED THEN UPDATE SET {first} = {wrong} "
-        f"WHEN NOT MATCHED AND {mark} = '{ADDED}' THEN INSERT * "
+        f"WHEN NOT MATCHED AND {mark} = '{ADDED}' "
+        f"THEN INSERT ({', '.join(names)}) VALUES ({', '.join(values)}) "
         f"WHEN NOT MATCHED THEN INSERT ({first}) VALUES ({wrong})"
     )
