@@ -135,6 +135,7 @@ def printed(lake: TemporaryProject, viz: Viz) -> dict[str, str]:
     """What each notebook printed; they run one after the other, each with nothing of the others."""
     shutil.copytree(ROOT / "notebooks", lake.path / "notebooks")
     lake.write("globals", {"driver_memory": "1g"}, env="local")
+    shutil.copytree(ROOT / "conf/delta", lake.path / "conf/delta")
     joined = nbformat.v4.new_notebook()
     for file in NOTEBOOKS:
         cells = nbformat.read(file, as_version=4).cells
@@ -160,6 +161,9 @@ def test_notebooks_run_and_show_what_they_promise(printed: dict[str, str], lake:
     assert "|2000-01-01 00:00:00|NULL" in printed["02-time-travel-and-as-of-joins"]
     assert "| C3|  7.25|" in printed["03-add-a-table"]
     assert "malformed" in printed["04-look-into-quarantine"]
+    for path in ("`lake`.`products`.`in_iceberg`", "`spark_catalog`.`products`.`in_delta`"):
+        assert f"{path}: 3 products for 175" in printed["05-one-table-in-each-format"]
+    assert "delta dropped: products.in_delta_changes" in printed["05-one-table-in-each-format"]
     prices = {(r["sku"], str(r["amount"])) for r in lake.rows("price_lists.price")}
     assert prices == {("A1", "11.00"), ("C3", "7.25")}
 
