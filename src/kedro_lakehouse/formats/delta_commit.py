@@ -82,7 +82,7 @@ class DeltaCommit:
 
     def _drop_columns(self, names: Sequence[str]) -> None:
         """Take columns away, in an entry of its own before: columns of one commit cannot go in Delta."""
-        log = self.log()
+        log = self.log() if names else None
         held = {f["name"] for f in log.schema} if log else set()
         gone = [quote(name) for name in names if name in held]
         if gone:
@@ -115,8 +115,9 @@ class DeltaCommit:
             session.sql(merge_statement(self.path, change, rows.columns)).collect()
             return
         writer = rows.write.format("delta").mode("append" if change.kind == "append" else "overwrite")
-        if change.kind == "replace_where":
-            writer = writer.option("replaceWhere", change.condition)
+        if change.kind != "append":
+            # Also where all rows go: an overwrite without a condition would take the clustering away.
+            writer = writer.option("replaceWhere", change.condition or "true")
         writer.save(self.path)
 
     def _ours(self, note: Note, batch: int, error: Exception | None) -> Head | None:
