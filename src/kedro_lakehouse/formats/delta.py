@@ -14,6 +14,7 @@ from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableStat
 from kedro_lakehouse.formats.ddl import evolve_table, sql_type, storable
 from kedro_lakehouse.formats.delta_commit import DeltaCommit
 from kedro_lakehouse.formats.delta_log import DeltaLog
+from kedro_lakehouse.formats.delta_maintenance import DeltaMaintenance
 from kedro_lakehouse.formats.hadoop_files import delete_folder, is_there
 from kedro_lakehouse.formats.literals import text
 from kedro_lakehouse.formats.object_store import storage_options
@@ -36,7 +37,7 @@ _BASE_PROPERTIES: Final = {
     "delta.enableDeletionVectors": "true",
     "delta.enableTypeWidening": "true",
     "delta.enableInCommitTimestamps": "true",
-    # Only our maintenance cleans a log, after it has pinned what the table must not forget.
+    # A cleaned log would forget the bookmark.
     "delta.enableExpiredLogCleanup": "false",
 }
 _NUMBER: Final = "kedro_lakehouse.number"
@@ -53,7 +54,7 @@ class DeltaFormat:
 
     name: ClassVar[str] = "delta"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        partition_transforms=False, views=False, maintenance=False, spark=("4.1",)
+        partition_transforms=False, views=False, spark=("4.1",)
     )
 
     def __init__(self, context: FormatContext) -> None:
@@ -62,6 +63,7 @@ class DeltaFormat:
         self._warehouse = f"{context.lakehouse.rstrip('/')}/warehouse"
         self._storage = storage_options(context.spark_conf, self._warehouse)
         self._names = SessionCatalog(context.session, "delta")
+        self.maintenance = DeltaMaintenance(context.session, self._log, self.path)
 
     @classmethod
     def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:

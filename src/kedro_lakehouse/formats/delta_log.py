@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 APP_ID: Final = "kedro_lakehouse"
 """Under this identifier a table's transactions are counted: Delta keeps the number in every checkpoint."""
-PINNED: Final = "kedro_lakehouse.commit"
-"""Table property that holds the last note where maintenance removes log entries."""
 _TIDY: Final = frozenset(
     {
         "OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
@@ -147,11 +145,7 @@ class DeltaLog:
                 newest, alone = newest or entry, False
             if number is None:
                 return Head(note=None, alone=False, **_place(entry))
-        note = Note.from_text(self.properties.get(PINNED))
-        if note is None or number is None or note.number != number:
-            raise BookmarkGoneError(table=self._table, number=number or 0)
-        oldest = {"version": self.version, "timestamp": self._opened.metadata().created_time}
-        return Head(note=note, alone=alone, **_place(newest or oldest))
+        raise BookmarkGoneError(table=self._table, number=number or 0)
 
     def _entries(self) -> Iterator[dict[str, Any]]:
         """The log's entries, newest first; mostly the first one is enough."""
@@ -170,6 +164,16 @@ class DeltaLog:
     def size(self) -> int:
         """How many bytes the table's files have."""
         return sum(f["size_bytes"] or 0 for f in self._files())
+
+    def sizes(self) -> list[tuple[str, int]]:
+        """Of each data file its partition, as text, and its bytes."""
+        return [(str(f.get("partition") or ""), int(f["size_bytes"] or 0)) for f in self._files()]
+
+    def forgotten(self, older_than: timedelta) -> set[str]:
+        """The files in the table's folder that no version has had since so long ago."""
+        hours = int(older_than.total_seconds() // 3600)
+        listed = self._opened.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False)
+        return set(listed)
 
     def may_hold(self, column: str, low: Any, high: Any) -> bool:
         """Whether some file may hold values of a column between two bounds; yes where nothing tells."""

@@ -1,0 +1,109 @@
+"""Maintenance of Delta tables: planned from the log, done by Delta's own OPTIMIZE and VACUUM."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.errors import CommitConflictError
+from kedro_lakehouse.formats.maintenance import Action, Storage
+from kedro_lakehouse.names import quote
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from kedro_lakehouse.config.maintenance import CompactConfig, TableMaintenanceConfig
+    from kedro_lakehouse.formats.delta_log import DeltaLog
+    from kedro_lakehouse.names import TableName
+
+_RACED: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+_TARGET: Final = "delta.targetFileSize"
+_TARGET_BYTES: Final = 128 * 2**20
+_CHECKED: Final = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+class DeltaMaintenance:
+    """Puts the files of Delta tables in order; the log keeps every entry, and with them the bookmarks.
+
+    Delta writes the lists of a table's files anew by itself (checkpoints), and drops what deletion
+    vectors hide when it compacts: neither is work of its own here. Old versions and orphans go together.
+    """
+
+    def __init__(
+        self,
+        session: Callable[[], SparkSession],
+        log: Callable[[TableName], DeltaLog | None],
+        path: Callable[[TableName], str],
+    ) -> None:
+        """Keep how to get at session and logs; nothing is opened."""
+        self._session, self._log, self._path = session, log, path
+
+    def storage(self, table: TableName) -> Storage | None:
+        """What a table consists of, from its log; None where there is no such table."""
+        log = self._log(table)
+        if log is None:
+            return None
+        return Storage(
+            files=len(log.files), delete_files=0, bytes=log.size(), manifests=1, snapshots=log.version + 1
+        )
+
+    def plan(self, table: TableName, settings: TableMaintenanceConfig) -> Sequence[Action]:
+        """What is due, in the order in which it is to be done; starts no JVM."""
+        log = self._log(table)
+        if log is None:
+            return []
+        actions = _compaction(log, settings.compact)
+        gone = log.forgotten(settings.expire.older_than)
+        if gone:
+            reason = f"{len(gone)} files of no version since {settings.expire.older_than} ago"
+            actions.append(Action(work="expire_snapshots", files=len(gone), bytes=0, reason=reason))
+        return actions
+
+    def perform(self, table: TableName, action: Action, settings: TableMaintenanceConfig) -> None:
+        """Do one thing that is due.
+
+        Raises:
+            CommitConflictError: A writer was faster; nothing was changed.
+        """
+        from pyspark.errors import PySparkException
+
+        at = f"delta.{quote(self._path(table))}"
+        try:
+            if action.work == "compact":
+                self._session().sql(f"OPTIMIZE {at}").collect()
+            else:
+                self._vacuum(at, settings.expire.older_than)
+        except PySparkException as error:
+            if any(sign in str(error) for sign in _RACED):
+                raise CommitConflictError(table=table, attempts=1) from error
+            raise
+
+    def _vacuum(self, at: str, older_than: dt.timedelta) -> None:
+        """Delete files; Delta's own floor of a week is lifted, for maintenance.yml has one."""
+        from pyspark.sql import SparkSession
+
+        session = self._session()
+        cloned = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+        cloned.conf.set(_CHECKED, "false")
+        cloned.sql(f"VACUUM {at} RETAIN {_hours(older_than)} HOURS").collect()
+
+
+def _hours(duration: dt.timedelta) -> int:
+    return int(duration.total_seconds() // 3600)
+
+
+def _compaction(log: DeltaLog, settings: CompactConfig) -> list[Action]:
+    """One action for the small files of all partitions that have enough of them."""
+    limit = settings.small_below * int(log.properties.get(_TARGET, _TARGET_BYTES))
+    parts: dict[Any, list[int]] = defaultdict(list)
+    for partition, size in log.sizes():
+        if size < limit:
+            parts[partition].append(size)
+    small = [size for sizes in parts.values() if len(sizes) >= settings.small_files for size in sizes]
+    if not small:
+        return []
+    reason = f"{len(small)} files of less than {limit:,.0f} bytes"
+    return [Action(work="compact", files=len(small), bytes=sum(small), reason=reason)]
