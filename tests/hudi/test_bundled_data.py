@@ -1,4 +1,4 @@
-"""The bundled data on Hudi, against its own origin: tables of both types."""
+"""The bundled data on Hudi, against its own origin: tables of both types, and the extracts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from harness.oracle import DMS_TABLES, differences, differences_from_expected
+from harness.oracle import DMS_TABLES, differences, differences_from_expected, extract_versions
 from harness.project import DATA, ROOT, TemporaryProject
 from property.seeds import soaking
 
@@ -31,17 +31,22 @@ def _read(path: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
-    """Every second table merge-on-read, in a soak each as both: run once."""
+    """Every second table merge-on-read, in a soak each as both; and the extracts: run once."""
     sources, tables = _read(ROOT / "conf/base/sources.yml"), _read(ROOT / "conf/base/tables.yml")
     declared: dict[str, Any] = {}
     for name in TABLES:
         kind, _, table = name.partition(".")
         own = tables[f"dms_sample.{table}"] | {"entity": table}
         declared[name] = own | ({"properties": MERGE_ON_READ} if kind == "mor" else {})
+    extracts, renamed = (
+        tables["sp500.constituents"],
+        _read(ROOT / "conf/hudi/tables.yml")["sp500.constituents"],
+    )
+    declared["sp500.constituents"] = extracts | {"rename": extracts["rename"] | renamed["rename"]}
     project = TemporaryProject.make(
         tmp_path_factory.mktemp("bundled") / "project", sources, declared, as_shipped=True, env="hudi"
     )
-    shutil.copytree(DATA / "01_raw/dms_sample", project.landing / "dms_sample")
+    shutil.copytree(DATA / "01_raw", project.landing, dirs_exist_ok=True)
     project.run("ingestion", "cdc_merge", "scd2")
     return project
 
@@ -53,3 +58,20 @@ def test_current_table_is_the_database_after_its_last_change(bundled: TemporaryP
     is_open = history.filter(history["is_current"])
     assert is_open.num_rows == current.num_rows == bundled.state(name).rows > 0
     assert differences(current, is_open, [c for c in current.column_names if not c.startswith("_")]) == 0
+
+
+def test_as_of_each_extract_the_history_is_that_extract(bundled: TemporaryProject) -> None:
+    history = bundled.arrow("sp500.constituents_history").to_pylist()
+    versions = 0
+    for time, rows, ragged in extract_versions():
+        found: dict[str, dict[str, Any]] = {}
+        for row in history:
+            if row["effective_from"] <= time and (row["effective_to"] is None or time < row["effective_to"]):
+                assert row["Symbol"] not in found
+                found[row["Symbol"]] = row
+        names = list(rows[next(iter(rows))])
+        stored = {c: c.replace(" ", "_").replace("-", "_") for c in names}
+        seen = {k: {c: v[stored[c]] for c in names} for k, v in found.items() if k not in ragged}
+        assert seen == rows, time
+        versions += 1
+    assert versions == 189
