@@ -34,7 +34,8 @@ class LakehouseHooks:
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
         """Make the environment that Kedro runs in the one that datasets look declarations up in."""
-        from kedro_lakehouse.project import Project, activate, declares_tables
+        from kedro_lakehouse.config.loading import declares_tables
+        from kedro_lakehouse.project import Project, activate
 
         self._project = None
         if not declares_tables(context.config_loader):

@@ -17,7 +17,12 @@ from omegaconf.resolvers import oc
 
 from kedro_lakehouse.aws import read_credentials
 from kedro_lakehouse.config.columns import ColumnIndexConfig
-from kedro_lakehouse.config.loading import Declarations, load_column_index, load_declarations
+from kedro_lakehouse.config.loading import (
+    Declarations,
+    load_column_index,
+    load_declarations,
+    refuse_unknown_formats,
+)
 from kedro_lakehouse.errors import ConfigurationError, UnsupportedError, did_you_mean
 from kedro_lakehouse.logs.context import at_work_on
 from kedro_lakehouse.logs.run import JVM_LINES
@@ -31,7 +36,6 @@ from kedro_lakehouse.session.spark import get_session, spark_runs
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kedro.config import AbstractConfigLoader
     from kedro.framework.context import KedroContext
     from pyspark.sql import SparkSession
 
@@ -126,7 +130,7 @@ class Project:
             _section(loader, "sources"), _section(loader, "tables"), models, _section(loader, "expectations"),
             table_format=default_format,
         )  # fmt: skip
-        _refuse_unknown_formats(declarations, default_format)
+        refuse_unknown_formats(declarations, default_format, list_plugins(TABLE_FORMATS))
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
         return cls(
@@ -328,19 +332,6 @@ class Project:
         return self.logs_folder or f"{self.lakehouse}/logs"
 
 
-def _refuse_unknown_formats(declarations: Declarations, default: str) -> None:
-    """Refuse a name that no plug-in registers, before anything is run."""
-    known = list_plugins(TABLE_FORMATS)
-    places = [("globals.yml", "table_format", default)]
-    places += [("tables.yml", f"{n}.format", t.format) for n, t in declarations.tables.items() if t.format]
-    for file, key, name in places:
-        if name not in known:
-            raise ConfigurationError(
-                file=file, key=key, problem=f"there is no table format '{name}'.{did_you_mean(name, known)}",
-                remedy=f"Use one of: {', '.join(known)}.",
-            )  # fmt: skip
-
-
 def _monitoring(raw: Mapping[str, Any], declarations: Declarations) -> MonitoringConfig | None:
     """The checked monitoring.yml; where there is none, nothing of it is imported."""
     if not raw:
@@ -351,16 +342,6 @@ def _monitoring(raw: Mapping[str, Any], declarations: Declarations) -> Monitorin
     if raw.get("notifiers"):
         models = {n: cast("Any", load_plugin(NOTIFIERS, n)).config_model for n in list_plugins(NOTIFIERS)}
     return load_monitoring(raw, [str(table) for table in declarations.tables], models)
-
-
-def declares_tables(loader: AbstractConfigLoader) -> bool:
-    """Whether a project has a tables.yml in any environment: what has none is left alone.
-
-    Found by name, before any file is read or resolver registered; packed configuration has to be read.
-    """
-    conf = Path(str(loader.conf_source))
-    kinds = (".yml", ".yaml", ".json")
-    return not conf.is_dir() or any(file.suffix in kinds for file in conf.glob("*/tables*"))
 
 
 def _section(loader: OmegaConfigLoader, name: str) -> dict[str, Any]:

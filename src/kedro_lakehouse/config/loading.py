@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -19,6 +20,7 @@ from kedro_lakehouse.errors import ConfigurationError, InvalidNameError, did_you
 from kedro_lakehouse.names import ROLES, TableName
 
 if TYPE_CHECKING:
+    from kedro.config import AbstractConfigLoader
     from pydantic_core import ErrorDetails
 
     from kedro_lakehouse.config.sources import SourceConfig
@@ -109,6 +111,37 @@ def load_column_index(parameters: Mapping[str, Any]) -> ColumnIndexConfig:
             remedy="Write its keys below it.",
         )
     return validated(ColumnIndexConfig, _without_none(raw), COLUMN_INDEX_FILE, PARAMETER)
+
+
+def declares_tables(loader: AbstractConfigLoader) -> bool:
+    """Whether a project has a tables.yml in any environment: what has none is left alone.
+
+    Found by name, before any file is read or resolver registered; packed configuration has to be read.
+    """
+    conf = Path(str(loader.conf_source))
+    kinds = (".yml", ".yaml", ".json")
+    return not conf.is_dir() or any(file.suffix in kinds for file in conf.glob("*/tables*"))
+
+
+def refuse_unknown_formats(declarations: Declarations, default: str, known: Collection[str]) -> None:
+    """Refuse a table format that no plug-in registers, before anything is run.
+
+    Args:
+        declarations: The tables, some of which name a format.
+        default: The environment's format, of tables that name none.
+        known: The names of the registered formats.
+
+    Raises:
+        ConfigurationError: A name is not among them.
+    """
+    places = [("globals.yml", "table_format", default)]
+    places += [(TABLES_FILE, f"{n}.format", t.format) for n, t in declarations.tables.items() if t.format]
+    for file, key, name in places:
+        if name not in known:
+            raise ConfigurationError(
+                file=file, key=key, problem=f"there is no table format '{name}'.{did_you_mean(name, known)}",
+                remedy=f"Use one of: {', '.join(known)}.",
+            )  # fmt: skip
 
 
 def entries(raw: Mapping[Any, Any], file: str) -> dict[str, dict[Any, Any]]:
