@@ -57,6 +57,10 @@ test-spark35: setup-spark35 jars-spark35 ## Run the part of the tests that prove
 	@$(BIN35)/pytest $(SPARK35_TESTS)
 	@$(BIN35)/pytest tests/hudi
 
+.PHONY: test-delta
+test-delta: setup jars model ## Prove Delta: the bundled data, some of the contract's cases
+	@$(BIN)/pytest -m delta
+
 .PHONY: test-aws
 test-aws: setup jars-aws ## Run the default pipeline with --env=aws on moto's S3 and Glue
 	@$(BIN)/pytest -m aws tests/aws

@@ -11,7 +11,7 @@ from conformance.cases import judge, judge_snapshots, snapshot_case, table_cases
 from conformance.lots import pack
 from conformance.reading import read_cases
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.delta]
 
 NAMED = (
     "autocdc-docs-01", "autocdc-docs-03", "spark-01", "spark-05", "spark-09", "spark-13", "spark-18",

@@ -13,7 +13,7 @@ from harness.project import DATA, ROOT, TemporaryProject
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.delta]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from harness.project import Outcome, TemporaryProject, write_text
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.delta]
 
 COLUMNS = [
     "policy_id", "expiry_date", "location_name", "state_code", "region_name",

@@ -10,7 +10,7 @@ import pytest
 
 from kedro_lakehouse.errors import BookmarkGoneError
 from kedro_lakehouse.formats.delta_commit import merge_statement
-from kedro_lakehouse.formats.delta_log import APP_ID, PINNED, DeltaLog, Note
+from kedro_lakehouse.formats.delta_log import APP_ID, DeltaLog, Note
 from kedro_lakehouse.formats.object_store import storage_options
 from kedro_lakehouse.formats.staged_files import StagedChange, stage_folder
 from kedro_lakehouse.names import TableName
@@ -124,7 +124,6 @@ def test_metadata_of_others_is_no_note() -> None:
     note = Note(number=1, token="t", rows=1, properties={"a": "b"})
     assert Note.from_text(note.to_text()) == note
     assert [Note.from_text(t) for t in (None, "", "words", "[1]", '{"x": 1}')] == [None] * 5
-    assert PINNED.startswith("kedro_lakehouse.")
 
 
 def test_statistics_tell_what_files_may_hold(folder: Path) -> None:
