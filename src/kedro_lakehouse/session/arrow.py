@@ -32,7 +32,8 @@ def _read_as(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return _read_as(kind.value_type)
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _read_as(f.type)) for f in kind])
+        # With its metadata, which PySpark 4 asks of a field whose name is one of a geometry's.
+        return pa.struct([f.with_type(_read_as(f.type)) for f in kind])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(_read_as(kind.value_type))
     if pa.types.is_map(kind):
