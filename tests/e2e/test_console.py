@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from harness.browser import browser, needs_chromium
 from harness.project import ROOT, TemporaryProject, write_text
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -70,7 +71,9 @@ def answers(address: str) -> bool:
 
 
 def waiting(driver: Chrome, until: Callable[[Chrome], Any]) -> Any:
-    return WebDriverWait(driver, PATIENCE, 0.2).until(until)
+    """Wait for something, whatever the console draws anew while it is looked at."""
+    ignored = [StaleElementReferenceException]
+    return WebDriverWait(driver, PATIENCE, 0.2, ignored_exceptions=ignored).until(until)
 
 
 def shows(driver: Chrome, *texts: str) -> None:
@@ -79,23 +82,25 @@ def shows(driver: Chrome, *texts: str) -> None:
 
 
 def everything(driver: Chrome) -> str:
-    return f"{driver.find_element(By.TAG_NAME, 'body').get_attribute('textContent')}\n{inputs(driver)}"
+    inputs = "[...document.querySelectorAll('input')].map(one => one.value).join('\\n')"
+    return str(driver.execute_script(f"return document.body.textContent + '\\n' + {inputs}"))
 
 
-def inputs(driver: Chrome) -> str:
-    return "\n".join(str(one.get_attribute("value")) for one in driver.find_elements(By.TAG_NAME, "input"))
+def act(driver: Chrome, action: Callable[[Chrome], None]) -> None:
+    waiting(driver, lambda d: action(d) is None)
 
 
 def ask(driver: Chrome, payload: str) -> None:
     box = "input[aria-label='What are you looking for?']"
-    driver.find_element(By.CSS_SELECTOR, box).send_keys(payload, Keys.ENTER)
+    act(driver, lambda d: d.find_element(By.CSS_SELECTOR, box).send_keys(payload, Keys.ENTER))
 
 
 def is_harmless(driver: Chrome) -> None:
     assert "owned" not in driver.title
     assert not driver.find_elements(By.CSS_SELECTOR, "img[src='x'], a[href*='evil.example'], .katex")
-    assert "bold" not in [one.text for one in driver.find_elements(By.CSS_SELECTOR, "strong, b")]
-    assert "Traceback" not in driver.find_element(By.TAG_NAME, "body").text
+    strong = "return [...document.querySelectorAll('strong, b')].map(one => one.textContent)"
+    assert "bold" not in driver.execute_script(strong)
+    assert "Traceback" not in driver.execute_script("return document.body.textContent")
 
 
 def test_a_phrase_finds_columns_and_says_why(page: Chrome, address: str) -> None:
@@ -104,7 +109,7 @@ def test_a_phrase_finds_columns_and_says_why(page: Chrome, address: str) -> None
     ask(page, "town")
     shows(page, "files.towns", "town", "Why this one?", "3 rows, 3 distinct", "added to the score")
     is_harmless(page)
-    page.find_element(By.XPATH, "//button[contains(., 'Open its table')]").click()
+    act(page, lambda d: d.find_element(By.XPATH, "//button[contains(., 'Open its table')]").click())
     shows(page, "files.towns", "Versions of the column", "Commits of the table", "share without a value")
 
 
@@ -124,7 +129,7 @@ def test_a_file_of_ones_own_finds_its_table(page: Chrome, address: str, tmp_path
     mine = write_text(tmp_path / "mine.csv", "place,people\nBonn,331\nUlm,129\n")
     page.get(address)
     shows(page, "5 columns of 2 tables")
-    page.find_element(By.CSS_SELECTOR, "input[type='file']").send_keys(str(mine))
+    act(page, lambda d: d.find_element(By.CSS_SELECTOR, "input[type='file']").send_keys(str(mine)))
     shows(page, "Tables like it", "place = town", "Columns like its columns")
 
 

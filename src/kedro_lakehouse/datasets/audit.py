@@ -5,23 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.changes.events import column, columns
+from kedro_lakehouse.changes.history import ORDER_TO
+from kedro_lakehouse.errors import AuditFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
+    from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.formats.base import Stage
 
 
-def doubles_a_key(stage: Stage, keys: Sequence[str], ended: str | None) -> bool:
-    """Whether two of the rows that a stage has written are of one key; few rows are read without Spark.
+def refuse_doubled_keys(stage: Stage, kind: Kind, keys: Sequence[str], *, batch: int = 0) -> None:
+    """Look for two rows of one key among those that a stage has written; few rows are read without Spark.
 
-    Args:
-        stage: A stage to which rows were written.
-        keys: The columns of the key.
-        ended: The column that is null in a row that lasts: only those count; None: every row does.
+    Of a history only the rows that last count.
+
+    Raises:
+        AuditFailedError: There are two.
     """
+    if _doubles_a_key(stage, keys, None if kind == "current" else ORDER_TO):
+        raise AuditFailedError(
+            table=stage.table, batch=batch, check="one row a key", expected="unique keys",
+            found="a doubled key",
+        )  # fmt: skip
+
+
+def _doubles_a_key(stage: Stage, keys: Sequence[str], ended: str | None) -> bool:
     import pyarrow as pa
 
     written = stage.written([*keys, *([ended] if ended else [])])

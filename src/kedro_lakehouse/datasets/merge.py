@@ -21,7 +21,6 @@ from kedro_lakehouse.changes.events import (
     columns,
     value_columns,
 )
-from kedro_lakehouse.changes.history import ORDER_TO
 from kedro_lakehouse.changes.plan import (
     ACTION,
     CLOSE,
@@ -38,7 +37,7 @@ from kedro_lakehouse.changes.plan import (
     mark_late,
 )
 from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
-from kedro_lakehouse.datasets.audit import doubles_a_key
+from kedro_lakehouse.datasets.audit import refuse_doubled_keys
 from kedro_lakehouse.datasets.blocking import judge_stage
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.kept import keep
@@ -265,13 +264,5 @@ class MergeCommit:
         among themselves, and the counts agree, the whole table is unique as it was before.
         """
         stage.expect(before - removed + inserted)
-        if not inserted:
-            return
-        if doubles_a_key(stage, self._contract.keys, None if self._kind == "current" else ORDER_TO):
-            raise AuditFailedError(
-                table=self._target,
-                batch=0,
-                check="one row a key",
-                expected="unique keys",
-                found="a doubled key",
-            )
+        if inserted:
+            refuse_doubled_keys(stage, self._kind, self._contract.keys)

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, column, columns, value_columns
-from kedro_lakehouse.changes.history import ORDER_TO
 from kedro_lakehouse.changes.plan import first_rows
-from kedro_lakehouse.datasets.audit import doubles_a_key
+from kedro_lakehouse.datasets.audit import refuse_doubled_keys
 from kedro_lakehouse.datasets.blocking import judge_stage
 from kedro_lakehouse.datasets.drift import made_for, refuse_drift
 from kedro_lakehouse.datasets.observed import counted
 from kedro_lakehouse.datasets.publish import acknowledge
 from kedro_lakehouse.datasets.withdrawn import accepted_events
-from kedro_lakehouse.errors import AuditFailedError
 from kedro_lakehouse.formats.base import Layout, enter_phase
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport, now
@@ -121,11 +119,4 @@ def _report(project: Project, name: TableName, kind: Kind, state: TableState, ba
 
 def _audit(stage: Stage, kind: Kind, contract: TableContract, written: int, batch: int) -> None:
     stage.expect(written)
-    if doubles_a_key(stage, contract.keys, None if kind == "current" else ORDER_TO):
-        raise AuditFailedError(
-            table=stage.table,
-            batch=batch,
-            check="one row a key",
-            expected="unique keys",
-            found="a doubled key",
-        )
+    refuse_doubled_keys(stage, kind, contract.keys, batch=batch)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
+from kedro_lakehouse.errors import CommitUnknownError
 from kedro_lakehouse.ops.report import HELD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -269,6 +271,18 @@ class TableFormat(Protocol):
 
         Stages that a dead run left behind are dropped first: the caller holds the table's lease.
         """
+
+
+@contextlib.contextmanager
+def dropped_on_failure(stage: Stage) -> Iterator[None]:
+    """Drop a stage where the block fails; what may be committed is never cleaned up."""
+    try:
+        yield
+    except CommitUnknownError:
+        raise
+    except BaseException:
+        stage.drop()
+        raise
 
 
 def stage_branch(run_id: str) -> str:

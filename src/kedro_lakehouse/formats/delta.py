@@ -9,8 +9,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from kedro_lakehouse.errors import CommitUnknownError, UnsupportedError
-from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableState
+from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableState, dropped_on_failure
 from kedro_lakehouse.formats.ddl import evolve_table, sql_type, storable
 from kedro_lakehouse.formats.delta_commit import DeltaCommit
 from kedro_lakehouse.formats.delta_log import DeltaLog
@@ -244,13 +244,8 @@ class DeltaFormat:
             before=state.rows if state else 0, columns=now.columns if now else {},
             published=partial(self.read, table), commit=commit,
         )  # fmt: skip
-        try:
+        with dropped_on_failure(stage):
             yield stage
-        except CommitUnknownError:
-            raise  # what may be committed is never cleaned up
-        except BaseException:
-            stage.drop()
-            raise
 
     def _namespace(self, table: TableName) -> str:
         return f"{self._warehouse}/{table.namespace}"

@@ -182,10 +182,10 @@ class DeltaLog:
     def bounds(self, columns: Sequence[str], where: str, low: int, high: int) -> Bounds:
         """How many rows, and which values of columns, the files hold whose ``where`` may lie in a range."""
         spans = self._spans(where)
-        chosen = [i for i, (_, span) in enumerate(spans) if _meets(span, low, high)]
+        chosen = {i for i, (_, span) in enumerate(spans) if _meets(span, low, high)}
         ranges: dict[str, tuple[Any, Any]] = {}
         for name in columns:
-            ends = [span for i, (_, span) in enumerate(self._spans(name)) if i in set(chosen)]
+            ends = [span for i, (_, span) in enumerate(self._spans(name)) if i in chosen]
             known = [e for e in ends if e is not None and all(isinstance(v, int | str | Decimal) for v in e)]
             if ends and len(known) == len(ends):
                 ranges[name] = (min(e[0] for e in known), max(e[1] for e in known))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pyspark.sql import types as T
 
-from kedro_lakehouse.errors import CommitUnknownError, IncompatibleTypeError, UnsupportedError, listed
-from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState
+from kedro_lakehouse.errors import IncompatibleTypeError, UnsupportedError, listed
+from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState, dropped_on_failure
 from kedro_lakehouse.formats.ddl import Clash, clash, schema_changes, table_schema, widened
 from kedro_lakehouse.formats.hadoop_files import delete_folder
 from kedro_lakehouse.formats.hudi_commit import HudiCommit
@@ -215,13 +215,8 @@ class HudiFormat:
             before=state.rows if state else 0, columns=state.columns if state else {},
             published=found.read, commit=HudiCommit(found, state, self._leases),
         )  # fmt: skip
-        try:
+        with dropped_on_failure(stage):
             yield stage
-        except CommitUnknownError:
-            raise  # what may be committed is never cleaned up
-        except BaseException:
-            stage.drop()
-            raise
 
 
 def _layout_settings(layout: Layout) -> dict[str, str]:

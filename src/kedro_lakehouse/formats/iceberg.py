@@ -6,12 +6,12 @@ import contextlib
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from kedro_lakehouse.errors import CommitUnknownError
 from kedro_lakehouse.formats.base import (
     Bounds,
     Capabilities,
     Layout,
     TableState,
+    dropped_on_failure,
     is_stage_branch,
     stage_branch,
 )
@@ -219,13 +219,8 @@ class IcebergFormat:
         session = self._session()
         session.conf.set(_SNAPSHOT_PROPERTY + CORRELATION_ID, self._correlation_id)
         stage = IcebergStage(session, self._catalog, table, stage_branch(self._run_id))
-        try:
+        with dropped_on_failure(stage):
             yield stage
-        except CommitUnknownError:
-            raise  # what may be committed is never cleaned up
-        except BaseException:
-            stage.drop()
-            raise
 
     def sql(self, table: TableName) -> str:
         """The table's quoted path in catalog ``lake``."""
