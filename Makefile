@@ -167,10 +167,11 @@ model: setup ## Fetch the embedding model of the column search into .cache/model
 .PHONY: jars-spark35
 jars-spark35: .cache/jars-spark35.ok ## Fetch the jars of Spark 3.5, with Iceberg and with Hudi
 
-.cache/jars-spark35.ok: conf/base/spark.yml conf/delta/spark.yml conf/hudi/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup-spark35
+.cache/jars-spark35.ok: conf/base/spark.yml conf/delta/spark.yml conf/hudi/spark.yml conf/aws_hudi/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup-spark35
 	@$(BIN35)/python -m kedro_lakehouse.cli.jars
 	@KEDRO_ENV=delta $(BIN35)/python -m kedro_lakehouse.cli.jars
 	@KEDRO_ENV=hudi $(BIN35)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=aws_hudi $(BIN35)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .cache/jars-aws.ok: conf/base/spark.yml conf/aws/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup

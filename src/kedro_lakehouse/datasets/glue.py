@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kedro_lakehouse.changes.events import OP
 from kedro_lakehouse.formats.glue import GlueTable, Provider, register_table
 from kedro_lakehouse.names import TableName
 
@@ -43,13 +44,19 @@ def tell_glue(project: Project, report: CommitReport) -> None:
         state = table_format.state(stored)
         if state is None:
             continue
-        merges = state.properties.get("hoodie.table.type") == "MERGE_ON_READ"
+        merges = state.properties.get("hoodie.datasource.write.table.type") == "MERGE_ON_READ"
         register_table(
             GlueTable(
                 name=stored,
                 provider="hudi_mor" if merges else provider,
                 columns={column: kind.simpleString() for column, kind in state.columns.items()},
                 location=f"{project.lakehouse}/warehouse/{stored.namespace}/{stored.table}",
-                partition_by=project.table(name).partition_by if role == "current" else (),
+                partition_by=_partitions(project, name, role),
             )
         )
+
+
+def _partitions(project: Project, name: TableName, role: Role) -> Sequence[str]:
+    if role == "changes":
+        return (OP,)
+    return project.table(name).partition_by if role == "current" else ()

@@ -139,22 +139,22 @@ class HudiFormat:
                 what=f"{table}: Hudi partitions by columns of the table, not by {listed(transforms)}.",
                 remedy="Name columns in `partition_by`.",
             )
+        table_type = layout.properties.get(_TYPE) or self._settings.get(_TYPE, "COPY_ON_WRITE")
         made = {
             "uuid": str(uuid.uuid4()), "identity": list(layout.identity),
-            "properties": dict(layout.properties) | _layout_settings(layout),
+            "properties": {**layout.properties, **_layout_settings(layout), _TYPE: table_type},
         }  # fmt: skip
         schema = table_schema(columns)
         if layout.identity:
             schema = T.StructType(
                 [T.StructField(RECORD_KEY, T.StringType()), *schema, T.StructField(DELETED, T.BooleanType())]
             )
-        timeline.make(schema, made, self._table_settings(table, layout))
+        timeline.make(schema, made, self._table_settings(table, layout, table_type))
 
-    def _table_settings(self, table: TableName, layout: Layout) -> dict[str, str]:
+    def _table_settings(self, table: TableName, layout: Layout, table_type: str) -> dict[str, str]:
         """What hoodie.properties says of a new table; other writers and readers of Hudi go by it."""
         partitions = ",".join(layout.partition_by)
         generator = {0: "NonpartitionedKeyGenerator", 1: "SimpleKeyGenerator"}.get(len(layout.partition_by))
-        table_type = layout.properties.get(_TYPE) or self._settings.get(_TYPE, "COPY_ON_WRITE")
         return {
             "hoodie.database.name": table.namespace,
             "hoodie.table.name": table.table,

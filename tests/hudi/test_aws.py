@@ -1,0 +1,73 @@
+"""The default pipeline with ``--env=aws_hudi``: Hudi by S3A, and Glue's catalog told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from harness.aws import LAKEHOUSE, ProjectOnAws, landed_on_aws
+from harness.oracle import DMS_TABLES, differences_from_expected
+from harness.project import ROOT
+from omegaconf import OmegaConf
+from property.seeds import soaking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.e2e
+
+TABLES = DMS_TABLES if soaking() else ("seat_type", "sport_league", "sport_team")
+MERGE_ON_READ = "sport_team"
+READER = "org.apache.hudi.hadoop.HoodieParquetInputFormat"
+MERGING_READER = "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat"
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectOnAws]:
+    """Tables of the bundled DMS task, in a soak all of them, run once; one is merge-on-read."""
+    with landed_on_aws():
+        project = ProjectOnAws.make(tmp_path_factory.mktemp("aws") / "project", "aws_hudi")
+        project.declare(TABLES)
+        with (project.path / "conf/aws_hudi/tables.yml").open("a") as tables:
+            kind = "hoodie.datasource.write.table.type: MERGE_ON_READ"
+            tables.write(f"dms_sample.{MERGE_ON_READ}: {{properties: {{{kind}}}}}\n")
+        done = project.kedro("run", "--env=aws_hudi")
+        assert done.returncode == 0, done.stderr[-5000:]
+        yield project
+
+
+def test_each_table_is_the_database_after_its_last_change(ran: ProjectOnAws, tmp_path: Path) -> None:
+    found = ran.read(TABLES, tmp_path)
+    assert [differences_from_expected(t, found[t]) for t in TABLES] == [(0, 0)] * len(TABLES)
+
+
+def test_glue_is_told_of_each_table_its_columns_and_partitions(ran: ProjectOnAws) -> None:
+    pages = boto3.client("glue").get_paginator("get_tables").paginate(DatabaseName="dms_sample")
+    told = {table["Name"]: table for page in pages for table in page["TableList"]}
+    assert set(told) == {f"{table}{role}" for table in TABLES for role in ("", "_changes", "_history")}
+    assert {table["Parameters"]["table_type"] for table in told.values()} == {"HUDI"}
+    readers = {table: told[table]["StorageDescriptor"]["InputFormat"] for table in TABLES}
+    assert readers == dict.fromkeys(TABLES, READER) | {MERGE_ON_READ: MERGING_READER}
+    columns = {column["Name"] for column in told["sport_league"]["StorageDescriptor"]["Columns"]}
+    assert "short_name" in columns
+    assert [column["Name"] for column in told["sport_league_changes"]["PartitionKeys"]] == ["_op"]
+
+
+def test_what_is_stored_is_encrypted_as_the_environment_says(ran: ProjectOnAws) -> None:
+    """By KMS unless told otherwise; S3A of this line sends no key to what speaks HTTP, as moto does."""
+    settings = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/aws_hudi/globals.yml"))
+    assert settings["s3a_encryption"].endswith(",SSE-KMS}")
+    stored = ran.objects("lakehouse/warehouse/dms_sample/sport_league/")
+    files = [key for key in stored if key.endswith(".parquet")]
+    assert files
+    heads = [boto3.client("s3").head_object(Bucket=LAKEHOUSE, Key=key) for key in files]
+    assert {head.get("ServerSideEncryption") for head in heads} == {"AES256"}
+
+
+def test_a_second_run_changes_nothing(ran: ProjectOnAws) -> None:
+    before = ran.objects("lakehouse/warehouse/")
+    again = ran.kedro("run", "--env=aws_hudi")
+    assert again.returncode == 0, again.stderr[-5000:]
+    assert ran.objects("lakehouse/warehouse/") == before
