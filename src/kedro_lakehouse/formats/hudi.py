@@ -14,6 +14,7 @@ from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState, dropp
 from kedro_lakehouse.formats.ddl import Clash, clash, schema_changes, table_schema, widened
 from kedro_lakehouse.formats.hadoop_files import delete_folder
 from kedro_lakehouse.formats.hudi_commit import HudiCommit
+from kedro_lakehouse.formats.hudi_maintenance import HudiMaintenance
 from kedro_lakehouse.formats.hudi_table import DELETED, RECORD_KEY, SETTINGS, HudiTable, is_shown
 from kedro_lakehouse.formats.hudi_timeline import instant_of
 from kedro_lakehouse.formats.session_catalog import SessionCatalog
@@ -42,7 +43,7 @@ class HudiFormat:
 
     name: ClassVar[str] = "hudi"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        staged_audit=False, partition_transforms=False, views=False, maintenance=False, spark=("3.5",)
+        staged_audit=False, partition_transforms=False, views=False, spark=("3.5",)
     )
 
     def __init__(self, context: FormatContext) -> None:
@@ -50,6 +51,7 @@ class HudiFormat:
         self._session, self._lakehouse, self._run_id = context.session, context.lakehouse, context.run_id
         self._leases = f"{context.lakehouse}/leases"
         self._names = SessionCatalog(context.session, "hudi")
+        self.maintenance = HudiMaintenance(self._table, self.sql)
         self._settings = {
             key.removeprefix("spark."): value
             for key, value in context.spark_conf.items()

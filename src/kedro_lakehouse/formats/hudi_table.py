@@ -47,6 +47,12 @@ class HudiTable:
         """The table's metadata, as it is now."""
         return HudiTimeline(self.session, self.path)
 
+    def option(self, name: str) -> str | None:
+        """A write option of the table: its own, else the environment's."""
+        own = self.timeline().newest()
+        properties = own.state["properties"] if own else self.timeline().made()["properties"]
+        return properties.get(name) or self._settings.get(name)
+
     def read(self, **options: str) -> DataFrame:
         """The table's columns as a lazy frame, without Hudi's own."""
         frame = self.session.read.format("hudi").options(**options).load(self.path)

@@ -44,6 +44,16 @@ class CompletedCommit:
         return int(moment.timestamp()) * 1000 + int(self.completed[14:17] or 0)
 
 
+@dataclass(frozen=True, kw_only=True)
+class FileSlice:
+    """One version of a file group: a base file and the log files upon it, in bytes; no base file has 0."""
+
+    partition: str
+    instant: str
+    base: int
+    logs: tuple[int, ...]
+
+
 def instant_of(time: datetime) -> str:
     """A time as Hudi names commits, in UTC and to the millisecond."""
     utc = time.astimezone(UTC)
@@ -135,15 +145,65 @@ class HudiTimeline:
         kept = cleans.readCleanMetadata(cleans.lastInstant().get()).getEarliestCommitToRetain()
         return not kept or instant >= str(kept)
 
+    def completed(self) -> list[str]:
+        """The instants of all commits in the active timeline, the newest first; table services commit too."""
+        instants = self._client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
+        found = instants.getReverseOrderedInstants().iterator()
+        return [str(instant.requestedTime()) for instant in _each(found)]
+
+    def file_groups(self) -> list[list[FileSlice]]:
+        """The versions of each file group that readers see, the newest first."""
+        groups = [
+            g for name in self._partitions for g in _each(self._files.getAllFileGroups(name).iterator())
+        ]
+        found = [[_slice(one) for one in _each(group.getAllFileSlices().iterator())] for group in groups]
+        return [group for group in found if group]
+
+    def replaced_before(self, instant: str) -> int:
+        """How many file groups were replaced as a whole before an instant, and are still there."""
+        found = (self._files.getReplacedFileGroupsBefore(instant, name).count() for name in self._partitions)
+        return sum(map(int, found))
+
+    @cached_property
+    def _partitions(self) -> list[str]:
+        utilities = self._jvm.org.apache.hudi.common.fs.FSUtils
+        found = utilities.getAllPartitionPaths(self._engine, self._client, False)  # noqa: FBT003
+        return [str(name) for name in found]
+
+    @cached_property
+    def _engine(self) -> Any:
+        return self._jvm.org.apache.hudi.common.engine.HoodieLocalEngineContext(self._storage)
+
+    @cached_property
+    def _files(self) -> Any:
+        views = self._jvm.org.apache.hudi.common.table.view
+        return views.HoodieTableFileSystemView.fileListingBasedFileSystemView(
+            self._engine, self._client, self._client.getCommitsAndCompactionTimeline()
+        )
+
     def _commits(self, timeline: Any) -> Iterator[CompletedCommit]:
         """Commits of the project's own, the newest first."""
         instants = timeline.getCommitsTimeline().filterCompletedInstants().getReverseOrderedInstants()
-        found = instants.iterator()
-        while found.hasNext():
-            instant = found.next()
+        for instant in _each(instants.iterator()):
             metadata = timeline.readCommitMetadata(instant)
             carried = dict(metadata.getExtraMetadata())
             if STATE in carried:
                 yield CompletedCommit(
                     instant=instant.requestedTime(), completed=instant.getCompletionTime(), carried=carried,
                 )  # fmt: skip
+
+
+def _each(iterator: Any) -> Iterator[Any]:
+    """What an iterator of the JVM gives."""
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _slice(found: Any) -> FileSlice:
+    base = found.getBaseFile()
+    return FileSlice(
+        partition=str(found.getPartitionPath()),
+        instant=str(found.getBaseInstantTime()),
+        base=int(base.get().getFileSize()) if base.isPresent() else 0,
+        logs=tuple(int(log.getFileSize()) for log in _each(found.getLogFiles().iterator())),
+    )

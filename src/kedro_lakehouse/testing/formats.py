@@ -118,7 +118,8 @@ class TableFormatContract:
     @pytest.fixture
     def filled(self, made: TableFormat, session: SparkSession, table: TableName) -> TableName:
         """A table with three rows and the bookmark of batch 1."""
-        made.create(table, COLUMNS, Layout(properties={"kedro_lakehouse.made_for": "contract"}))
+        layout = Layout(identity=["id"], properties={"kedro_lakehouse.made_for": "contract"})
+        made.create(table, COLUMNS, layout)
         with made.stage(table, made.state(table)) as stage:
             stage.append(_rows(session, *FIRST))
             stage.expect(len(FIRST))
@@ -226,6 +227,8 @@ class TableFormatContract:
     ) -> None:
         if not made.capabilities.merge:
             pytest.skip("the format holds no tables with keys")
+        if not made.capabilities.staged_audit:
+            pytest.skip("the format audits what is planned: what the plan presumes of the table it believes")
         with pytest.raises(AuditFailedError), made.stage(filled, made.state(filled)) as stage:
             stage.merge(_rows(session, (77, "", 0)).select("id"), None, ["id"])
             stage.expect(2)
@@ -376,19 +379,25 @@ class TableFormatContract:
             assert not isinstance(made, MaintainsTables)
             return
         assert isinstance(made, MaintainsTables)
-        made.create(table, COLUMNS, Layout())
-        for batch in range(1, 7):
+
+        def commit(batch: int) -> None:
             with made.stage(table, made.state(table)) as stage:
                 stage.append(_rows(session, (batch, "row", batch)))
                 stage.publish(report(batch))
-        before, rows = _state(made, table), rows_of(made.read(table))
+
+        made.create(table, COLUMNS, Layout())
+        for batch in range(1, 7):
+            commit(batch)
         # Nothing is young here: what maintenance.yml would not allow shows that a replay needs no old file.
         at_once = ExpireConfig.model_construct(older_than=timedelta(0), keep=1)
         settings = TableMaintenanceConfig().model_copy(update={"expire": at_once})
         work = made.maintenance
         planned = {action.work: action for action in work.plan(table, settings)}
-        assert planned["compact"].files == len(rows)
+        assert planned["compact"].files == 6
         work.perform(table, planned["compact"], settings)
+        commit(7)
+        before, rows = _state(made, table), rows_of(made.read(table))
+        assert len(rows) == 7
         again = {action.work: action for action in work.plan(table, settings)}
         assert "compact" not in again
         work.perform(table, again["expire_snapshots"], settings)
