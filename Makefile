@@ -26,6 +26,9 @@ EXTRAS := delta viz quality lineage aws deploy lance opensearch console docs dev
 # What is run on Spark 3.5, which takes less than all tests take.
 SPARK35_TESTS := tests/spark/test_smoke.py tests/spark/test_changes.py
 
+# One Spark waits for its driver most of the time: a second one beside it takes what is left of two cores.
+TWO := -n 2 --dist loadfile --no-loadscope-reorder
+
 BIN := .venv/bin
 BIN35 := .venv-spark35/bin
 UV  := UV_PYTHON_DOWNLOADS=never $(BIN)/uv
@@ -49,8 +52,8 @@ run: setup jars model ## Set up, then run every pipeline on the data in data/01_
 	@cat bin/next-steps.txt
 
 .PHONY: test
-test: setup jars model ## Run all tests
-	@$(BIN)/pytest
+test: setup jars model ## Run all tests, two files at a time
+	@$(BIN)/pytest $(TWO)
 
 .PHONY: test-spark35
 test-spark35: setup-spark35 jars-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi
@@ -116,7 +119,7 @@ check: setup ## Check format, lint, types, imports; run the unit tests
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest $(TWO) tests/unit
 
 .PHONY: format
 format: setup ## Format the code and apply ruff's safe fixes

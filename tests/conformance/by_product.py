@@ -95,8 +95,8 @@ class Bench:
         for number in range(max([x.rounds for x in [*self.lots, *self.extracts]], default=0)):
             self.round(number)
 
-    def land(self, number: int) -> None:
-        """Declare what a round declares, and land its files."""
+    def land(self, number: int) -> list[str]:
+        """Declare what a round declares, and land its files; the tables that it is about."""
         self.project.declare(_SOURCES, _tables(self.lots, self.extracts, number))
         for lot in self.lots:
             for batch in lot.batches_of(number):
@@ -105,15 +105,15 @@ class Bench:
         for table in self.extracts:
             if number < table.rounds:
                 table.land(self.project.landing, number)
+        return [x.table for x in [*self.lots, *self.extracts] if number < x.rounds]
 
     def round(self, number: int) -> None:
-        """Land one round's files for all tables, and run once."""
-        self.land(number)
-        self.run_once()
+        """Land one round's files, and run the tables that it is about."""
+        self.run_once(self.land(number))
 
-    def run_once(self) -> None:
-        """Run on what has landed."""
-        self.outcomes.append(self.project.attempt())
+    def run_once(self, tables: Sequence[str] = ()) -> None:
+        """Run these tables, else all, on what has landed."""
+        self.outcomes.append(self.project.attempt(namespaces=list(tables)))
 
     def found(self, table: str) -> Found:
         """What a table holds, and what its runs said."""
