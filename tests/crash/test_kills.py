@@ -141,7 +141,7 @@ def test_killed_at_a_random_time_the_next_run_ends_in_the_same_tables(
         [Path(sys.executable).with_name("kedro"), "run"], cwd=project.path, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    # After the first commit, and early enough for a busy machine: so many commits on disk, then part of the next.
+    # After the first commit, and early enough for a busy machine: so many on disk, then part of the next.
     chance = random.Random(seed + attempt)  # noqa: S311
     commits, delay = chance.randint(1, len(RANDOM_TABLES) * 3 - 6), chance.uniform(0, 0.5)
     while process.poll() is None and _commits(project) < commits:

@@ -26,7 +26,8 @@ FORMAT = os.environ.get("KEDRO_LAKEHOUSE_FORMAT") or "iceberg"
 SMALL = {
     # Hundreds of small plans, each used once: to compile them takes longer than to interpret them.
     "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1", "spark.sql.ui.explainMode": "simple", "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",
 }  # fmt: skip
 
 
