@@ -31,6 +31,9 @@ TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
 BIN := .venv/bin
 BIN35 := .venv-spark35/bin
+# Hudi has a line of Spark of its own.
+BIN_OF_FORMAT := $(if $(filter hudi,$(FORMAT)),$(BIN35),$(BIN))
+LANE          := $(if $(filter hudi,$(FORMAT)),setup-spark35 jars-spark35,setup jars)
 UV  := UV_PYTHON_DOWNLOADS=never $(BIN)/uv
 COMPILE := $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes
 
@@ -57,29 +60,29 @@ test: setup jars model ## Run all tests, two files at a time
 
 .PHONY: test-spark35
 test-spark35: setup-spark35 jars-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi
-	@$(BIN35)/pytest $(SPARK35_TESTS)
-	@$(BIN35)/pytest tests/hudi
+	@$(BIN35)/pytest $(TWO) $(SPARK35_TESTS)
+	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) tests/hudi tests/crash/test_kills.py
 
 .PHONY: test-delta
 test-delta: setup jars model ## Prove Delta: the bundled data, some of the contract's cases
-	@$(BIN)/pytest -m delta
+	@$(BIN)/pytest $(TWO) -m delta
 
 .PHONY: test-aws
 test-aws: setup jars-aws ## Run the default pipeline with --env=aws on moto's S3 and Glue
-	@$(BIN)/pytest -m aws tests/aws
+	@$(BIN)/pytest $(TWO) -m aws tests/aws
 
 .PHONY: conformance
-conformance: setup jars ## Run the contract's cases (CASES=file names others; FORMAT=delta)
+conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMAT=delta or hudi)
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_CASES="$(CASES)" KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" \
-	  $(BIN)/pytest tests/model tests/conformance
+	  $(BIN_OF_FORMAT)/pytest tests/model tests/conformance
 
 .PHONY: soak
 soak: setup jars ## Run the property tests with 20,000 histories and 20 shuffles
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s tests/property
 
 .PHONY: crash
-crash: setup jars ## Kill 200 runs (KILLS=N) at every phase of a commit and at random times
-	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" $(BIN)/pytest -s tests/crash
+crash: $(LANE) ## Kill 200 runs (KILLS=N, FORMAT=delta or hudi) at every phase of a commit and at random times
+	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) KEDRO_LAKEHOUSE_FORMAT="$(or $(FORMAT),iceberg)" $(BIN_OF_FORMAT)/pytest -s tests/crash
 
 .PHONY: demo-lake
 demo-lake: setup model ## Add the small tables of data/ to the column search, with two models

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from harness.project import FORMAT, TemporaryProject, write_parquet
+from harness.project import ENV, FORMAT, TemporaryProject, write_parquet
 from model.values import ranks
 from property.seeds import soaking
 
@@ -83,7 +83,7 @@ class Bench:
         extracts: Sequence[Extracted],
         *,
         table_format: str = FORMAT,
-        env: str | None = None,
+        env: str | None = ENV,
     ) -> Bench:
         """Make the project, with the table format of an environment; nothing has landed yet."""
         tables = _tables(lots, extracts, 0)

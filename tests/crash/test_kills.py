@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from harness.oracle import differences_from_expected
-from harness.project import DATA, ROOT, TemporaryProject, write_parquet
+from harness.project import DATA, FORMAT, ROOT, TemporaryProject, write_parquet
 from pyiceberg.exceptions import NoSuchTableError
 
 from kedro_lakehouse.formats.base import is_stage_branch
@@ -37,8 +37,9 @@ SOURCES = {
 TABLES = {"shop.item": {"source": "shop", "keys": ["id"], "history": True}}
 ROW = {"id": pa.int64(), "name": pa.string(), "ts": pa.timestamp("us"), "seq": pa.string()}
 STAGES = {"ingestion": "shop.item_changes", "current": "shop.item", "history": "shop.item_history"}
+FORMATS = [FORMAT] if os.environ.get("KEDRO_LAKEHOUSE_FORMAT") else ["iceberg", "delta"]
 KILLS = int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or 13)
-"""How many runs are killed: at the twelve phases of a commit, again with other loads, at random times."""
+"""How many runs of a format are killed: at the twelve phases of a commit, again, and at random times."""
 RANDOM = max(KILLS - 12, 1) // 4 + 1
 POINTS = [
     point
@@ -96,13 +97,16 @@ def assert_whole(project: TemporaryProject, load: int) -> None:
         assert project.state(table).branches == [], table
 
 
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, int], TemporaryProject]:
+@pytest.fixture(scope="module", params=FORMATS)
+def killed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, str, int], TemporaryProject]:
     """A project for each point, whose run was killed there; two runs side by side."""
 
     def kill(point: tuple[str, str, int]) -> TemporaryProject:
         phase, stage, load = point
-        project = TemporaryProject.make(tmp_path_factory.mktemp("killed") / "project", SOURCES, TABLES)
+        path = tmp_path_factory.mktemp("killed") / "project"
+        project = TemporaryProject.make(path, SOURCES, TABLES, table_format=request.param)
         land(project, load)
         command = [sys.executable, str(KILL_AT), str(project.path), stage, phase]
         done = subprocess.run(command, start_new_session=True, capture_output=True, check=False)

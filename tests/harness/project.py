@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data"
 FORMAT = os.environ.get("KEDRO_LAKEHOUSE_FORMAT") or "iceberg"
 """The format of tables that name none: `make conformance FORMAT=delta` sets it."""
+ENV = "hudi" if FORMAT == "hudi" else None
+"""The repository's environment that the format needs; the others share a session."""
 SMALL = {
     # Hundreds of small plans, each used once: to compile them takes longer than to interpret them.
     "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -66,7 +68,7 @@ class TemporaryProject:
         *,
         as_shipped: bool = False,
         table_format: str = FORMAT,
-        env: str | None = None,
+        env: str | None = ENV,
     ) -> TemporaryProject:
         """Write the project; the landing folder is there and empty.
 

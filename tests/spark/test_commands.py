@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from harness.project import TemporaryProject, write_parquet
 
-from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.project import _Active
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,15 +43,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     project.declare(SOURCES, TABLES)
     project.run()
     return project
-
-
-@pytest.fixture
-def call(project: TemporaryProject, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    monkeypatch.chdir(project.path)
-    monkeypatch.delenv("KEDRO_ENV", raising=False)
-    monkeypatch.setattr(_Active, "project", None)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    return lambda *words: CliRunner().invoke(lakehouse, words)
 
 
 def test_spark_answers_from_tables_and_views(call: Callable[..., Any]) -> None:

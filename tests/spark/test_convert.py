@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 from harness.project import TemporaryProject, write_text
 from harness.reviews import CATEGORIES, TYPES, land_reviews, land_reviews_as_csv, reviews
 
-from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.project import _Active
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
 
 pytestmark = pytest.mark.spark
@@ -50,20 +43,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     return made
 
 
-@pytest.fixture
-def call(project: TemporaryProject, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    monkeypatch.chdir(project.path)
-    monkeypatch.delenv("KEDRO_ENV", raising=False)
-    monkeypatch.setattr(_Active, "project", None)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-
-    def run(*words: str) -> Any:
-        done = CliRunner().invoke(lakehouse, [*words, "--json"])
-        return json.loads(done.stdout if done.exit_code == 0 else done.stderr)
-
-    return run
-
-
 @pytest.mark.parametrize("table", ALL)
 def test_a_table_holds_what_the_files_hold(project, table):
     wanted = [row for seed in (1, 2) for row in rows_of(reviews(ROWS, seed))]
@@ -90,7 +69,7 @@ def test_a_run_without_new_files_changes_nothing(project):
     assert [project.state(table).snapshot_id for table in ALL] == snapshots
 
 
-def test_sql_changes_the_table_and_the_way_back_leads_to_before(project, call):
+def test_sql_changes_the_table_and_the_way_back_leads_to_before(project, answer):
     name, session = "lake.reviews.all_reviews", project._project.session
     before = rows_of(project.arrow("reviews.all_reviews"))
     session.sql(f"UPDATE {name} SET star_rating = 5 WHERE product_category = 'Watches' AND star_rating = 4")
@@ -102,18 +81,18 @@ def test_sql_changes_the_table_and_the_way_back_leads_to_before(project, call):
     session.sql(f"INSERT INTO {name} SELECT * FROM lake.reviews.adopted LIMIT 1")
     stars = {r[5] for r in rows_of(project.arrow("reviews.all_reviews")) if r[6] == "Watches"}
     assert stars == {2, 3, 5}
-    done = call("rollback", "reviews.all_reviews", "--to-batch", "1", "--yes")
+    done = answer("rollback", "reviews.all_reviews", "--to-batch", "1", "--yes")
     assert [s["rows"] for s in done["stored"]] == [2 * ROWS]
     assert rows_of(project.arrow("reviews.all_reviews")) == before
 
 
-def test_new_files_are_added_once_also_after_a_rollback(project, call):
+def test_new_files_are_added_once_also_after_a_rollback(project, answer):
     land_reviews(project.landing / "reviews/parquet", files=3, rows=ROWS)
     project.run("convert")
     whole = rows_of(project.arrow("reviews.adopted"))
     assert len(whole) == 3 * ROWS
     for table in ("reviews.adopted", "reviews.all_reviews"):
-        call("rollback", table, "--to-batch", "1", "--yes")
+        answer("rollback", table, "--to-batch", "1", "--yes")
         assert project.state(table).rows == 2 * ROWS
     project.run("convert")
     for table in ("reviews.adopted", "reviews.all_reviews", "reviews.by_category"):

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import os
-import sys
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from harness.project import TemporaryProject, write_text
 
-from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.config.maintenance import ExpireConfig
 from kedro_lakehouse.datasets.maintenance import maintain_table
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.project import _Active
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.spark
 
@@ -95,23 +87,10 @@ def expiring(project: TemporaryProject) -> None:
     project._project.maintenance = settings.model_copy(update={"expire": expire})
 
 
-@pytest.fixture
-def call(project: TemporaryProject, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    monkeypatch.chdir(project.path)
-    monkeypatch.delenv("KEDRO_ENV", raising=False)
-    monkeypatch.setattr(_Active, "project", None)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-
-    def run(*words: str) -> Any:
-        done = CliRunner().invoke(lakehouse, [*words, "--json"])
-        assert done.exit_code == 0, done.output
-        return json.loads(done.stdout)
-
-    return run
-
-
-def test_a_dry_run_tells_what_is_due_and_changes_nothing(project, before, call):
-    told = {r["table"]: [a["work"] for a in r["actions"]] for r in call("maintain", "shop.item", "--dry-run")}
+def test_a_dry_run_tells_what_is_due_and_changes_nothing(project, before, answer):
+    told = {
+        r["table"]: [a["work"] for a in r["actions"]] for r in answer("maintain", "shop.item", "--dry-run")
+    }
     assert told["shop.item"] == told["shop.item_changes"] == ["compact"]
     assert told["shop.item_quarantine"] == []
     assert {t: files(project, t) for t in STORED} == before["files"]
@@ -134,10 +113,10 @@ def test_small_files_become_few_and_rows_and_bookmarks_stay(project, before):
     assert row["files_before"] + row["delete_files_before"] == before["files"]["shop.item"]
 
 
-def test_nothing_is_done_where_nothing_is_due(project, call):
+def test_nothing_is_done_where_nothing_is_due(project, answer):
     snapshots = {t: project.state(t).snapshot_id for t in STORED}
     rows = len(project.ops("maintenance"))
-    assert not any(r["actions"] for r in call("maintain", "shop.item"))
+    assert not any(r["actions"] for r in answer("maintain", "shop.item"))
     assert {t: project.state(t).snapshot_id for t in STORED} == snapshots
     assert len(project.ops("maintenance")) == rows
 
@@ -183,16 +162,16 @@ def test_orphans_go_and_a_writers_files_stay(project):
     assert len(project.rows("shop.item")) == state.rows
 
 
-def test_landed_files_are_archived_when_every_reader_has_them(project, call, before):
+def test_landed_files_are_archived_when_every_reader_has_them(project, answer, before):
     archive = project.path / "archive"
     project.write("maintenance", {"landing": {"archive": str(archive), "older_than": "0 seconds"}})
     folder = project.landing / "shop/item"
     landed = {path.name: (path.stat().st_size, path.stat().st_mtime) for path in folder.iterdir()}
     assert not archive.exists()
-    call("maintain", "shop.item")
+    answer("maintain", "shop.item")
     assert set(landed) == {path.name for path in folder.iterdir()}  # shop.copy lacks them
     project.run()
-    done = next(r for r in call("maintain", "shop.item") if r["table"] == "shop.item (landing)")
+    done = next(r for r in answer("maintain", "shop.item") if r["table"] == "shop.item (landing)")
     assert done["actions"][0]["files"] == len(landed) - 1
     assert [path.name for path in folder.iterdir()] == ["002.csv"]  # an event of it is quarantined
     assert project.run() == []
@@ -205,12 +184,12 @@ def test_landed_files_are_archived_when_every_reader_has_them(project, call, bef
     assert len(project.rows("shop.item_changes")) == len(before["shop.item_changes"])
 
 
-def test_the_projects_own_tables_are_maintained_too(project, call):
+def test_the_projects_own_tables_are_maintained_too(project, answer):
     rows = len(project.ops("batches"))
     folder = Path(project._project.catalog.find(TableName.ops("batches")).location().removeprefix("file://"))
     orphan = folder / "data/replaced.parquet"  # as an append leaves it that makes one file of many
     orphan.write_bytes(b"PAR1")
     os.utime(orphan, (0, 0))
-    call("maintain")
+    answer("maintain")
     assert not orphan.exists()
     assert len(project.ops("batches")) == rows

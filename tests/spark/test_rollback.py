@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from typing import TYPE_CHECKING, Any
-
 import pytest
-from click.testing import CliRunner
 from harness.project import TemporaryProject, write_text
-
-from kedro_lakehouse.cli.lakehouse import lakehouse
-from kedro_lakehouse.project import _Active
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.spark
 
@@ -48,20 +37,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     return made
 
 
-@pytest.fixture
-def call(project: TemporaryProject, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    monkeypatch.chdir(project.path)
-    monkeypatch.delenv("KEDRO_ENV", raising=False)
-    monkeypatch.setattr(_Active, "project", None)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-
-    def run(*words: str) -> Any:
-        done = CliRunner().invoke(lakehouse, [*words, "--json"])
-        return json.loads(done.stdout if done.exit_code == 0 else done.stderr)
-
-    return run
-
-
 def stored(project: TemporaryProject) -> dict[str, list[str]]:
     return {table: sorted(map(repr, project.rows(table))) for table in STORED}
 
@@ -70,18 +45,18 @@ def names(project: TemporaryProject) -> dict[int, str]:
     return {int(r["id"]): r["name"] for r in project.rows("shop.item")}
 
 
-def test_snapshots_tell_which_batch_they_are_of(project, call):
-    found = call("snapshots", "shop.item", "--limit", "0")
+def test_snapshots_tell_which_batch_they_are_of(project, answer):
+    found = answer("snapshots", "shop.item", "--limit", "0")
     assert [s["batch"] for s in found if s["batch"]] == [3, 2, 1]
     assert [s["rows"] for s in found if s["batch"]] == [2, 3, 2]
-    assert [s["batch"] for s in call("snapshots", "shop.item_changes") if s["batch"]] == [3, 2, 1]
+    assert [s["batch"] for s in answer("snapshots", "shop.item_changes") if s["batch"]] == [3, 2, 1]
 
 
-def test_a_table_changed_by_hand_is_mended(project, call):
+def test_a_table_changed_by_hand_is_mended(project, answer):
     before = stored(project)
     project._project.session.sql("UPDATE lake.shop.item SET name = 'wrong'")
     assert set(names(project).values()) == {"wrong"}
-    done = call("rollback", "shop.item", "--to-batch", "3", "--yes")
+    done = answer("rollback", "shop.item", "--to-batch", "3", "--yes")
     assert [(s["table"], s["from_batch"], s["batch"]) for s in done["stored"]] == [
         ("shop.item", 3, 3), ("shop.item_history", 3, 3),
     ]  # fmt: skip
@@ -90,50 +65,55 @@ def test_a_table_changed_by_hand_is_mended(project, call):
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_the_next_run_ends_in_the_same_tables(project, call, batch):
+def test_the_next_run_ends_in_the_same_tables(project, answer, batch):
     before = stored(project)
-    call("rollback", "shop.item", "--to-batch", str(batch), "--yes")
+    answer("rollback", "shop.item", "--to-batch", str(batch), "--yes")
     assert names(project) == {1: {1: "a", 2: "b"}, 2: {1: "a2", 2: "b", 3: "c"}}[batch]
     assert project.state("shop.item").bookmark.batch == batch
-    assert call("tables")[0]["state"] == "behind"
+    assert answer("tables")[0]["state"] == "behind"
     project.run()
     assert stored(project) == before
     assert project.state("shop.item_history").bookmark.batch == 3
 
 
-def test_a_held_table_stays_until_it_is_released(project, call):
+def test_a_held_table_stays_until_it_is_released(project, answer):
     before = stored(project)
     moment = next(
-        s["committed_at"] for s in call("snapshots", "shop.item", "--limit", "0") if s["batch"] == 2
+        s["committed_at"] for s in answer("snapshots", "shop.item", "--limit", "0") if s["batch"] == 2
     )
-    assert call("rollback", "shop.item", "--as-of", moment, "--hold", "--yes")["held"]
+    assert answer("rollback", "shop.item", "--as-of", moment, "--hold", "--yes")["held"]
     held = stored(project)
     assert held != before
     land(project, 4, {1: "a2", 3: "c4"})
     assert stored(project) == held
-    assert call("tables")[0]["state"] == "held"
-    assert call("rollback", "shop.item", "--release")["released"] == list(STORED)
+    assert answer("tables")[0]["state"] == "held"
+    assert answer("rollback", "shop.item", "--release")["released"] == list(STORED)
     project.run()
     assert names(project) == {1: "a2", 3: "c4"}
     assert project.state("shop.item_history").bookmark.batch == 4
 
 
-def test_a_state_of_before_the_table_was_folded_again_is_refused(project, call):
-    call("rebuild", "shop.item", "--yes")
-    refused = call("rollback", "shop.item", "--to-batch", "2", "--yes")
+def test_a_state_of_before_the_table_was_folded_again_is_refused(project, answer):
+    answer("rebuild", "shop.item", "--yes")
+    refused = answer("rollback", "shop.item", "--to-batch", "2", "--yes")
     assert refused["error"]["code"] == "UNSUPPORTED"
     assert "folded again" in refused["error"]["message"]
-    assert [s["batch"] for s in call("rollback", "shop.item", "--to-batch", "4", "--yes")["stored"]] == [4, 4]
+    assert [s["batch"] for s in answer("rollback", "shop.item", "--to-batch", "4", "--yes")["stored"]] == [
+        4,
+        4,
+    ]
 
 
-def test_a_tag_names_a_state_and_what_is_not_there_is_refused(project, call):
-    first = next(s["snapshot_id"] for s in call("snapshots", "shop.item", "--limit", "0") if s["batch"] == 2)
-    assert call("tag", "shop.item", "audit_2026", "--snapshot", str(first))["snapshot_id"] == first
-    rows = call("sql", "select name from shop.item version as of 'audit_2026'", "--engine", "spark")
+def test_a_tag_names_a_state_and_what_is_not_there_is_refused(project, answer):
+    first = next(
+        s["snapshot_id"] for s in answer("snapshots", "shop.item", "--limit", "0") if s["batch"] == 2
+    )
+    assert answer("tag", "shop.item", "audit_2026", "--snapshot", str(first))["snapshot_id"] == first
+    rows = answer("sql", "select name from shop.item version as of 'audit_2026'", "--engine", "spark")
     assert sorted(r["name"] for r in rows) == ["a2", "b", "c"]
-    assert call("tag", "shop.item", "audit_2026", "--delete")["deleted"]
+    assert answer("tag", "shop.item", "audit_2026", "--delete")["deleted"]
     for words in (("--to-batch", "9"), ("--to-snapshot", "17"), ("--as-of", "2020-01-01")):
-        error = call("rollback", "shop.item", *words, "--yes")["error"]
+        error = answer("rollback", "shop.item", *words, "--yes")["error"]
         assert error["code"] == "NO_SUCH_SNAPSHOT"
-    assert call("rollback", "shop.item", "--yes")["error"]["code"] == "USAGE"
-    assert call("tag", "shop.item", "main")["error"]["code"] == "USAGE"
+    assert answer("rollback", "shop.item", "--yes")["error"]["code"] == "USAGE"
+    assert answer("tag", "shop.item", "main")["error"]["code"] == "USAGE"

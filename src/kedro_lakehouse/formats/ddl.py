@@ -27,6 +27,7 @@ __all__ = [
     "storable",
     "table_schema",
     "widened",
+    "wider_columns",
 ]
 
 Path = tuple[str, ...]
@@ -34,7 +35,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Clash:
-    """The part of a column in which two types have no common one: where it is, and why if Iceberg is why."""
+    """The part of a column in which two types have no common one: where it is, and why if storage is why."""
 
     path: Path
     existing: T.DataType
@@ -50,7 +51,7 @@ class Clash:
         """What the format cannot do, where the values would allow it."""
         if lossless(self.existing, self.incoming):
             was, is_ = self.existing.simpleString(), self.incoming.simpleString()
-            return f"Iceberg cannot make a {was} column a {is_}"
+            return f"a stored {was} column cannot become a {is_} one"
         return ""
 
 
@@ -180,10 +181,10 @@ def schema_changes(
     return found
 
 
-def _changes_for(
+def wider_columns(
     table: TableName, existing: Mapping[str, T.DataType], columns: Mapping[str, T.DataType]
-) -> list[SchemaChange]:
-    """What has to change so that a table keeps all that it has and holds ``columns`` as well.
+) -> dict[str, T.DataType]:
+    """``columns`` with the types in which a table keeps all that it has and holds them as well.
 
     Raises:
         IncompatibleTypeError: A column would have to become a type that loses values.
@@ -202,7 +203,7 @@ def _changes_for(
                 reason=found.reason if found else "",
             )  # fmt: skip
         wanted[name] = wider
-    return schema_changes(existing, wanted)
+    return wanted
 
 
 def evolve_table(
@@ -224,7 +225,7 @@ def evolve_table(
     Raises:
         IncompatibleTypeError: A column would have to become a type that loses values.
     """
-    changes = _changes_for(table, existing, columns)
+    changes = schema_changes(existing, wider_columns(table, existing, columns))
     if added := [f"{c.sql} {sql_type(c.kind)}" for c in changes if c.what == "add"]:
         sql(f"ALTER TABLE {path} ADD COLUMNS ({', '.join(added)})")
     for change in changes:

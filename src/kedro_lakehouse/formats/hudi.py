@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pyspark.sql import types as T
 
-from kedro_lakehouse.errors import IncompatibleTypeError, UnsupportedError, listed
+from kedro_lakehouse.errors import UnsupportedError, listed
 from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState, dropped_on_failure
-from kedro_lakehouse.formats.ddl import Clash, clash, schema_changes, table_schema, widened
+from kedro_lakehouse.formats.ddl import schema_changes, table_schema, wider_columns
 from kedro_lakehouse.formats.hadoop_files import delete_folder
 from kedro_lakehouse.formats.hudi_commit import HudiCommit
 from kedro_lakehouse.formats.hudi_maintenance import HudiMaintenance
@@ -172,9 +172,7 @@ class HudiFormat:
 
     def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
         """Add missing columns and struct fields and widen types, by a commit without rows."""
-        wanted = {
-            n: _wider(table, n, state.columns[n], t) if n in state.columns else t for n, t in columns.items()
-        }
+        wanted = wider_columns(table, state.columns, columns)
         if not schema_changes(state.columns, wanted):
             return
         refuse_names(table, wanted)
@@ -230,22 +228,6 @@ def _layout_settings(layout: Layout) -> dict[str, str]:
         settings["hoodie.index.type"] = "GLOBAL_SIMPLE"
         settings["hoodie.simple.index.update.partition.path"] = "true"
     return settings
-
-
-def _wider(table: TableName, column: str, existing: T.DataType, incoming: T.DataType) -> T.DataType:
-    """The type that a column needs in order to hold the values of both.
-
-    Raises:
-        IncompatibleTypeError: There is none that loses no value.
-    """
-    wider, refused = widened(existing, incoming), clash(column, existing, incoming)
-    if wider is None or refused is not None:
-        found = refused or Clash(path=(column,), existing=existing, incoming=incoming)
-        raise IncompatibleTypeError(
-            table=table, column=found.column, existing=found.existing.simpleString(),
-            incoming=found.incoming.simpleString(), reason="",
-        )  # fmt: skip
-    return wider
 
 
 def refuse_names(table: TableName, columns: Mapping[str, T.DataType]) -> None:
