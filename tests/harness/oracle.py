@@ -13,7 +13,7 @@ import duckdb
 from harness.project import DATA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
@@ -64,6 +64,28 @@ def extract_versions() -> Iterator[tuple[datetime, dict[str, dict[str, Any]], se
     """Give each version's time, its rows by key under the mapped names, and the keys of its ragged rows."""
     for path in sorted(CONSTITUENTS.glob("*.csv.gz")):
         yield _version(path)
+
+
+def extracts_differing(history: pa.Table, stored: Callable[[str], str] = str) -> tuple[list[datetime], int]:
+    """The extracts that a history as of their times is not, and how many were looked at.
+
+    Args:
+        history: The history of the bundled extracts.
+        stored: The name under which a column of the extracts is stored.
+    """
+    versions, differing, looked_at = history.to_pylist(), [], 0
+    for time, rows, ragged in extract_versions():
+        found = [
+            v
+            for v in versions
+            if v["effective_from"] <= time and (v["effective_to"] is None or time < v["effective_to"])
+        ]
+        names = rows[next(iter(rows))]
+        seen = {v["Symbol"]: {n: v[stored(n)] for n in names} for v in found if v["Symbol"] not in ragged}
+        if seen != rows or len({v["Symbol"] for v in found}) != len(found):
+            differing.append(time)
+        looked_at += 1
+    return differing, looked_at
 
 
 def _version(path: Path) -> tuple[datetime, dict[str, dict[str, Any]], set[str]]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from kedro_lakehouse.cli.lakehouse import lakehouse
 
+from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.project import _Active
 
 if TYPE_CHECKING:
