@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from harness.commands import answer, call
 
 from kedro_lakehouse.session.line import spark_line
+
+__all__ = ["answer", "call"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
