@@ -37,7 +37,9 @@ SOURCES = {
 TABLES = {"shop.item": {"source": "shop", "keys": ["id"], "history": True}}
 ROW = {"id": pa.int64(), "name": pa.string(), "ts": pa.timestamp("us"), "seq": pa.string()}
 STAGES = {"ingestion": "shop.item_changes", "current": "shop.item", "history": "shop.item_history"}
-FORMATS = [FORMAT] if os.environ.get("KEDRO_LAKEHOUSE_FORMAT") else ["iceberg", "delta"]
+FORMATS: list[Any] = [FORMAT]
+if FORMAT == "iceberg":
+    FORMATS.append(pytest.param("delta", marks=pytest.mark.delta))
 KILLS = int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or 13)
 """How many runs of a format are killed: at the twelve phases of a commit, again, and at random times."""
 RANDOM = max(KILLS - 12, 1) // 4 + 1
