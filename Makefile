@@ -61,7 +61,7 @@ test: setup jars model ## Run all tests, two files at a time
 .PHONY: test-spark35
 test-spark35: setup-spark35 jars-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi
 	@$(BIN35)/pytest $(TWO) $(SPARK35_TESTS)
-	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) tests/hudi tests/crash/test_kills.py
+	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) tests/hudi
 
 .PHONY: test-delta
 test-delta: setup jars model ## Prove Delta: the bundled data, some of the contract's cases

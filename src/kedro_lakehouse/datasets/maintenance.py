@@ -6,7 +6,7 @@ import datetime as dt
 import logging
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from kedro_lakehouse.config.maintenance import CompactConfig
 from kedro_lakehouse.datasets.archive import archive_landed
@@ -16,6 +16,7 @@ from kedro_lakehouse.formats.maintenance import MaintainsTables, MaintenanceRepo
 from kedro_lakehouse.names import ROLES, TableName
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.store import MAINTENANCE, SCHEMAS
+from kedro_lakehouse.plugins import TABLE_FORMATS, load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,8 +58,14 @@ def maintain_table(project: Project, name: TableName, *, dry_run: bool = False) 
 def maintain_ops(project: Project, *, dry_run: bool = False) -> list[MaintenanceReport]:
     """Do what is due for the project's own tables, which are Iceberg in every environment.
 
-    Their appends keep the files few themselves; what they replace is left for this.
+    Their appends keep the files few themselves; what they replace is left for this. Where Spark lacks
+    Iceberg's extensions (beside Hudi's there is no room for them), nothing is done.
     """
+    if lacking := cast("type[TableFormat]", load_plugin(TABLE_FORMATS, "iceberg")).lacking(
+        project.spark_conf
+    ):
+        logger.info("lake.ops is left as it is: %s.", lacking)
+        return []
     settings = project.maintenance.model_copy(update={"compact": _OWN_FILES})
     stored = [TableName.ops(table) for table in SCHEMAS]
     return _maintain_all(project, project.format("iceberg"), stored, settings, dry_run=dry_run)
