@@ -49,7 +49,7 @@ def test_two_processes_on_the_same_keys(tmp_path: Path, lease: str) -> None:
     assert lease != "leased" or set(batches.values()) == {1}  # else both may write the row that one owes
     assert {b for stage, b in batches if stage == "ingestion"} == set(range(1, 2 * FILES + 1))
     for table in STAGES.values():
-        assert project.state(table).branches == [], table
+        assert list(project.state(table).branches) == [], table
     commits = [sum(line.startswith("ingestion ") for line in out.splitlines()) for out, _ in told]
     print(f"ingestion commits of the two writers: {commits}")  # noqa: T201
     assert lease != "leased" or min(commits) >= FILES // 4, f"one writer starved: {commits}"
