@@ -16,7 +16,7 @@ from kedro_lakehouse.formats.hudi import HudiFormat
 from kedro_lakehouse.names import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kedro_lakehouse.formats.base import TableState
 
@@ -142,6 +142,24 @@ def test_a_table_as_it_was(project: TemporaryProject) -> None:
     earlier = lake.read_at(name, second["committed_at"])  # told just before that commit
     assert earlier.count() == 4
     assert lake.holds_snapshot(name, first["snapshot_id"])
+
+
+def test_commands_answer_by_spark(project: TemporaryProject, answer: Callable[..., Any]) -> None:
+    asked = "select id, name from mor.item where name is not null order by id"
+    rows = answer("sql", asked, "--engine", "spark")
+    assert [(r["id"], r["name"]) for r in rows] == [(1, "new"), (3, "later"), (9, "n9")]
+    (wrong,) = answer("quarantine", "mor.item")
+    assert (wrong["batch"], wrong["reasons"]) == (2, ["unknown_op"])
+
+
+def test_maintenance_leaves_rows_and_bookmarks(project: TemporaryProject, answer: Callable[..., Any]) -> None:
+    before = [(project.state(t).bookmark, project.state(t).rows) for t in STORED]
+    due = {r["table"]: [a["work"] for a in r["actions"]] for r in answer("maintain", "mor.item", "--dry-run")}
+    project.run("maintenance")
+    again = answer("maintain", "mor.item", "--dry-run")
+    assert [(project.state(t).bookmark, project.state(t).rows) for t in STORED] == before
+    assert sum(map(len, due.values())) > sum(len(r["actions"]) for r in again)
+    assert project.run() == []
 
 
 def test_a_replay_after_archival_adds_no_row(project: TemporaryProject) -> None:

@@ -56,7 +56,7 @@ def _register(project: Project) -> None:
         table_format = project.format_of(name)
         for stored in map(name.with_suffix, ROLES):
             if table_format.state(stored) is not None:
-                table_format.read(stored)
+                table_format.sql(stored)
         ensure_view(project, name)
 
 
