@@ -35,7 +35,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Clash:
-    """The part of a column in which two types have no common one: where it is, and why if storage is why."""
+    """The part of a column in which two types have no common one: where it is, and why if Iceberg is why."""
 
     path: Path
     existing: T.DataType
@@ -51,7 +51,7 @@ class Clash:
         """What the format cannot do, where the values would allow it."""
         if lossless(self.existing, self.incoming):
             was, is_ = self.existing.simpleString(), self.incoming.simpleString()
-            return f"a stored {was} column cannot become a {is_} one"
+            return f"Iceberg cannot make a {was} column a {is_}"
         return ""
 
 
