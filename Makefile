@@ -77,9 +77,8 @@ conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMA
 	  $(BIN_OF_FORMAT)/pytest tests/model tests/conformance
 
 .PHONY: soak
-soak: setup jars ## Run 20,000 histories, 20 shuffles, and what else takes too long for make test
-	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/spark/test_repair.py \
-	  tests/spark/test_retention.py tests/e2e/test_kinds_of_tables.py
+soak: setup jars ## Run 20,000 histories, 20 shuffles, and the bundled data in every kind of table
+	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/e2e/test_kinds_of_tables.py
 
 .PHONY: crash
 crash: $(LANE) ## Kill 200 runs (KILLS=N, FORMAT=delta or hudi) at every phase of a commit and at random times

@@ -159,6 +159,7 @@ def test_killed_at_a_random_time_the_next_run_ends_in_the_same_tables(
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL, "the run had ended before its time to be killed"
+    assert _commits(project) < len(RANDOM_TABLES) * 3, "the run was killed after its last commit"
     project.run()
     for table in RANDOM_TABLES:
         assert differences_from_expected(table, project.arrow(f"dms_sample.{table}")) == (0, 0)

@@ -32,10 +32,23 @@ def call(project: TemporaryProject, monkeypatch: pytest.MonkeyPatch) -> Callable
 
 @pytest.fixture
 def answer(call: Callable[..., Result]) -> Callable[..., Any]:
-    """What it told as JSON, or its error."""
+    """What it told as JSON."""
 
     def run(*words: str) -> Any:
         done = call(*words, "--json")
-        return json.loads(done.stdout if done.exit_code == 0 else done.stderr)
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    return run
+
+
+@pytest.fixture
+def refusal(call: Callable[..., Result]) -> Callable[..., Any]:
+    """The error with which it refused, as JSON."""
+
+    def run(*words: str) -> Any:
+        done = call(*words, "--json")
+        assert done.exit_code != 0, done.output
+        return json.loads(done.stderr)["error"]
 
     return run

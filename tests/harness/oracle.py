@@ -66,14 +66,17 @@ def extract_versions() -> Iterator[tuple[datetime, dict[str, dict[str, Any]], se
         yield _version(path)
 
 
-def extracts_differing(history: pa.Table, stored: Callable[[str], str] = str) -> tuple[list[datetime], int]:
-    """The extracts that a history as of their times is not, and how many were looked at.
+def extracts_differing(
+    history: pa.Table, stored: Callable[[str], str] = str
+) -> tuple[list[datetime], int, int]:
+    """The extracts that a history as of their times is not; how many were looked at, and their ragged rows.
 
     Args:
         history: The history of the bundled extracts.
         stored: The name under which a column of the extracts is stored.
     """
-    versions, differing, looked_at = history.to_pylist(), [], 0
+    versions, differing = history.to_pylist(), []
+    looked_at = ragged_rows = 0
     for time, rows, ragged in extract_versions():
         found = [
             v
@@ -84,8 +87,8 @@ def extracts_differing(history: pa.Table, stored: Callable[[str], str] = str) ->
         seen = {v["Symbol"]: {n: v[stored(n)] for n in names} for v in found if v["Symbol"] not in ragged}
         if seen != rows or len({v["Symbol"] for v in found}) != len(found):
             differing.append(time)
-        looked_at += 1
-    return differing, looked_at
+        looked_at, ragged_rows = looked_at + 1, ragged_rows + len(ragged)
+    return differing, looked_at, ragged_rows
 
 
 def _version(path: Path) -> tuple[datetime, dict[str, dict[str, Any]], set[str]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from harness.commands import answer, call
+from harness.commands import answer, call, refusal
 
 from kedro_lakehouse.session.line import spark_line
 
-__all__ = ["answer", "call"]
+__all__ = ["answer", "call", "refusal"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

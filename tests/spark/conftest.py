@@ -1,5 +1,5 @@
 """Fixtures of the tests that run pipelines and commands in this process."""
 
-from harness.commands import answer, call
+from harness.commands import answer, call, refusal
 
-__all__ = ["answer", "call"]
+__all__ = ["answer", "call", "refusal"]
