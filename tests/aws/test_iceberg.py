@@ -17,8 +17,7 @@ pytestmark = pytest.mark.aws
 @pytest.fixture(scope="module")
 def ran(project: ProjectOnAws) -> ProjectOnAws:
     """The bundled DMS task, run once."""
-    done = project.kedro("run", "--env=aws")
-    assert done.returncode == 0, done.stderr[-5000:]
+    project.run()
     return project
 
 
@@ -71,7 +70,6 @@ def test_no_folder_is_made_in_the_project(ran: ProjectOnAws) -> None:
 def test_a_second_run_changes_nothing(ran: ProjectOnAws) -> None:
     """Runs last: its log is one more."""
     before = ran.objects("lakehouse/warehouse/")
-    again = ran.kedro("run", "--env=aws")
-    assert again.returncode == 0, again.stderr[-5000:]
+    ran.run()
     assert ran.objects("lakehouse/warehouse/") == before
     assert ran.objects("lakehouse/leases/") == {}

@@ -6,54 +6,25 @@ import dataclasses
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from harness.project import ROOT, TemporaryProject
+from harness.formats import InOneSession
+from harness.project import ROOT
 
 from kedro_lakehouse.errors import BookmarkGoneError, CommitUnknownError, UnsupportedError
-from kedro_lakehouse.formats.base import FormatContext, Layout
+from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.formats.delta import DeltaFormat
 from kedro_lakehouse.formats.delta_log import DeltaLog
 from kedro_lakehouse.formats.iceberg import IcebergFormat
 from kedro_lakehouse.plugins import TABLE_FORMATS, load_plugin
-from kedro_lakehouse.project import Project
-from kedro_lakehouse.testing import TableFormatContract, report, rows_of
-from kedro_lakehouse.testing.formats import COLUMNS, FIRST
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import SparkSession
+from kedro_lakehouse.testing import report, rows_of
+from kedro_lakehouse.testing.samples import COLUMNS, FIRST
 
 pytestmark = [pytest.mark.contract, pytest.mark.spark]
 
 UV = str(Path(sys.executable).with_name("uv"))
-
-
-@pytest.fixture(scope="module")
-def context(tmp_path_factory: pytest.TempPathFactory) -> FormatContext:
-    temporary = TemporaryProject.make(tmp_path_factory.mktemp("formats") / "project", {}, {})
-    project = Project.load(str(temporary.path / "conf"), None)
-    return FormatContext(
-        session=lambda: project.session, catalog=project.catalog, lakehouse=project.lakehouse,
-        run_id="run1", correlation_id="run1", spark_conf=project.spark_conf,
-    )  # fmt: skip
-
-
-class InOneSession(TableFormatContract):
-    made_by: Any = None
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def session(cls, context: FormatContext) -> SparkSession:
-        return context.session()
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def make_format(cls, context: FormatContext) -> Callable[[str], Any]:
-        return lambda run_id: cls.made_by(dataclasses.replace(context, run_id=run_id))
 
 
 class TestIceberg(InOneSession):

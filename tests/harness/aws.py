@@ -82,6 +82,11 @@ class ProjectOnAws:
         assert done.returncode == 0, done.stderr[-5000:]
         return {table: pq.read_table(folder / f"{table}.parquet") for table in tables}
 
+    def run(self) -> None:
+        """Run the default pipeline, which must succeed."""
+        done = self.kedro("run", f"--env={self.env}")
+        assert done.returncode == 0, done.stderr[-5000:]
+
     def kedro(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run ``kedro ...`` in a process of its own."""
         command = [sys.executable, "-m", "kedro", *words]

@@ -13,7 +13,7 @@ import duckdb
 from harness.project import DATA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     import pyarrow as pa
@@ -43,6 +43,13 @@ def differences_from_expected(table: str, rows: pa.Table) -> tuple[int, int]:
         )
         listed = ", ".join(f'"{n}"' for n in names)
         return _minus(db, "found", "expected", listed), _minus(db, "expected", "found", listed)
+
+
+def tables_differing(found: Mapping[str, pa.Table]) -> dict[str, tuple[int, int]]:
+    """The tables of the DMS task that are not the database's end state, with the rows beside and missing."""
+    assert found, "no table was read"
+    counted = {table: differences_from_expected(table, rows) for table, rows in found.items()}
+    return {table: counts for table, counts in counted.items() if counts != (0, 0)}
 
 
 def differences(left: pa.Table, right: pa.Table, columns: list[str]) -> int:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from harness.formats import context_of
 from harness.project import TemporaryProject, write_parquet
 
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
-from kedro_lakehouse.formats.base import FormatContext, Layout
+from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.formats.hudi import HudiFormat
 from kedro_lakehouse.names import TableName
 
@@ -195,10 +196,4 @@ def test_a_name_that_avro_has_not_is_refused_with_its_remedy(project: TemporaryP
 
 
 def _format(project: TemporaryProject, run_id: str = "test") -> HudiFormat:
-    own = project._project
-    return HudiFormat(
-        FormatContext(
-            session=lambda: own.session, catalog=own.catalog, lakehouse=own.lakehouse, run_id=run_id,
-            correlation_id=run_id, spark_conf=own.spark_conf,
-        )
-    )  # fmt: skip
+    return HudiFormat(context_of(project._project, run_id))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.changes.events import OP
 from kedro_lakehouse.formats.glue import GlueTable, Provider, register_table
+from kedro_lakehouse.formats.hudi_timeline import TABLE_TYPE
 from kedro_lakehouse.names import TableName
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def tell_glue(project: Project, report: CommitReport) -> None:
         state = table_format.state(stored)
         if state is None:
             continue
-        merges = state.properties.get("hoodie.datasource.write.table.type") == "MERGE_ON_READ"
+        merges = state.properties.get(TABLE_TYPE) == "MERGE_ON_READ"
         register_table(
             GlueTable(
                 name=stored,

@@ -6,7 +6,7 @@ import datetime as dt
 import logging
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from kedro_lakehouse.config.maintenance import CompactConfig
 from kedro_lakehouse.datasets.archive import archive_landed
@@ -16,7 +16,6 @@ from kedro_lakehouse.formats.maintenance import MaintainsTables, MaintenanceRepo
 from kedro_lakehouse.names import ROLES, TableName
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.store import MAINTENANCE, SCHEMAS
-from kedro_lakehouse.plugins import TABLE_FORMATS, load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +35,7 @@ def maintain_table(project: Project, name: TableName, *, dry_run: bool = False) 
 
     Guarantees:
         Rows, bookmarks and stages stay as they are. Where nothing is due, nothing is written, and no
-        JVM starts; a dry run writes nothing.
+        JVM starts but for Hudi, whose metadata it reads; a dry run writes nothing.
 
     Raises:
         CommitConflictError: A writer on another machine was faster; what was done until then stays done.
@@ -61,14 +60,14 @@ def maintain_ops(project: Project, *, dry_run: bool = False) -> list[Maintenance
     Their appends keep the files few themselves; what they replace is left for this. Where Spark lacks
     Iceberg's extensions (beside Hudi's there is no room for them), nothing is done.
     """
-    if lacking := cast("type[TableFormat]", load_plugin(TABLE_FORMATS, "iceberg")).lacking(
-        project.spark_conf
-    ):
-        logger.info("lake.ops is left as it is: %s.", lacking)
+    try:
+        lake = project.format("iceberg")
+    except UnsupportedError as reason:
+        logger.info("lake.ops is left as it is: %s", reason)
         return []
     settings = project.maintenance.model_copy(update={"compact": _OWN_FILES})
     stored = [TableName.ops(table) for table in SCHEMAS]
-    return _maintain_all(project, project.format("iceberg"), stored, settings, dry_run=dry_run)
+    return _maintain_all(project, lake, stored, settings, dry_run=dry_run)
 
 
 def _maintain_all(

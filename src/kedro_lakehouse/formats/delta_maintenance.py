@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.errors import CommitConflictError
-from kedro_lakehouse.formats.maintenance import Action, Storage
+from kedro_lakehouse.formats.maintenance import Action, Storage, compaction
 from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kedro_lakehouse.config.maintenance import CompactConfig, TableMaintenanceConfig
+    from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
     from kedro_lakehouse.formats.delta_log import DeltaLog
     from kedro_lakehouse.names import TableName
 
@@ -55,7 +54,8 @@ class DeltaMaintenance:
         log = self._log(table)
         if log is None:
             return []
-        actions = _compaction(log, settings.compact)
+        target = int(log.properties.get(_TARGET, _TARGET_BYTES))
+        actions = compaction(log.sizes(), settings.compact, target)
         gone = log.forgotten(settings.expire.older_than)
         if gone:
             reason = f"{len(gone)} files of no version since {settings.expire.older_than} ago"
@@ -93,17 +93,3 @@ class DeltaMaintenance:
 
 def _hours(duration: dt.timedelta) -> int:
     return int(duration.total_seconds() // 3600)
-
-
-def _compaction(log: DeltaLog, settings: CompactConfig) -> list[Action]:
-    """One action for the small files of all partitions that have enough of them."""
-    limit = settings.small_below * int(log.properties.get(_TARGET, _TARGET_BYTES))
-    parts: dict[Any, list[int]] = defaultdict(list)
-    for partition, size in log.sizes():
-        if size < limit:
-            parts[partition].append(size)
-    small = [size for sizes in parts.values() if len(sizes) >= settings.small_files for size in sizes]
-    if not small:
-        return []
-    reason = f"{len(small)} files of less than {limit:,.0f} bytes"
-    return [Action(work="compact", files=len(small), bytes=sum(small), reason=reason)]

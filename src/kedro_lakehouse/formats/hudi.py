@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import uuid
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyspark.sql import types as T
 
@@ -15,8 +15,8 @@ from kedro_lakehouse.formats.ddl import schema_changes, table_schema, wider_colu
 from kedro_lakehouse.formats.hadoop_files import delete_folder
 from kedro_lakehouse.formats.hudi_commit import HudiCommit
 from kedro_lakehouse.formats.hudi_maintenance import HudiMaintenance
-from kedro_lakehouse.formats.hudi_table import DELETED, RECORD_KEY, SETTINGS, HudiTable, is_shown
-from kedro_lakehouse.formats.hudi_timeline import instant_of
+from kedro_lakehouse.formats.hudi_table import DELETED, RECORD_KEY, SETTINGS, SORT, HudiTable, is_shown
+from kedro_lakehouse.formats.hudi_timeline import TABLE_TYPE, instant_of
 from kedro_lakehouse.formats.session_catalog import SessionCatalog
 from kedro_lakehouse.formats.staged_files import StagedFiles, drop_dead_stages, stage_folder
 from kedro_lakehouse.ops.lease import lease
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
 
 _EXTENSION: Final = "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"
-_TYPE: Final = "hoodie.datasource.write.table.type"
 _KEYGEN: Final = "org.apache.hudi.keygen."
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What Avro, in which Hudi keeps schemas, lets a name be."""
@@ -77,15 +76,14 @@ class HudiFormat:
         timeline = self._table(table).timeline()
         if not timeline.exists():
             return None
-        newest = timeline.newest()
-        state: dict[str, Any] = newest.state if newest else {}
+        newest = timeline.newest
         return TableState(
             columns={f.name: f.dataType for f in timeline.schema().fields if is_shown(f.name)},
             bookmark=CommitReport.from_property(newest.carried.get(BOOKMARK)) if newest else None,
             snapshot_id=int(newest.instant) if newest else None,
             snapshot_time=newest.completed_ms if newest else None,
-            rows=state.get("rows", 0),
-            properties=state.get("properties") or timeline.made()["properties"],
+            rows=timeline.state["rows"],
+            properties=timeline.state["properties"],
         )
 
     def read(self, table: TableName) -> DataFrame:
@@ -141,10 +139,10 @@ class HudiFormat:
                 what=f"{table}: Hudi partitions by columns of the table, not by {listed(transforms)}.",
                 remedy="Name columns in `partition_by`.",
             )
-        table_type = layout.properties.get(_TYPE) or self._settings.get(_TYPE, "COPY_ON_WRITE")
+        table_type = layout.properties.get(TABLE_TYPE) or self._settings.get(TABLE_TYPE, "COPY_ON_WRITE")
         made = {
             "uuid": str(uuid.uuid4()), "identity": list(layout.identity),
-            "properties": {**layout.properties, **_layout_settings(layout), _TYPE: table_type},
+            "properties": {**layout.properties, **_layout_settings(layout), TABLE_TYPE: table_type},
         }  # fmt: skip
         schema = table_schema(columns)
         if layout.identity:
@@ -179,11 +177,11 @@ class HudiFormat:
         found = self._table(table)
         with lease(self._leases, table, "publish"):
             timeline = found.timeline()
-            newest = timeline.newest()
+            newest = timeline.newest
             found.write(
                 found.none(table_schema({**state.columns, **wanted})), found.adding,
                 carried={k: v for k, v in newest.carried.items() if k == BOOKMARK} if newest else {},
-                state=newest.state if newest else {"rows": 0, "properties": timeline.made()["properties"]},
+                state=timeline.state,
             )  # fmt: skip
         self._names.forget(table)  # SQL knows the columns that were there when it was told
 
@@ -223,7 +221,7 @@ def _layout_settings(layout: Layout) -> dict[str, str]:
     """Write options that follow from a layout."""
     settings = {}
     if layout.sort_by:
-        settings["hoodie.clustering.plan.strategy.sort.columns"] = ",".join(layout.sort_by)
+        settings[SORT] = ",".join(layout.sort_by)
     if layout.identity and layout.partition_by:  # a row may move from one partition to another
         settings["hoodie.index.type"] = "GLOBAL_SIMPLE"
         settings["hoodie.simple.index.update.partition.path"] = "true"

@@ -27,7 +27,8 @@ _OPERATIONS: Final = {
     "append": "bulk_insert", "merge": "upsert",
     "replace": "insert_overwrite_table", "replace_where": "insert_overwrite_table",
 }  # fmt: skip
-_RACED: Final = "HoodieWriteConflictException"
+RACED: Final = "HoodieWriteConflictException"
+"""What Hudi calls the loss of a race, in the text of its error."""
 _DROPS_COLUMNS: Final = {
     "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
     "hoodie.write.set.null.for.missing.columns": "false",
@@ -59,12 +60,12 @@ class HudiCommit:
         state = {"rows": rows, "properties": held | dict(properties)}
         # Hudi looks for conflicts from the start of its own commit only: what came before is looked for here.
         with lease(self._leases, self._table.name, "publish"):
-            before = self._table.timeline().newest()
+            before = self._table.timeline().newest
             base = self._state.snapshot_id if self._state else None
             if (int(before.instant) if before else None) != base:
                 raise CommitConflictError(table=self._table.name, attempts=1)
             self._write(change, report, state, without)
-        after = self._table.timeline().newest()
+        after = self._table.timeline().newest
         return int(after.instant) if after else None
 
     def _write(
@@ -91,7 +92,7 @@ class HudiCommit:
         except (Py4JJavaError, PySparkException) as error:
             if self._is_published(report):
                 return  # what failed came after the commit
-            if _RACED in str(error):
+            if RACED in str(error):
                 raise CommitConflictError(table=self._table.name, attempts=1) from error
             raise
 
@@ -107,7 +108,7 @@ class HudiCommit:
         from py4j.protocol import Py4JError
 
         try:
-            newest = self._table.timeline().newest()
+            newest = self._table.timeline().newest
         except Py4JError as error:
             raise CommitUnknownError(table=self._table.name, batch=report.batch) from error
         return newest is not None and newest.carried.get(BOOKMARK) == report.to_property()

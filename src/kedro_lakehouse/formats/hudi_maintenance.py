@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.errors import CommitConflictError
+from kedro_lakehouse.formats.hudi_commit import RACED
+from kedro_lakehouse.formats.hudi_table import SORT
 from kedro_lakehouse.formats.hudi_timeline import instant_of
 from kedro_lakehouse.formats.literals import text
-from kedro_lakehouse.formats.maintenance import Action, Storage
+from kedro_lakehouse.formats.maintenance import Action, Storage, compaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 _TARGET: Final = "hoodie.parquet.max.file.size"
 _TARGET_BYTES: Final = 120 * 2**20
-_SORT: Final = "hoodie.clustering.plan.strategy.sort.columns"
-_RACED: Final = "HoodieWriteConflictException"
 
 
 class HudiMaintenance:
@@ -65,10 +64,11 @@ class HudiMaintenance:
             return []
         groups = timeline.file_groups()
         newest = [group[0] for group in groups]
-        target = int(found.option(_TARGET) or _TARGET_BYTES)
+        target = int(found.option(_TARGET, timeline) or _TARGET_BYTES)
+        sizes = [(one.partition, one.base) for one in newest if one.base]
         return [
             *_merge_of_logs(newest, settings.compact),
-            *_clustering(newest, settings.compact, target),
+            *compaction(sizes, settings.compact, target),
             *_expiry(timeline, groups, settings.expire),
         ]
 
@@ -78,13 +78,14 @@ class HudiMaintenance:
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
         """
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         found = self._table(table)
         at = f"path => {text(found.path)}"
         if action.work == "compact":
-            sort = found.option(_SORT)
-            options = f", options => {text(f'{_SORT}={sort}')}" if sort else ""
+            sort = found.option(SORT, found.timeline())
+            options = f", options => {text(f'{SORT}={sort}')}" if sort else ""
             call = f"run_clustering({at}{options})"
         elif action.work == "rewrite_position_deletes":
             call = f"run_compaction(op => 'scheduleandexecute', {at})"
@@ -93,8 +94,8 @@ class HudiMaintenance:
             call = _cleaning(found.timeline(), settings.expire, f"table => {text(str(table))}")
         try:
             found.session.sql(f"CALL {call}").collect()
-        except PySparkException as error:
-            if _RACED in str(error):
+        except (Py4JJavaError, PySparkException) as error:
+            if RACED in str(error):
                 raise CommitConflictError(table=table, attempts=1) from error
             raise
 
@@ -112,25 +113,12 @@ def _merge_of_logs(slices: Sequence[FileSlice], settings: CompactConfig) -> list
     return [Action(work="rewrite_position_deletes", files=len(logs), bytes=sum(logs), reason=reason)]
 
 
-def _clustering(slices: Sequence[FileSlice], settings: CompactConfig, target: int) -> list[Action]:
-    """One action for the small files of all partitions that have enough of them."""
-    limit = settings.small_below * target
-    parts: dict[str, list[int]] = defaultdict(list)
-    for one in slices:
-        if 0 < one.base < limit:
-            parts[one.partition].append(one.base)
-    small = [size for sizes in parts.values() if len(sizes) >= settings.small_files for size in sizes]
-    if not small:
-        return []
-    reason = f"{len(small)} files of less than {limit:,.0f} bytes"
-    return [Action(work="compact", files=len(small), bytes=sum(small), reason=reason)]
-
-
 def _expiry(
     timeline: HudiTimeline, groups: Sequence[Sequence[FileSlice]], settings: ExpireConfig
 ) -> list[Action]:
     """One action for the files that only commits have which need not stay readable."""
-    commits, retained = timeline.completed(), _retained(timeline, settings)
+    commits = timeline.completed()
+    retained = _retained(commits, settings)
     if len(commits) <= retained:
         return []
     earliest = commits[retained - 1]
@@ -140,15 +128,15 @@ def _expiry(
     return [Action(work="expire_snapshots", files=files, bytes=0, reason=reason)] if files else []
 
 
-def _retained(timeline: HudiTimeline, settings: ExpireConfig) -> int:
+def _retained(commits: Sequence[str], settings: ExpireConfig) -> int:
     """How many of the newest commits stay readable: the young ones, and always so many."""
     since = instant_of(datetime.now(UTC) - settings.older_than)
-    return max(settings.keep, sum(instant >= since for instant in timeline.completed()))
+    return max(settings.keep, sum(instant >= since for instant in commits))
 
 
 def _cleaning(timeline: HudiTimeline, settings: ExpireConfig, at: str) -> str:
     """The call that cleans; what Hudi archives must be older than what it cleans."""
-    retained = _retained(timeline, settings)
+    retained = _retained(timeline.completed(), settings)
     limits = f"hoodie.keep.min.commits={retained + 10},hoodie.keep.max.commits={retained + 20}"
     policy = f"clean_policy => 'KEEP_LATEST_COMMITS', retain_commits => {retained}"
     return f"run_clean({at}, {policy}, options => {text(limits)})"

@@ -23,6 +23,7 @@ RECORD_KEY: Final = "_record_key"
 """Hudi's record key: a text in which two rows are equal if and only if their identities are."""
 DELETED: Final = "_hoodie_is_deleted"
 _OWN: Final = "_hoodie_"
+SORT: Final = "hoodie.clustering.plan.strategy.sort.columns"
 SETTINGS: Final = "spark.hoodie."
 """Settings of spark.yml that start so are write options of every table."""
 
@@ -47,11 +48,9 @@ class HudiTable:
         """The table's metadata, as it is now."""
         return HudiTimeline(self.session, self.path)
 
-    def option(self, name: str) -> str | None:
-        """A write option of the table: its own, else the environment's."""
-        own = self.timeline().newest()
-        properties = own.state["properties"] if own else self.timeline().made()["properties"]
-        return properties.get(name) or self._settings.get(name)
+    def option(self, name: str, timeline: HudiTimeline) -> str | None:
+        """A write option of the table: its own as the metadata tell, else the environment's."""
+        return timeline.state["properties"].get(name) or self._settings.get(name)
 
     def read(self, **options: str) -> DataFrame:
         """The table's columns as a lazy frame, without Hudi's own."""

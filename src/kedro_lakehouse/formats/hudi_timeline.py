@@ -21,6 +21,7 @@ STATE: Final = PREFIX + "state"
 """What each commit carries beside the bookmark: the number of rows, and the properties of the table."""
 _MADE: Final = PREFIX + "made"
 """The entry of hoodie.properties that a new table gets: its uuid, and the properties it was made with."""
+TABLE_TYPE: Final = "hoodie.datasource.write.table.type"
 _INSTANT: Final = "%Y%m%d%H%M%S"
 
 
@@ -118,6 +119,12 @@ class HudiTimeline:
         scala = self._jvm.org.apache.hudi.HoodieSchemaConversionUtils.convertHoodieSchemaToStructType(stored)
         return T.StructType.fromJson(json.loads(scala.json()))
 
+    @cached_property
+    def state(self) -> dict[str, Any]:
+        """The table's rows and properties: those of its newest commit, else those it was made with."""
+        return self.newest.state if self.newest else {"rows": 0, "properties": self.made()["properties"]}
+
+    @cached_property
     def newest(self) -> CompletedCommit | None:
         """The newest commit of the project's own; its table services commit too, and carry nothing."""
         client = self._client
@@ -147,9 +154,7 @@ class HudiTimeline:
 
     def completed(self) -> list[str]:
         """The instants of all commits in the active timeline, the newest first; table services commit too."""
-        instants = self._client.getActiveTimeline().getCommitsTimeline().filterCompletedInstants()
-        found = instants.getReverseOrderedInstants().iterator()
-        return [str(instant.requestedTime()) for instant in _each(found)]
+        return [str(instant.requestedTime()) for instant in _completed(self._client.getActiveTimeline())]
 
     def file_groups(self) -> list[list[FileSlice]]:
         """The versions of each file group that readers see, the newest first."""
@@ -183,8 +188,7 @@ class HudiTimeline:
 
     def _commits(self, timeline: Any) -> Iterator[CompletedCommit]:
         """Commits of the project's own, the newest first."""
-        instants = timeline.getCommitsTimeline().filterCompletedInstants().getReverseOrderedInstants()
-        for instant in _each(instants.iterator()):
+        for instant in _completed(timeline):
             metadata = timeline.readCommitMetadata(instant)
             carried = dict(metadata.getExtraMetadata())
             if STATE in carried:
@@ -197,6 +201,12 @@ def _each(iterator: Any) -> Iterator[Any]:
     """What an iterator of the JVM gives."""
     while iterator.hasNext():
         yield iterator.next()
+
+
+def _completed(timeline: Any) -> Iterator[Any]:
+    """The completed commits of a timeline, the newest first."""
+    commits = timeline.getCommitsTimeline().filterCompletedInstants()
+    return _each(commits.getReverseOrderedInstants().iterator())
 
 
 def _slice(found: Any) -> FileSlice:

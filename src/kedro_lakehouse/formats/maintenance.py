@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
+    from kedro_lakehouse.config.maintenance import CompactConfig, TableMaintenanceConfig
     from kedro_lakehouse.names import TableName
 
 Work = Literal[
@@ -44,6 +45,26 @@ class Action:
     files: int
     bytes: int
     reason: str
+
+
+def compaction(sizes: Iterable[tuple[str, int]], settings: CompactConfig, target: int) -> list[Action]:
+    """One action for the small files of all partitions that have enough of them.
+
+    Args:
+        sizes: Of each data file its partition and its bytes.
+        settings: From how many files on, and below which fraction of ``target``.
+        target: The bytes of a file that is as large as it should be.
+    """
+    limit = settings.small_below * target
+    parts: dict[str, list[int]] = defaultdict(list)
+    for partition, size in sizes:
+        if size < limit:
+            parts[partition].append(size)
+    small = [size for part in parts.values() if len(part) >= settings.small_files for size in part]
+    if not small:
+        return []
+    reason = f"{len(small)} files of less than {limit:,.0f} bytes"
+    return [Action(work="compact", files=len(small), bytes=sum(small), reason=reason)]
 
 
 @dataclass(frozen=True, kw_only=True)

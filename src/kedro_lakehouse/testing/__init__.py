@@ -1,5 +1,6 @@
 """The contract that every plug-in keeps, as pytest classes that its own tests subclass."""
 
-from kedro_lakehouse.testing.formats import TableFormatContract, report, rows_of
+from kedro_lakehouse.testing.formats import TableFormatContract
+from kedro_lakehouse.testing.samples import report, rows_of
 
 __all__ = ["TableFormatContract", "report", "rows_of"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 from pyspark.sql import functions as F
@@ -21,57 +21,28 @@ from kedro_lakehouse.errors import (
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.formats.maintenance import MaintainsTables
 from kedro_lakehouse.names import TableName, quote
-from kedro_lakehouse.ops.report import CommitReport, now
+from kedro_lakehouse.testing.samples import (
+    COLUMNS,
+    FIRST,
+    HOSTILE,
+    frame_of,
+    report,
+    rows_of,
+    spark_types,
+    state_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-    from kedro_lakehouse.formats.base import TableFormat, TableState
+    from kedro_lakehouse.formats.base import TableFormat
 
     MakeFormat = Callable[[str], TableFormat]
     """Makes the format anew, for the run of this name; all of them on one lakehouse."""
 
-COLUMNS: Final[Mapping[str, T.DataType]] = {
-    "id": T.LongType(), "word": T.StringType(), "n": T.IntegerType(),
-}  # fmt: skip
-HOSTILE: Final = ("a b", "o'clock", "dot.ted", "back`tick", 'quo"te', "naïve ✓", "select", "(sum)=1;--")
 _numbers = itertools.count(1)
-
-
-def report(batch: int) -> CommitReport:
-    """The bookmark of a commit."""
-    return CommitReport(
-        table="contract.table", stage="current", batch=batch, batches=1, content_hash=f"hash{batch}",
-        run_id="contract", committed_at=now(), counts={"inserted": batch},
-    )  # fmt: skip
-
-
-def rows_of(frame: DataFrame, *names: str) -> list[tuple[Any, ...]]:
-    """A frame's rows, sorted."""
-    chosen = frame.select(*map(quote, names)) if names else frame
-    return sorted((tuple(row) for row in chosen.collect()), key=repr)
-
-
-def _rows(
-    session: SparkSession, *rows: tuple[Any, ...], columns: Mapping[str, T.DataType] = COLUMNS
-) -> DataFrame:
-    schema = T.StructType([T.StructField(name, kind) for name, kind in columns.items()])
-    return session.createDataFrame(list(rows), schema)
-
-
-def _state(made: TableFormat, table: TableName) -> TableState:
-    found = made.state(table)
-    assert found is not None
-    return found
-
-
-def _spark_types(columns: Mapping[str, T.DataType]) -> dict[str, str]:
-    return {name: kind.simpleString() for name, kind in columns.items()}
-
-
-FIRST: Final = ((1, "one", 1), (2, "two", 2), (3, "three", 3))
 
 
 class TableFormatContract:
@@ -121,7 +92,7 @@ class TableFormatContract:
         layout = Layout(identity=["id"], properties={"kedro_lakehouse.made_for": "contract"})
         made.create(table, COLUMNS, layout)
         with made.stage(table, made.state(table)) as stage:
-            stage.append(_rows(session, *FIRST))
+            stage.append(frame_of(session, *FIRST))
             stage.expect(len(FIRST))
             stage.publish(report(1))
         return table
@@ -130,43 +101,43 @@ class TableFormatContract:
         assert (made.state(table), made.uuid(table)) == (None, None)
         made.create(table, COLUMNS, Layout())
         made.create(table, COLUMNS, Layout())
-        state = _state(made, table)
+        state = state_of(made, table)
         assert (state.rows, state.batch, state.bookmark) == (0, 0, None)
-        assert _spark_types(state.columns) == _spark_types(COLUMNS)
+        assert spark_types(state.columns) == spark_types(COLUMNS)
         assert rows_of(made.read(table)) == []
 
     def test_rows_and_bookmark_are_published_together(
         self, made: TableFormat, session: SparkSession, filled: TableName
     ) -> None:
-        state = _state(made, filled)
+        state = state_of(made, filled)
         assert (state.rows, state.batch, rows_of(made.read(filled))) == (3, 1, sorted(FIRST, key=repr))
         assert state.bookmark is not None
         assert state.bookmark.counts == {"inserted": 1}
         assert state.properties["kedro_lakehouse.made_for"] == "contract"
         with made.stage(filled, state) as stage:
-            stage.append(_rows(session, (4, "four", 4)))
+            stage.append(frame_of(session, (4, "four", 4)))
             assert (stage.is_open, stage.has_new_rows, stage.rows()) == (True, True, 4)
             assert rows_of(stage.appended(), "id") == [(4,)]
             assert rows_of(stage.staged(), "id") == [(1,), (2,), (3,), (4,)]
-            assert (_state(made, filled).batch, made.read(filled).count()) == (1, 3)
+            assert (state_of(made, filled).batch, made.read(filled).count()) == (1, 3)
             told = report(2)
             snapshot = stage.publish(told)
-        state = _state(made, filled)
+        state = state_of(made, filled)
         assert (state.bookmark, state.rows, state.snapshot_id) == (told, 4, snapshot)
 
     def test_what_is_not_published_leaves_nothing(
         self, made: TableFormat, session: SparkSession, filled: TableName
     ) -> None:
         with pytest.raises(ZeroDivisionError), made.stage(filled, made.state(filled)) as stage:
-            stage.append(_rows(session, (4, "four", 4)))
+            stage.append(frame_of(session, (4, "four", 4)))
             raise ZeroDivisionError
-        state = _state(made, filled)
+        state = state_of(made, filled)
         assert (state.rows, state.batch, list(state.branches)) == (3, 1, [])
         with made.stage(filled, state) as stage:
-            stage.append(_rows(session, (5, "five", 5)))
+            stage.append(frame_of(session, (5, "five", 5)))
             stage.drop()
             assert not stage.is_open
-            stage.append(_rows(session, (6, "six", 6)))
+            stage.append(frame_of(session, (6, "six", 6)))
             stage.publish(report(2))
         assert rows_of(made.read(filled), "id") == [(1,), (2,), (3,), (6,)]
 
@@ -176,9 +147,9 @@ class TableFormatContract:
         with made.stage(filled, made.state(filled)) as stage:
             stage.publish(report(2), properties={"kedro_lakehouse.horizon": "2026-01-01"})
         with made.stage(filled, made.state(filled)) as stage:
-            stage.append(_rows(session, (4, "four", 4)))
+            stage.append(frame_of(session, (4, "four", 4)))
             stage.publish(report(3))
-        state = _state(made, filled)
+        state = state_of(made, filled)
         assert (state.batch, state.rows) == (3, 4)
         assert state.properties["kedro_lakehouse.horizon"] == "2026-01-01"
 
@@ -186,23 +157,23 @@ class TableFormatContract:
         self, make_format: MakeFormat, session: SparkSession, filled: TableName
     ) -> None:
         first, second = make_format("run1"), make_format("run2")
-        state = _state(first, filled)
+        state = state_of(first, filled)
         with ExitStack() as stack:
             stages = [stack.enter_context(one.stage(filled, state)) for one in (first, second)]
             for number, stage in enumerate(stages, 10):
-                stage.append(_rows(session, (number, "raced", number)))
+                stage.append(frame_of(session, (number, "raced", number)))
             stages[0].publish(report(2))
             with pytest.raises(CommitConflictError):
                 stages[1].publish(report(2))
             stages[1].drop()
         assert rows_of(first.read(filled), "id") == [(1,), (10,), (2,), (3,)]
-        assert _state(second, filled).rows == len(FIRST) + 1
+        assert state_of(second, filled).rows == len(FIRST) + 1
 
     def test_rows_are_merged_by_key(
         self, made: TableFormat, session: SparkSession, filled: TableName
     ) -> None:
-        doomed = _rows(session, (1, "", 0), (2, "", 0)).select("id")
-        new = _rows(session, (2, "zwei", 22), (4, "four", 4))
+        doomed = frame_of(session, (1, "", 0), (2, "", 0)).select("id")
+        new = frame_of(session, (2, "zwei", 22), (4, "four", 4))
         with made.stage(filled, made.state(filled)) as stage:
             if not made.capabilities.merge:
                 with pytest.raises(UnsupportedError):
@@ -214,7 +185,7 @@ class TableFormatContract:
             expected = [(2, "zwei", 22), (3, "three", 3), (4, "four", 4)]
             assert rows_of(stage.staged()) == expected
             stage.publish(report(2))
-        assert (rows_of(made.read(filled)), _state(made, filled).rows) == (expected, 3)
+        assert (rows_of(made.read(filled)), state_of(made, filled).rows) == (expected, 3)
         with made.stage(filled, made.state(filled)) as stage:
             stage.merge(doomed.where("id = 2"), None, ["id"])
             assert not stage.has_new_rows
@@ -230,10 +201,10 @@ class TableFormatContract:
         if not made.capabilities.staged_audit:
             pytest.skip("the format audits what is planned: what the plan presumes of the table it believes")
         with pytest.raises(AuditFailedError), made.stage(filled, made.state(filled)) as stage:
-            stage.merge(_rows(session, (77, "", 0)).select("id"), None, ["id"])
+            stage.merge(frame_of(session, (77, "", 0)).select("id"), None, ["id"])
             stage.expect(2)
             stage.publish(report(2))
-        state = _state(made, filled)
+        state = state_of(made, filled)
         assert (state.batch, rows_of(made.read(filled), "id")) == (1, [(1,), (2,), (3,)])
 
     def test_rows_are_replaced(self, made: TableFormat, filled: TableName) -> None:
@@ -242,7 +213,7 @@ class TableFormatContract:
             stage.expect(2)
             assert rows_of(stage.staged(), "id", "n") == [(2, 12), (3, 13)]
             stage.publish(report(2))
-        assert (rows_of(made.read(filled), "id"), _state(made, filled).rows) == ([(2,), (3,)], 2)
+        assert (rows_of(made.read(filled), "id"), state_of(made, filled).rows) == ([(2,), (3,)], 2)
 
     def test_rows_that_meet_a_condition_are_replaced(
         self, made: TableFormat, session: SparkSession, filled: TableName
@@ -250,12 +221,12 @@ class TableFormatContract:
         with made.stage(filled, made.state(filled)) as stage:
             if not made.capabilities.merge:
                 with pytest.raises(UnsupportedError):
-                    stage.replace_where("id < 3", _rows(session, (9, "nine", 9)))
+                    stage.replace_where("id < 3", frame_of(session, (9, "nine", 9)))
                 return
-            stage.replace_where("id < 3", _rows(session, (9, "nine", 9)))
+            stage.replace_where("id < 3", frame_of(session, (9, "nine", 9)))
             stage.expect(2)
             stage.publish(report(2))
-        assert (rows_of(made.read(filled), "id"), _state(made, filled).rows) == ([(3,), (9,)], 2)
+        assert (rows_of(made.read(filled), "id"), state_of(made, filled).rows) == ([(3,), (9,)], 2)
 
     def test_columns_are_added_and_widened(
         self, made: TableFormat, session: SparkSession, filled: TableName
@@ -266,19 +237,19 @@ class TableFormatContract:
         }
         if not made.capabilities.evolve:
             with pytest.raises(UnsupportedError):
-                made.evolve(filled, wanted, _state(made, filled))
+                made.evolve(filled, wanted, state_of(made, filled))
             return
         for _ in range(2):
-            made.evolve(filled, wanted, _state(made, filled))
+            made.evolve(filled, wanted, state_of(made, filled))
         wider = wanted | {"more": T.StructType([T.StructField(c, T.StringType()) for c in "xy"])}
-        made.evolve(filled, wider, _state(made, filled))
+        made.evolve(filled, wider, state_of(made, filled))
         with made.stage(filled, made.state(filled)) as stage:
-            stage.append(_rows(session, (2**40, "big", 2**40, ("a", "b")), columns=wider))
+            stage.append(frame_of(session, (2**40, "big", 2**40, ("a", "b")), columns=wider))
             stage.publish(report(2))
         found = rows_of(made.read(filled).where("id > 2"), "id", "n", "more")
         assert found == [(2**40, 2**40, ("a", "b")), (3, 3, None)]
         with pytest.raises(IncompatibleTypeError):
-            made.evolve(filled, {"word": T.IntegerType()}, _state(made, filled))
+            made.evolve(filled, {"word": T.IntegerType()}, state_of(made, filled))
 
     def test_columns_leave_with_the_bookmark(self, made: TableFormat, filled: TableName) -> None:
         with made.stage(filled, made.state(filled)) as stage:
@@ -287,17 +258,17 @@ class TableFormatContract:
                     stage.publish(report(2), without=["word"])
                 return
             stage.publish(report(2), without=["word"])
-        state = _state(made, filled)
+        state = state_of(made, filled)
         assert (list(state.columns), state.batch, state.rows) == (["id", "n"], 2, 3)
         assert made.read(filled).columns == ["id", "n"]
 
     def test_a_table_is_read_as_it_was(
         self, made: TableFormat, session: SparkSession, filled: TableName
     ) -> None:
-        then, before = _state(made, filled).snapshot_id, datetime.now(UTC)
+        then, before = state_of(made, filled).snapshot_id, datetime.now(UTC)
         assert then is not None
         with made.stage(filled, made.state(filled)) as stage:
-            stage.replace(_rows(session, (9, "nine", 9)))
+            stage.replace(frame_of(session, (9, "nine", 9)))
             stage.publish(report(2))
         if not made.capabilities.as_of:
             with pytest.raises(UnsupportedError):
@@ -316,11 +287,11 @@ class TableFormatContract:
         made.create(table, columns, Layout())
         row = tuple(self.hostile)
         with made.stage(table, made.state(table)) as stage:
-            stage.append(_rows(session, (1, *row), (2, *row), columns=columns))
+            stage.append(frame_of(session, (1, *row), (2, *row), columns=columns))
             stage.publish(report(1))
         assert made.read(table).columns == list(columns)
         if made.capabilities.merge:
-            new = _rows(session, (1, *row[:-1], "new"), columns=columns)
+            new = frame_of(session, (1, *row[:-1], "new"), columns=columns)
             with made.stage(table, made.state(table)) as stage:
                 on = ["id", *self.hostile[:-1]]
                 stage.merge(new.select(*map(quote, on)), new, on)
@@ -358,7 +329,7 @@ class TableFormatContract:
             layout = Layout(partition_by=["word"])
         made.create(table, COLUMNS, layout)
         with made.stage(table, made.state(table)) as stage:
-            stage.append(_rows(session, *FIRST))
+            stage.append(frame_of(session, *FIRST))
             stage.publish(report(1))
         assert rows_of(made.read(table), *COLUMNS) == sorted(FIRST, key=repr)
 
@@ -370,7 +341,7 @@ class TableFormatContract:
         assert (made.state(filled), made.uuid(filled)) == (None, None)
         made.create(filled, COLUMNS, Layout())
         assert made.uuid(filled) not in (None, uuid)
-        assert _state(made, filled).rows == 0
+        assert state_of(made, filled).rows == 0
 
     def test_maintenance_leaves_rows_and_bookmark(
         self, made: TableFormat, session: SparkSession, table: TableName
@@ -382,7 +353,7 @@ class TableFormatContract:
 
         def commit(batch: int) -> None:
             with made.stage(table, made.state(table)) as stage:
-                stage.append(_rows(session, (batch, "row", batch)))
+                stage.append(frame_of(session, (batch, "row", batch)))
                 stage.publish(report(batch))
 
         made.create(table, COLUMNS, Layout())
@@ -396,12 +367,12 @@ class TableFormatContract:
         assert planned["compact"].files == 6
         work.perform(table, planned["compact"], settings)
         commit(7)
-        before, rows = _state(made, table), rows_of(made.read(table))
+        before, rows = state_of(made, table), rows_of(made.read(table))
         assert len(rows) == 7
         again = {action.work: action for action in work.plan(table, settings)}
         assert "compact" not in again
         work.perform(table, again["expire_snapshots"], settings)
-        storage, after = work.storage(table), _state(made, table)
+        storage, after = work.storage(table), state_of(made, table)
         assert storage is not None
         assert storage.files < len(rows)
         assert (after.bookmark, after.rows) == (before.bookmark, before.rows)
