@@ -23,8 +23,8 @@ FORMAT ?=
 # What .venv and .venv-spark35 hold of the optional dependencies in pyproject.toml, beside a line of Spark.
 EXTRAS := delta viz quality lineage aws deploy lance opensearch console docs dev
 
-# What is run on Spark 3.5, which takes less than all tests take.
-SPARK35_TESTS := tests/spark/test_smoke.py tests/spark/test_changes.py
+# What is run on Spark 3.5, which takes less than all tests take: SPARK35_TESTS=tests/spark names them all.
+SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py tests/spark/test_extracts.py
 
 # One Spark waits for its driver most of the time: a second one beside it takes what is left of two cores.
 TWO := -n 2 --dist loadfile --no-loadscope-reorder
@@ -61,10 +61,10 @@ test: setup jars model ## Run all tests, two files at a time
 .PHONY: test-spark35
 test-spark35: setup-spark35 jars-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi
 	@$(BIN35)/pytest $(TWO) $(SPARK35_TESTS)
-	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) tests/hudi
+	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) tests/crash tests/hudi
 
 .PHONY: test-delta
-test-delta: setup jars model ## Prove Delta: the bundled data, some of the contract's cases
+test-delta: setup jars model ## Prove Delta: the bundled data, killed runs, some of the contract's cases
 	@$(BIN)/pytest $(TWO) -m delta
 
 .PHONY: test-aws

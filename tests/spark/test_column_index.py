@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from harness.project import TemporaryProject, write_parquet
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kedro_lakehouse.columns.sketch import sketch_batches
 from kedro_lakehouse.columns.spark_sketch import sketch_frame
@@ -117,7 +118,8 @@ def test_spark_sketches_what_arrow_sketches(project: TemporaryProject) -> None:
             "nested": [{"a": n % 3} for n in range(2000)],
         }
     )
-    frame = project._project.session.createDataFrame(rows).repartition(3)
+    schema = from_arrow_schema(rows.schema)  # PySpark 3.5 makes no frame from a table of Arrow
+    frame = project._project.session.createDataFrame(rows.to_pylist(), schema).repartition(3)
     there, here = sketch_frame(frame), sketch_batches([rows])
     assert there.keys() == here.keys()
     for name, sketch in here.items():

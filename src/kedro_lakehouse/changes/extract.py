@@ -86,7 +86,9 @@ def keep_newest_rows(rows: DataFrame, contract: TableContract) -> DataFrame:
 
 def renumber_extracts(rows: DataFrame, accepted: Sequence[int]) -> DataFrame:
     """Keep the rows of some extracts, and number these 1, 2, 3, … in the order given."""
-    number = F.array_position(F.array(*[F.lit(n) for n in accepted]), column(EXTRACT)).cast("int")
+    order = F.array(*[F.lit(n) for n in accepted])
+    # By its name: the function of PySpark 3.5 takes no column as the value.
+    number = F.call_function("array_position", order, column(EXTRACT)).cast("int")
     return rows.withColumn(EXTRACT, number).where(column(EXTRACT) > 0)
 
 

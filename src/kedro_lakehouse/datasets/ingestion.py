@@ -120,7 +120,7 @@ class IngestionCommit:
             self._refuse_other_content(state)
             return
         state = self._ensure(state, accepted)
-        with reading_errors(self._name), lake.stage(self._changes, state) as stage:
+        with reading_errors(self._name, accepted), lake.stage(self._changes, state) as stage:
             found = self._stage(stage, accepted, state)
             enter_phase("staged", self._name, "ingestion", token.batch)
             self._judge(found)

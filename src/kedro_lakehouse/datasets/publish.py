@@ -15,6 +15,8 @@ from kedro_lakehouse.ops.store import BATCHES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pyspark.sql import DataFrame
+
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.project import Project
@@ -23,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 # What Spark 4 calls a file that it cannot read, and what Spark 3 does.
 _UNREADABLE: Final = ("FAILED_READ_FILE", "Encountered error while reading file")
+_TORN: Final = ("Unexpected end of input stream", "java.util.zip.ZipException", "incorrect data check")
+"""What a damaged archive is called by Spark 3, which does not name the file of a text."""
 
 
 def acknowledge(project: Project, report: CommitReport, snapshot: int | None, *, seconds: float) -> None:
@@ -58,8 +62,8 @@ def write_owed_rows(project: Project, tables: Iterable[TableName]) -> int:
 
 
 @contextlib.contextmanager
-def reading_errors(table: TableName) -> Iterator[None]:
-    """Name the file where Spark could not read one.
+def reading_errors(table: TableName, rows: DataFrame) -> Iterator[None]:
+    """Name the file where Spark could not read one of those that ``rows`` come from.
 
     Raises:
         UnreadableFileError: A landed file is truncated, or not of its declared format.
@@ -75,4 +79,12 @@ def reading_errors(table: TableName) -> Iterator[None]:
             path = re.search(r"file (?:file:)?(\S+?)[.:]?\s", text)
             name = path[1].rpartition("/")[2] if path else "unknown"
             raise UnreadableFileError(table=table, file=name, detail="it ends early or is damaged") from error
+        if unreadable and any(sign in text for sign in _TORN):
+            packed = [f for f in (path.rpartition("/")[2] for path in rows.inputFiles()) if _is_packed(f)]
+            detail = "it, or one of them, ends early or is damaged"
+            raise UnreadableFileError(table=table, file=", ".join(packed), detail=detail) from error
         raise
+
+
+def _is_packed(name: str) -> bool:
+    return name.rpartition(".")[2] in ("gz", "bz2", "deflate", "lz4", "snappy", "zst")

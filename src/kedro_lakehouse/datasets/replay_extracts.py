@@ -215,7 +215,7 @@ def _correct(
     lake.evolve(changes, wanted, state)
     new = Observation()
     identity = (*replay.contract.keys, ORDER, OP, BATCH)
-    with reading_errors(name), lake.stage(changes, state) as stage:
+    with reading_errors(name, fresh), lake.stage(changes, state) as stage:
         rows = fresh.observe(new, F.count(F.lit(1)).alias("n")).select(*columns(wanted))
         stage.merge(wrong.select(*columns(identity)), rows, identity)
         enter_phase("staged", name, "ingestion", token.batch)

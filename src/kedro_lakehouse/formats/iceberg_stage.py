@@ -10,6 +10,7 @@ from kedro_lakehouse.errors import AuditFailedError, CommitConflictError, Commit
 from kedro_lakehouse.formats.literals import constant
 from kedro_lakehouse.names import CATALOG, TableName, quote
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+from kedro_lakehouse.session.line import is_spark3
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -62,7 +63,7 @@ class IcebergStage:
         """Write rows; one Spark job."""
         self._ensure()
         self.has_new_rows = True
-        rows.writeTo(self.target).option("fanout-enabled", "true").append()
+        self._whole(rows).writeTo(self.target).option("fanout-enabled", "true").append()
 
     def replace(self, rows: DataFrame) -> None:
         """Write rows in the place of all that are there; one Spark job, which may read the table itself."""
@@ -70,7 +71,18 @@ class IcebergStage:
 
         self._ensure()
         self.has_new_rows = self._replaced = True
-        rows.writeTo(self.target).option("fanout-enabled", "true").overwrite(F.lit(True))
+        self._whole(rows).writeTo(self.target).option("fanout-enabled", "true").overwrite(F.lit(True))
+
+    def _whole(self, rows: DataFrame) -> DataFrame:
+        """Rows with nulls in the table's other columns, which Spark 3 does not fill by itself."""
+        from pyspark.sql import functions as F
+
+        if not is_spark3():
+            return rows
+        given = set(rows.columns)
+        stored = self._session.table(self.target).schema.fields
+        lacking = [F.lit(None).cast(f.dataType).alias(f.name) for f in stored if f.name not in given]
+        return rows.select("*", *lacking) if lacking else rows
 
     def staged(self) -> DataFrame:
         """The whole table as it is staged."""

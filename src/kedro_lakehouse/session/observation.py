@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any, cast
 
 from kedro_lakehouse.session.line import is_spark3
@@ -23,7 +24,20 @@ def observed(observation: Observation) -> dict[str, Any]:
         python._jvm.org.apache.spark.SparkContext.getOrCreate().listenerBus().waitUntilEmpty()
         metrics = inner.getClass().getDeclaredField("metrics")
         metrics.setAccessible(True)
-        arrived = metrics.get(inner).isDefined()
-    else:
-        arrived = inner.getRow().schema() is not None
-    return dict(observation.get) if arrived else {}
+        if not metrics.get(inner).isDefined():
+            return {}
+        return {name: _python(value) for name, value in observation.get.items()}
+    return dict(observation.get) if inner.getRow().schema() is not None else {}
+
+
+def _python(value: Any) -> Any:
+    """A metric as Spark 4 gives it: Spark 3 leaves times as Java's objects."""
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql.types import TimestampType
+
+    if not isinstance(value, JavaObject):
+        return value
+    kind = value.getClass().getName()
+    if kind == "java.sql.Timestamp":
+        return TimestampType().fromInternal(value.getTime() // 1000 * 10**6 + value.getNanos() // 1000)
+    return (dt.date if kind == "java.sql.Date" else dt.datetime).fromisoformat(value.toString())
