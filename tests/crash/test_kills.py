@@ -104,10 +104,12 @@ def killed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, str, int], TemporaryProject]:
     """A project for each point, whose run was killed there; two runs side by side."""
+    # Asked once and here: pytest empties its folder when it is first asked, in whichever thread that is.
+    folder = tmp_path_factory.mktemp("killed")
 
     def kill(point: tuple[str, str, int]) -> TemporaryProject:
         phase, stage, load = point
-        path = tmp_path_factory.mktemp("killed") / "project"
+        path = folder / f"{phase}-{stage}-{load}"
         project = TemporaryProject.make(path, SOURCES, TABLES, table_format=request.param)
         land(project, load)
         command = [sys.executable, str(KILL_AT), str(project.path), stage, phase]
