@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from kedro_lakehouse.names import quote
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -45,9 +47,15 @@ def value_columns(frame: DataFrame) -> list[str]:
 
 def column(name: str) -> Column:
     """A column by its exact name, also where the name holds dots or blanks."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quote(name))
 
 
 def columns(names: Iterable[str]) -> list[Column]:
     """Columns by their exact names."""
     return [column(name) for name in names]
+
+
+def cast_or_null(name: str, kind: str) -> Column:
+    """A column as another type of SQL; null where a value does not fit it."""
+    # As SQL text: before version 4 a frame has try_cast only there.
+    return F.expr(f"try_cast({quote(name)} AS {kind})")

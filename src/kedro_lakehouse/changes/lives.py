@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.compare import comparable
-from kedro_lakehouse.changes.events import DELETE, OP, ORDER, REASONS, UPSERT, column, columns
+from kedro_lakehouse.changes.events import DELETE, OP, ORDER, REASONS, UPSERT, cast_or_null, column, columns
 from kedro_lakehouse.changes.extract import (
     ENDED,
     EXTRACT,
@@ -137,8 +137,7 @@ def rows_before(state: DataFrame, rows: DataFrame, contract: TableContract) -> D
     since = column(ORDER)["extract_time"]
     tells = contract.updated_at
     if tells and tells in state.columns:
-        quoted = tells.replace("`", "``")
-        since = F.coalesce(F.expr(f"try_cast(`{quoted}` as timestamp)"), since)
+        since = F.coalesce(cast_or_null(tells, "timestamp"), since)
     kinds = {f.name: f.dataType for f in rows.schema.fields}
     return state.select(
         *[

@@ -16,7 +16,7 @@ from kedro_lakehouse.errors import (
     UnreadableFileError,
     UnsupportedError,
 )
-from kedro_lakehouse.names import TableName, quote
+from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport, now
 from kedro_lakehouse.project import active_project
@@ -114,7 +114,7 @@ class _Conversion:
         """The files' rows with their types, and in ``__wrong`` whether a row cannot be read."""
         from pyspark.sql import functions as F
 
-        from kedro_lakehouse.changes.events import column
+        from kedro_lakehouse.changes.events import cast_or_null, column
         from kedro_lakehouse.decoders.records import MALFORMED_RECORD
         from kedro_lakehouse.sources.read import read_groups
 
@@ -132,7 +132,7 @@ class _Conversion:
             typed, wrong = [], column(MALFORMED_RECORD)
             for name in group.columns:
                 kind = self._config.types.get(name)
-                value = F.expr(f"try_cast({quote(name)} AS {kind})") if kind else column(name)
+                value = cast_or_null(name, kind) if kind else column(name)
                 wrong = wrong | (column(name).isNotNull() & value.isNull())
                 typed.append(value.alias(name))
             parts.append(group.records.select(*typed, wrong.alias("__wrong")))

@@ -82,7 +82,9 @@ def reading_errors(table: TableName, rows: DataFrame) -> Iterator[None]:
         if unreadable and any(sign in text for sign in _TORN):
             packed = [f for f in (path.rpartition("/")[2] for path in rows.inputFiles()) if _is_packed(f)]
             detail = "it, or one of them, ends early or is damaged"
-            raise UnreadableFileError(table=table, file=", ".join(packed), detail=detail) from error
+            raise UnreadableFileError(
+                table=table, file=", ".join(packed) or "unknown", detail=detail
+            ) from error
         raise
 
 

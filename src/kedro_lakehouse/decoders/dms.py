@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import DELETE, OP, ORDER, TIME, UPSERT, column
+from kedro_lakehouse.changes.events import DELETE, OP, ORDER, TIME, UPSERT, cast_or_null, column
 from kedro_lakehouse.changes.validate import convert
 from kedro_lakehouse.decoders.records import BEFORE, CARRIED, FILE, Columns, RecordGroup
 
@@ -94,16 +94,14 @@ def _time(group: RecordGroup, layout: DmsLayout) -> Column:
     if isinstance(group.columns[name], T.StringType) and layout.timestamp_format:
         value = F.try_to_timestamp(column(name), F.lit(layout.timestamp_format)).cast("timestamp_ntz")
     else:
-        value = F.expr(f"try_cast(`{name.replace('`', '``')}` as timestamp_ntz)")
+        value = cast_or_null(name, "timestamp_ntz")
     return F.coalesce(value, epoch) if full else value
 
 
 def _order(group: RecordGroup, layout: DmsLayout, time: Column) -> Column:
     full = group.load == "full_load"
     if layout.sequence:
-        value = (
-            F.lit(0) if full else F.expr(f"try_cast(`{layout.sequence.replace('`', '``')}` as decimal(38,0))")
-        )
+        value = F.lit(0) if full else cast_or_null(layout.sequence, "decimal(38,0)")
         return F.struct(value.cast(SEQUENCE_TYPE).alias(layout.sequence))
     place = [
         (F.lit("") if full else column(FILE)).alias("file_name"),
@@ -137,7 +135,7 @@ def _before(group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple
         old = (
             column(image)
             if kind_here == columns.types[key]
-            else F.expr(f"try_cast(`{image.replace('`', '``')}` as {columns.types[key].simpleString()})")
+            else cast_or_null(image, columns.types[key].simpleString())
         )
         fields.append(F.coalesce(old, now).alias(key))
         given |= column(image).isNotNull()

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import OP, ORDER, POSITION, RAW, REASONS, UPSERT, column, columns
+from kedro_lakehouse.changes.events import (
+    OP,
+    ORDER,
+    POSITION,
+    RAW,
+    REASONS,
+    UPSERT,
+    cast_or_null,
+    column,
+    columns,
+)
 from kedro_lakehouse.changes.extract import (
     EXTRACT,
     VALID_FROM,
@@ -85,8 +95,7 @@ def _with_valid_from(rows: DataFrame, layout: Columns, contract: TableContract) 
     name = told if told in layout.types else VALID_FROM
     if name not in rows.columns:
         return rows.withColumn(VALID_FROM, F.lit(None).cast("timestamp"))
-    quoted = name.replace("`", "``")
-    start = F.expr(f"try_cast(`{quoted}` as timestamp)")
+    start = cast_or_null(name, "timestamp")
     failed = F.when(column(name).isNotNull() & start.isNull(), F.array(F.lit(told)))
     none = F.array().cast("array<string>")
     return rows.withColumn(
