@@ -1,6 +1,7 @@
 """Read time after many rounds of small changes, beside a table that was written at once (W3).
 
-Usage: ``.venv/bin/python bench/longevity.py [--format iceberg] [--rounds 50] [--every 10]``.
+Usage: ``.venv/bin/python bench/longevity.py [--format iceberg] [--rounds 50] [--every 10]``; Hudi's tables
+need the other line of Spark: ``.venv-spark35/bin/python bench/longevity.py --format hudi``.
 
 Two tables with the patterns of LakeLoader at a thousandth of its sizes: a dimension of 100,000 rows of which
 a random 1 % changes in every round, and a fact partitioned by date that grows in its newest partition and is
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 from lake import ROOT, BenchProject, load
 
 from kedro_lakehouse.formats.base import Layout
@@ -46,6 +48,7 @@ SOURCES = {
 }  # fmt: skip
 COMMON: dict[str, Any] = {"source": "w3", "keys": ["id"], "order_by": ["n"], "effective_time": "changed_at"}
 TABLES = {"w3.dimension": COMMON, "w3.fact": COMMON | {"keys": ["day", "id"], "partition_by": ["day"]}}
+_KEPT_BY_FORMATS: Final = {"metadata", "_delta_log", ".hoodie"}
 NAMES = tuple(TableName(*name.split(".")) for name in TABLES)
 
 
@@ -122,17 +125,20 @@ class Result:
 def run_rounds(folder: Path, table_format: str, rounds: int, every: int | None) -> list[Result]:
     """Run the rounds in a project of their own, with maintenance after every few, or without."""
     shutil.rmtree(folder, ignore_errors=True)
-    bench = BenchProject(folder).write(SOURCES, {n: t | {"format": table_format} for n, t in TABLES.items()})
+    tables = {n: t | {"format": table_format} for n, t in TABLES.items()}
+    bench = BenchProject(folder).write(SOURCES, tables, spark_of(table_format))
     chance = np.random.default_rng(7)
     added: dict[TableName, list[tuple[int, int]]] = {name: [] for name in NAMES}
     seconds: list[float] = []
     for number in range(rounds + 1):
         land_round(bench.landing, number, chance)
+        before = {name: _files_of_rows(folder, name) for name in NAMES}
         begun = time.perf_counter()
-        project = bench.run("ingestion", "cdc_merge")
+        bench.run("ingestion", "cdc_merge")
         seconds.append(time.perf_counter() - begun)
         for name in NAMES:
-            added[name].append(_files_added(project, name))
+            new = _files_of_rows(folder, name) - before[name]
+            added[name].append((len(new), max(len({file.parent for file in new}), 1)))
         if every and number and number % every == 0:
             bench.run("maintenance")
     if every:
@@ -142,19 +148,23 @@ def run_rounds(folder: Path, table_format: str, rounds: int, every: int | None) 
     return [_result(project, name, added[name][1:]) for name in NAMES]
 
 
-def _files_added(project: Project, name: TableName) -> tuple[int, int]:
-    """How many files of rows and of deletes the last merge wrote, and how many partitions it touched."""
-    found = project.catalog.find(name)
-    snapshot = found.current_snapshot() if found else None
-    counts = touched = 0
-    for _ in range(2):  # a merge deletes, then appends
-        if snapshot is None or snapshot.summary is None:
-            break
-        facts = snapshot.summary.additional_properties
-        counts += int(facts.get("added-data-files", 0)) + int(facts.get("added-delete-files", 0))
-        touched = max(touched, int(facts.get("changed-partition-count", 0)))
-        snapshot = found.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
-    return counts, max(touched, 1)
+def spark_of(table_format: str) -> dict[str, str]:
+    """The settings of Spark that a format needs beside those of conf/base."""
+    environment = ROOT / f"conf/{table_format}/spark.yml"
+    return yaml.safe_load(environment.read_text(encoding="utf-8")) if environment.is_file() else {}
+
+
+def _files_of_rows(folder: Path, name: TableName) -> set[Path]:
+    """A table's files of rows and of deletes, of any format, published or not yet removed."""
+    table = folder / "lakehouse/warehouse" / name.namespace / name.table
+    found = (file for file in table.rglob("*") if file.is_file())
+    return {
+        file
+        for file in found
+        if _KEPT_BY_FORMATS.isdisjoint(file.relative_to(table).parts[:-1])
+        and not file.name.endswith(".crc")
+        and file.name != ".hoodie_partition_metadata"
+    }
 
 
 def _result(project: Project, name: TableName, added: list[tuple[int, int]]) -> Result:

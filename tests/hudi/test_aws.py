@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import io
 from typing import TYPE_CHECKING
 
 import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from harness.aws import LAKEHOUSE, ProjectOnAws, landed_on_aws
+from harness.aws import LAKEHOUSE, LANDING, ProjectOnAws, landed_on_aws
 from harness.oracle import DMS_TABLES, tables_differing
 from harness.project import ROOT
 from omegaconf import OmegaConf
@@ -68,3 +72,30 @@ def test_a_second_run_changes_nothing(ran: ProjectOnAws) -> None:
     before = ran.objects("lakehouse/warehouse/")
     ran.run()
     assert ran.objects("lakehouse/warehouse/") == before
+
+
+def test_new_columns_of_one_table_are_told_to_glue_and_no_other_table_is_touched(ran: ProjectOnAws) -> None:
+    before = ran.objects("lakehouse/warehouse/")
+    row = {
+        "Op": "I", "sport_type_name": "cricket", "founded": 1787, "short_name": "MCC",
+        "full_name": "Marylebone Cricket Club", "change_seq": "20261122000000000000000000000000001",
+        "last_update_time": dt.datetime(2026, 11, 22),  # noqa: DTZ001 - zone-less, as DMS writes it
+    }  # fmt: skip
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([row]), file, coerce_timestamps="us")
+    place = "landing/dms_sample/sport_league/20261122-000000000.parquet"
+    boto3.client("s3").put_object(Bucket=LANDING, Key=place, Body=file.getvalue())
+    done = ran.kedro("run", "--env=aws_hudi", "--namespaces=dms_sample.sport_league")
+    assert done.returncode == 0, done.stderr[-5000:]
+    told = boto3.client("glue").get_table(DatabaseName="dms_sample", Name="sport_league")["Table"]
+    columns = {column["Name"]: column["Type"] for column in told["StorageDescriptor"]["Columns"]}
+    names = ("long_name", "full_name", "founded")
+    assert {name: columns[name] for name in names} == dict.fromkeys(names, "string") | {"founded": "bigint"}
+    touched = {
+        key.split("/")[3]
+        for key, tag in ran.objects("lakehouse/warehouse/").items()
+        if before.get(key) != tag
+    }
+    assert {table.partition(".")[0] for table in touched} <= {
+        f"sport_league{role}" for role in ("", "_changes", "_history", "_quarantine")
+    }
