@@ -116,12 +116,15 @@ docs: setup ## Build the documentation into site/ (index.html is its start)
 test-unit: setup ## Run the tests that need no JVM
 	@$(BIN)/pytest tests/unit
 
-.PHONY: check
-check: setup ## Check format, lint, types, imports; run the unit tests
+.PHONY: lint
+lint: setup ## Check format, lint, types, imports
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+.PHONY: check
+check: lint ## The same, and run the unit tests
 	$(BIN)/pytest $(TWO) tests/unit
 
 .PHONY: format
@@ -157,7 +160,7 @@ setup-spark35: ## Bring .venv-spark35 in line with the lock of Spark 3.5 (Python
 jars: .cache/jars.ok ## Fetch Spark's jars into .cache/ivy
 
 .PHONY: classes
-classes: .cache/classes-spark41.jsa ## Archive Spark's classes: every session then starts some five seconds sooner
+classes: .cache/classes-spark41.jsa ## Archive Spark's classes: every session then starts some four seconds sooner
 
 .PHONY: classes-spark35
 classes-spark35: .cache/classes-spark35.jsa ## The same for Spark 3.5

@@ -75,7 +75,7 @@ def test_a_second_run_changes_nothing(ran: ProjectOnAws) -> None:
 
 
 def test_new_columns_of_one_table_are_told_to_glue_and_no_other_table_is_touched(ran: ProjectOnAws) -> None:
-    before = ran.objects("lakehouse/warehouse/")
+    before = ran.objects("lakehouse/warehouse/dms_sample/")
     row = {
         "Op": "I", "sport_type_name": "cricket", "founded": 1787, "short_name": "MCC",
         "full_name": "Marylebone Cricket Club", "change_seq": "20261122000000000000000000000000001",
@@ -93,7 +93,7 @@ def test_new_columns_of_one_table_are_told_to_glue_and_no_other_table_is_touched
     assert {name: columns[name] for name in names} == dict.fromkeys(names, "string") | {"founded": "bigint"}
     touched = {
         key.split("/")[3]
-        for key, tag in ran.objects("lakehouse/warehouse/").items()
+        for key, tag in ran.objects("lakehouse/warehouse/dms_sample/").items()
         if before.get(key) != tag
     }
     assert {table.partition(".")[0] for table in touched} <= {
