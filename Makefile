@@ -82,7 +82,8 @@ soak: classes ## Run 20,000 histories, 20 shuffles, and the bundled data in ever
 
 .PHONY: crash
 crash: $(LANE) ## Kill 200 runs (KILLS=N, FORMAT=delta or hudi) at every phase of a commit and at random times
-	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" $(BIN_OF_FORMAT)/pytest -s tests/crash
+	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" \
+	  $(BIN_OF_FORMAT)/pytest -n 2 --dist load -rP tests/crash
 
 .PHONY: demo-lake
 demo-lake: setup model ## Add the small tables of data/ to the column search, with two models

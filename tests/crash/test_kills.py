@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,34 +106,17 @@ def assert_whole(project: TemporaryProject, load: int) -> None:
         assert list(project.state(table).branches) == [], table
 
 
-@pytest.fixture(scope="module", params=FORMATS)
-def killed(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[str, str, int], TemporaryProject]:
-    """A project for each point, whose run was killed there; two runs side by side."""
-    # Asked once and here: pytest empties its folder when it is first asked, in whichever thread that is.
-    folder = tmp_path_factory.mktemp("killed")
-
-    def kill(point: tuple[str, str, int]) -> TemporaryProject:
-        phase, stage, load = point
-        path = folder / f"{phase}-{stage}-{load}"
-        project = TemporaryProject.make(path, SOURCES, TABLES, table_format=request.param)
-        land(project, load)
-        command = [sys.executable, str(KILL_AT), str(project.path), stage, phase]
-        with scratch() as env:
-            done = subprocess.run(command, start_new_session=True, capture_output=True, check=False, env=env)
-        assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
-        return project
-
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        return dict(zip(POINTS, pool.map(kill, POINTS), strict=True))
-
-
+@pytest.mark.parametrize("table_format", FORMATS)
 @pytest.mark.parametrize(("phase", "stage", "load"), POINTS)
 def test_killed_at_a_phase_the_next_run_ends_in_the_same_tables(
-    killed: dict[tuple[str, str, int], TemporaryProject], phase: str, stage: str, load: int
+    tmp_path: Path, table_format: str, phase: str, stage: str, load: int
 ) -> None:
-    project = killed[phase, stage, load]
+    project = TemporaryProject.make(tmp_path / "project", SOURCES, TABLES, table_format=table_format)
+    land(project, load)
+    command = [sys.executable, str(KILL_AT), str(project.path), stage, phase]
+    with scratch() as env:
+        done = subprocess.run(command, start_new_session=True, capture_output=True, check=False, env=env)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
     assert phase_on_disk(project, stage) == phase
     project.run()
     assert_whole(project, load)
