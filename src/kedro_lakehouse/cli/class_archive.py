@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OPTIONS: Final = "spark.driver.extraJavaOptions"
+LAKE: Final = "spark.sql.catalog.lake"
 
 
 def archive_of(java_options: str) -> Path | None:
@@ -44,20 +45,27 @@ def main() -> int:
     conf[OPTIONS] = conf[OPTIONS].replace(
         f"-XX:SharedArchiveFile={archive}", f"-XX:ArchiveClassesAtExit={fresh}"
     )
-    try:
-        session = get_session(conf)
-    except LakehouseError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    _touch_classes(session)
-    _end(session)
-    if fresh.is_file():
-        fresh.replace(archive)
+    with tempfile.TemporaryDirectory() as folder:
+        conf[f"{LAKE}.uri"] = f"jdbc:sqlite:file:{folder}/catalog.db"
+        conf[f"{LAKE}.warehouse"] = f"{folder}/warehouse"
+        try:
+            session = get_session(conf)
+        except LakehouseError as error:
+            sys.stderr.write(f"{error}\n")
+            return 1
+        _touch_files(session, folder)
+        if conf.get(f"{LAKE}.type") == "jdbc":
+            _touch_tables(session)
+        _end(session)
+    if not fresh.is_file():
+        sys.stderr.write("Java wrote no archive. Sessions start without it, and later.\n")
+        return 0
+    fresh.replace(archive)
     sys.stderr.write(f"Archived ({perf_counter() - begun:.0f} s).\n")
     return 0
 
 
-def _touch_classes(session: SparkSession) -> None:
+def _touch_files(session: SparkSession, folder: str) -> None:
     """Read and write files, join, aggregate and number rows: most of Spark that a run ever loads."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -67,22 +75,38 @@ def _touch_classes(session: SparkSession) -> None:
         "tags": F.create_map(F.lit("a"), F.lit("b")), "whole": F.struct("id"),
     }  # fmt: skip
     rows = session.range(100).withColumns(columns)
-    with tempfile.TemporaryDirectory() as folder:
-        rows.write.partitionBy("key").parquet(f"{folder}/parquet")
-        for kind in ("csv", "json"):
-            rows.select("id", "name", "at").write.format(kind).save(f"{folder}/{kind}")
-            session.read.format(kind).load(f"{folder}/{kind}").collect()
-        stored = session.read.parquet(f"{folder}/parquet").persist()
-        newest = Window.partitionBy("key").orderBy(F.desc("at"), "id")
-        first = stored.withColumn("nth", F.row_number().over(newest)).filter("nth = 1")
-        joined = first.join(rows.select("id", F.col("name").alias("other")), "id", "left")
-        joined.withColumn("price", F.col("price").cast("decimal(10, 2)")).groupBy("key").agg(
-            F.max_by("name", "at"), F.sum("price"), F.sha2(F.concat_ws("|", F.collect_list("other")), 256)
-        ).collect()
-        first.unionByName(stored, allowMissingColumns=True).toPandas()
-        session.createDataFrame([(1, "x")], "id long, name string").exceptAll(
-            rows.select("id", "name")
-        ).collect()
+    rows.write.partitionBy("key").parquet(f"{folder}/parquet")
+    for kind in ("csv", "json"):
+        rows.select("id", "name", "at").write.format(kind).save(f"{folder}/{kind}")
+        session.read.format(kind).load(f"{folder}/{kind}").collect()
+    stored = session.read.parquet(f"{folder}/parquet").persist()
+    newest = Window.partitionBy("key").orderBy(F.desc("at"), "id")
+    first = stored.withColumn("nth", F.row_number().over(newest)).filter("nth = 1")
+    joined = first.join(rows.select("id", F.col("name").alias("other")), "id", "left")
+    joined.withColumn("price", F.col("price").cast("decimal(10, 2)")).groupBy("key").agg(
+        F.max_by("name", "at"), F.sum("price"), F.sha2(F.concat_ws("|", F.collect_list("other")), 256)
+    ).collect()
+    first.unionByName(stored, allowMissingColumns=True).toPandas()
+    session.createDataFrame([(1, "x")], "id long, name string").exceptAll(rows.select("id", "name")).collect()
+
+
+def _touch_tables(session: SparkSession) -> None:
+    """Commit to a table as a run does: stage on a branch, merge, delete, publish, read its metadata."""
+    from pyspark.sql import functions as F
+
+    session.sql("CREATE NAMESPACE lake.classes")
+    rows = session.range(100).select("id", F.lit("x").alias("name"))
+    rows.writeTo("lake.classes.t").tableProperty("write.merge.mode", "merge-on-read").create()
+    session.sql("ALTER TABLE lake.classes.t CREATE BRANCH staged")
+    rows.selectExpr("id + 50 AS id", "'y' AS name").createOrReplaceTempView("changes")
+    session.sql(
+        "MERGE INTO lake.classes.t.branch_staged t USING changes c ON t.id = c.id"
+        " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    session.sql("DELETE FROM lake.classes.t.branch_staged WHERE id > 120")
+    session.sql("CALL lake.system.fast_forward('classes.t', 'main', 'staged')")
+    for part in ("", ".snapshots", ".files", ".refs"):
+        session.table(f"lake.classes.t{part}").groupBy().count().collect()
 
 
 def _end(session: SparkSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import os
@@ -14,11 +15,12 @@ from kedro_lakehouse.session.java import require_java
 from kedro_lakehouse.session.line import require_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
 _PACKAGES, _JARS, _IVY = "spark.jars.packages", "spark.jars", "spark.jars.ivy"
+_CLASS_PATH = "SPARK_DIST_CLASSPATH"
 _STATIC = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
 _starting = threading.Lock()
 # Spark itself is one to a process; these are its sessions, each with the settings that it was made for.
@@ -33,16 +35,30 @@ def resolved_jars(conf: Mapping[str, str]) -> Path | None:
     return Path(conf[_IVY]) / "resolved" / f"{hashlib.sha256(wanted.encode()).hexdigest()[:16]}.txt"
 
 
-def with_local_jars(conf: Mapping[str, str]) -> dict[str, str]:
-    """Replace packages by the jars that an earlier start resolved: saves Ivy's second at every start."""
+def local_jars(conf: Mapping[str, str]) -> list[str]:
+    """The jars of a local session's packages, if an earlier start resolved them and all are still there."""
     listed = resolved_jars(conf)
-    if listed is None or not listed.is_file():
-        return dict(conf)
-    jars = listed.read_text(encoding="utf-8").split("\n")
-    if not jars or not all(Path(jar).is_file() for jar in jars):
-        return dict(conf)
-    local = {k: v for k, v in conf.items() if k not in (_PACKAGES, "spark.jars.excludes", _IVY)}
-    return local | {_JARS: ",".join(filter(None, [conf.get(_JARS), *jars]))}
+    if not conf.get("spark.master", "").startswith("local") or listed is None or not listed.is_file():
+        return []
+    jars = listed.read_text(encoding="utf-8").splitlines()
+    return jars if all(Path(jar).is_file() for jar in jars) else []
+
+
+@contextlib.contextmanager
+def class_path(jars: list[str]) -> Iterator[None]:
+    """Have a Java that starts meanwhile find these jars behind Spark's own.
+
+    Spark would copy its ``spark.jars`` at each start, 50 to 700 MB, and load them where no archive of
+    classes serves.
+    """
+    given = os.environ.get(_CLASS_PATH)
+    os.environ[_CLASS_PATH] = os.pathsep.join(filter(None, [*jars, given]))
+    try:
+        yield
+    finally:
+        os.environ.pop(_CLASS_PATH)
+        if given is not None:
+            os.environ[_CLASS_PATH] = given
 
 
 def _remember_jars(session: SparkSession, conf: Mapping[str, str]) -> None:
@@ -122,8 +138,11 @@ def _start(conf: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder
-    for key, value in with_local_jars(conf).items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    jars = local_jars(conf)
+    for key, value in conf.items():
+        if not jars or key not in (_PACKAGES, "spark.jars.excludes", _IVY):
+            builder = builder.config(key, value)
+    with class_path(jars):
+        session = builder.getOrCreate()
     _remember_jars(session, conf)
     return session
