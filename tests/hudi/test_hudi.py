@@ -12,6 +12,7 @@ from harness.formats import context_of
 from harness.project import TemporaryProject, write_parquet
 
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
+from kedro_lakehouse.formats import hudi_timeline
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.formats.hudi import HudiFormat
 from kedro_lakehouse.names import TableName
@@ -187,6 +188,27 @@ def test_of_two_writers_on_one_state_the_later_is_refused(project: TemporaryProj
         one.publish(state.bookmark)
         two.publish(state.bookmark)
     assert sorted(r["id"] for r in project.rows("cow.item")) == [1, 3, 5, 9, 70]
+
+
+def test_a_table_is_there_whole_or_not_at_all(
+    project: TemporaryProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, name = _format(project), TableName("cow", "half")
+    columns = {"id": project.state("cow.item").columns["id"]}
+    with monkeypatch.context() as killed:
+        killed.setattr(hudi_timeline, "move_folder", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            lake.create(name, columns, Layout())
+    assert lake.state(name) is None
+    lake.create(name, columns, Layout())
+    uuid = lake.uuid(name)
+    folder = project.path / "lakehouse/warehouse/cow/half"
+    assert [f.name for f in folder.iterdir() if not f.name.endswith(".crc")] == [".hoodie"]
+    with monkeypatch.context() as beside:  # the other writer looked before the table was there
+        beside.setattr(hudi_timeline.HudiTimeline, "exists", lambda *_: False)
+        lake.create(name, columns, Layout())
+    assert lake.state(name).rows == 0
+    assert lake.uuid(name) == uuid
 
 
 def test_a_name_that_avro_has_not_is_refused_with_its_remedy(project: TemporaryProject) -> None:

@@ -31,6 +31,29 @@ def delete_folder(session: SparkSession, path: str) -> None:
     files.delete(place, recursive)
 
 
+def move_folder(session: SparkSession, source: str, target: str) -> None:
+    """Move a folder to where none is: at once, where the file system can.
+
+    Raises:
+        FileExistsError: There is something already.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    _, place, conf = _file_system(session, source)
+    jvm: Any = session._jvm
+    hadoop = jvm.org.apache.hadoop.fs
+    # A file system's own rename would put the folder into one that is there.
+    files = hadoop.FileContext.getFileContext(place.toUri(), conf)
+    gateway: Any = session.sparkContext._gateway
+    no_options = gateway.new_array(getattr(hadoop, "Options$Rename"), 0)
+    try:
+        files.rename(place, hadoop.Path(target), no_options)
+    except Py4JJavaError as error:
+        if "FileAlreadyExistsException" in str(error.java_exception):
+            raise FileExistsError(target) from error
+        raise
+
+
 def is_there(session: SparkSession, path: str) -> bool:
     """Whether there is a file or folder."""
     files, place, _ = _file_system(session, path)

@@ -149,7 +149,8 @@ class HudiFormat:
             schema = T.StructType(
                 [T.StructField(RECORD_KEY, T.StringType()), *schema, T.StructField(DELETED, T.BooleanType())]
             )
-        timeline.make(schema, made, self._table_settings(table, layout, table_type))
+        with contextlib.suppress(FileExistsError):
+            timeline.make(schema, made, self._table_settings(table, layout, table_type))
 
     def _table_settings(self, table: TableName, layout: Layout, table_type: str) -> dict[str, str]:
         """What hoodie.properties says of a new table; other writers and readers of Hudi go by it."""

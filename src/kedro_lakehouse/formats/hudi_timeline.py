@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.formats.hadoop_files import is_there
+from kedro_lakehouse.formats.hadoop_files import delete_folder, folders_in, is_there, move_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ STATE: Final = PREFIX + "state"
 """What each commit carries beside the bookmark: the number of rows, and the properties of the table."""
 _MADE: Final = PREFIX + "made"
 """The entry of hoodie.properties that a new table gets: its uuid, and the properties it was made with."""
+_MAKING: Final = ".making_"
 TABLE_TYPE: Final = "hoodie.datasource.write.table.type"
 _INSTANT: Final = "%Y%m%d%H%M%S"
 
@@ -85,7 +87,24 @@ class HudiTimeline:
         return is_there(self._session, f"{self._path}/{below}")
 
     def make(self, schema: T.StructType, made: Mapping[str, Any], settings: Mapping[str, str]) -> None:
-        """Make an empty table; ``settings`` are Hudi's table settings, ``made`` is kept beside them."""
+        """Make an empty table; ``settings`` are Hudi's table settings, ``made`` is kept beside them.
+
+        Hudi writes its properties in steps, so the table is made beside its place and moved there as a whole.
+
+        Raises:
+            FileExistsError: Somebody else made the table meanwhile.
+        """
+        beside = f"{self._path}/{_MAKING}{uuid.uuid4().hex}"
+        self._write_properties(beside, schema, made, settings)
+        if self.exists(".hoodie") and not self.exists():  # by a killed move, where folders move file by file
+            delete_folder(self._session, f"{self._path}/.hoodie")
+        move_folder(self._session, f"{beside}/.hoodie", f"{self._path}/.hoodie")
+        for left in folders_in(self._session, self._path, _MAKING):
+            delete_folder(self._session, left)
+
+    def _write_properties(
+        self, path: str, schema: T.StructType, made: Mapping[str, Any], settings: Mapping[str, str]
+    ) -> None:
         scala = self._jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
         name = settings["hoodie.table.name"]
         converter = self._jvm.org.apache.hudi.HoodieSchemaConversionUtils
@@ -94,7 +113,7 @@ class HudiTimeline:
         for key, value in {**settings, "hoodie.table.create.schema": stored}.items():
             known.setProperty(key, value)
         builder = self._jvm.org.apache.hudi.common.table.HoodieTableMetaClient.newTableBuilder()
-        client = builder.fromProperties(known).initTable(self._storage, self._path)
+        client = builder.fromProperties(known).initTable(self._storage, path)
         own = self._jvm.java.util.Properties()
         own.setProperty(_MADE, json.dumps(made))
         self._jvm.org.apache.hudi.common.table.HoodieTableConfig.update(
