@@ -37,21 +37,14 @@ def move_folder(session: SparkSession, source: str, target: str) -> None:
     Raises:
         FileExistsError: There is something already.
     """
-    from py4j.protocol import Py4JJavaError
-
-    _, place, conf = _file_system(session, source)
+    files, place, _ = _file_system(session, source)
     jvm: Any = session._jvm
-    hadoop = jvm.org.apache.hadoop.fs
-    # A file system's own rename would put the folder into one that is there.
-    files = hadoop.FileContext.getFileContext(place.toUri(), conf)
-    gateway: Any = session.sparkContext._gateway
-    no_options = gateway.new_array(getattr(hadoop, "Options$Rename"), 0)
-    try:
-        files.rename(place, hadoop.Path(target), no_options)
-    except Py4JJavaError as error:
-        if "FileAlreadyExistsException" in str(error.java_exception):
-            raise FileExistsError(target) from error
-        raise
+    wanted = jvm.org.apache.hadoop.fs.Path(target)
+    if files.exists(wanted):  # it would be put into that one
+        raise FileExistsError(target)
+    if not files.rename(place, wanted):
+        message = f"{source} cannot be moved to {target}"
+        raise OSError(message)
 
 
 def is_there(session: SparkSession, path: str) -> bool:
