@@ -26,21 +26,31 @@ def conf(tmp_path: Path) -> dict[str, str]:
     return settings
 
 
-def test_resolved_jars_are_found(conf: dict[str, str], tmp_path: Path) -> None:
-    assert spark.local_jars(conf) == [str(tmp_path / "with blank.jar"), str(tmp_path / "b.jar")]
+def test_a_local_session_has_known_jars_on_its_class_path(conf: dict[str, str], tmp_path: Path) -> None:
+    settings, jars = spark.with_known_jars(conf)
+    assert jars == [str(tmp_path / "with blank.jar"), str(tmp_path / "b.jar")]
+    assert settings == {"spark.master": "local[2]"}
 
 
-def test_other_packages_are_not_resolved_yet(conf: dict[str, str]) -> None:
-    assert spark.local_jars(conf | {"spark.jars.packages": "org:c:3"}) == []
+@pytest.mark.parametrize("master", [None, "spark://host:7077"])
+def test_others_send_them_to_their_executors(
+    conf: dict[str, str], tmp_path: Path, master: str | None
+) -> None:
+    given = {"spark.jars": "/opt/own.jar"} | ({"spark.master": master} if master else {})
+    del conf["spark.master"]
+    settings, jars = spark.with_known_jars(conf | given)
+    assert jars == []
+    assert settings == given | {"spark.jars": f"/opt/own.jar,{tmp_path}/with blank.jar,{tmp_path}/b.jar"}
+
+
+def test_other_packages_are_resolved(conf: dict[str, str]) -> None:
+    other = conf | {"spark.jars.packages": "org:c:3"}
+    assert spark.with_known_jars(other) == (other, [])
 
 
 def test_a_jar_that_went_is_resolved_again(conf: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "b.jar").unlink()
-    assert spark.local_jars(conf) == []
-
-
-def test_the_executors_of_a_cluster_fetch_their_own(conf: dict[str, str]) -> None:
-    assert spark.local_jars(conf | {"spark.master": "spark://host:7077"}) == []
+    assert spark.with_known_jars(conf) == (conf, [])
 
 
 @pytest.mark.parametrize("given", [None, "/opt/own.jar"])

@@ -35,13 +35,27 @@ def resolved_jars(conf: Mapping[str, str]) -> Path | None:
     return Path(conf[_IVY]) / "resolved" / f"{hashlib.sha256(wanted.encode()).hexdigest()[:16]}.txt"
 
 
-def local_jars(conf: Mapping[str, str]) -> list[str]:
-    """The jars of a local session's packages, if an earlier start resolved them and all are still there."""
+def known_jars(conf: Mapping[str, str]) -> list[str]:
+    """The jars of these packages, if an earlier start resolved them and all are still there."""
     listed = resolved_jars(conf)
-    if not conf.get("spark.master", "").startswith("local") or listed is None or not listed.is_file():
+    if listed is None or not listed.is_file():
         return []
     jars = listed.read_text(encoding="utf-8").splitlines()
     return jars if all(Path(jar).is_file() for jar in jars) else []
+
+
+def with_known_jars(conf: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The settings without packages whose jars are known, and the jars that Java's class path is to have.
+
+    Saves Ivy's second. Whoever may have executors elsewhere has ``spark.jars`` instead: Spark sends them.
+    """
+    jars = known_jars(conf)
+    if not jars:
+        return dict(conf), []
+    settings = {k: v for k, v in conf.items() if k not in (_PACKAGES, "spark.jars.excludes", _IVY)}
+    if conf.get("spark.master", "").startswith("local"):
+        return settings, jars
+    return settings | {_JARS: ",".join(filter(None, [conf.get(_JARS), *jars]))}, []
 
 
 @contextlib.contextmanager
@@ -138,10 +152,9 @@ def _start(conf: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder
-    jars = local_jars(conf)
-    for key, value in conf.items():
-        if not jars or key not in (_PACKAGES, "spark.jars.excludes", _IVY):
-            builder = builder.config(key, value)
+    settings, jars = with_known_jars(conf)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
     with class_path(jars):
         session = builder.getOrCreate()
     _remember_jars(session, conf)
