@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
-
-from harness.project import ROOT, TemporaryProject
 
 from conformance.asof import queries_of, versions_of
 from conformance.typed import type_of
@@ -15,10 +10,10 @@ from conformance.typed import type_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from harness.project import TemporaryProject
     from pyspark.sql import SparkSession
 
 Row = dict[str, Any]
-KILL_AT = ROOT / "tests/crash/kill_at.py"
 _POINTS = {
     ("after", "plan"): ("planned", "ingestion"),
     ("after", "stage"): ("staged", "current"),
@@ -36,14 +31,6 @@ def crash_point(crash: Mapping[str, Any]) -> tuple[str, str]:
     """The phase and stage at which a case's run is killed; "before the bookmark" is not acknowledged."""
     ((when, what),) = [(w, crash[w]) for w in ("after", "before") if w in crash]
     return _POINTS[when, what]
-
-
-def kill(project: TemporaryProject, point: tuple[str, str]) -> None:
-    """Run a project in a process of its own, which kills itself at this point."""
-    phase, stage = point
-    command = [sys.executable, str(KILL_AT), str(project.path), stage, phase]
-    killed = subprocess.run(command, start_new_session=True, capture_output=True, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
 
 
 def spark_of(project: TemporaryProject) -> SparkSession:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from harness.kills import kill_at
 from harness.project import TemporaryProject
 
 from conformance.asof import expected_rows, queries_of
@@ -15,7 +16,7 @@ from conformance.decoding import Decoded, decoder_is_registered
 from conformance.generated import broken_properties, property_case
 from conformance.lots import Lot, Member, pack
 from conformance.open import marked
-from conformance.other_kinds import as_of_rows, canonical_texts, crash_point, kill
+from conformance.other_kinds import as_of_rows, canonical_texts, crash_point
 from conformance.reading import check_keys, known, read_cases
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def test_killed_runs(tmp_path: Path, case: str) -> None:
     for number in range(lot.rounds):
         bench.land(number)
         if number == known(table.crash, {"batch", "after", "before"}, case)["batch"]:
-            kill(bench.project, crash_point(table.crash))
+            kill_at(bench.project, *crash_point(table.crash))
         bench.run_once()
     assert judge(table, bench.found(lot.table)) == []
 

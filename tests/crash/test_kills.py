@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import os
 import random
@@ -11,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from itertools import islice
@@ -20,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from harness.kills import kill_at, scratch
 from harness.oracle import differences_from_expected
 from harness.project import DATA, FORMAT, ROOT, TemporaryProject, write_parquet
 
 from kedro_lakehouse.formats.base import is_stage_branch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.crash
 
-KILL_AT = Path(__file__).with_name("kill_at.py")
 SOURCES = {
     "shop": {
         "type": "dms", "path": "${globals:landing}/shop", "sequence_column": "seq", "timestamp_column": "ts",
@@ -68,13 +66,6 @@ def land(project: TemporaryProject, load: int) -> None:
         )
     ]
     write_parquet(folder / "20260101-000010000.parquet", changes, {"Op": pa.string(), **ROW})
-
-
-@contextlib.contextmanager
-def scratch() -> Iterator[dict[str, str]]:
-    """The environment of a run whose Spark leaves what it copied, 200 MB of jars, where it is removed."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        yield os.environ | {"SPARK_LOCAL_DIRS": folder}
 
 
 def phase_on_disk(project: TemporaryProject, stage: str) -> str:
@@ -115,10 +106,7 @@ def test_killed_at_a_phase_the_next_run_ends_in_the_same_tables(
 ) -> None:
     project = TemporaryProject.make(tmp_path / "project", SOURCES, TABLES, table_format=table_format)
     land(project, load)
-    command = [sys.executable, str(KILL_AT), str(project.path), stage, phase]
-    with scratch() as env:
-        done = subprocess.run(command, start_new_session=True, capture_output=True, check=False, env=env)
-    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+    kill_at(project, phase, stage)
     assert phase_on_disk(project, stage) == phase
     project.run()
     assert_whole(project, load)

@@ -35,7 +35,7 @@ def resolved_jars(conf: Mapping[str, str]) -> Path | None:
     return Path(conf[_IVY]) / "resolved" / f"{hashlib.sha256(wanted.encode()).hexdigest()[:16]}.txt"
 
 
-def known_jars(conf: Mapping[str, str]) -> list[str]:
+def _known_jars(conf: Mapping[str, str]) -> list[str]:
     """The jars of these packages, if an earlier start resolved them and all are still there."""
     listed = resolved_jars(conf)
     if listed is None or not listed.is_file():
@@ -49,7 +49,7 @@ def with_known_jars(conf: Mapping[str, str]) -> tuple[dict[str, str], list[str]]
 
     Saves Ivy's second. Whoever may have executors elsewhere has ``spark.jars`` instead: Spark sends them.
     """
-    jars = known_jars(conf)
+    jars = _known_jars(conf)
     if not jars:
         return dict(conf), []
     settings = {k: v for k, v in conf.items() if k not in (_PACKAGES, "spark.jars.excludes", _IVY)}
@@ -62,16 +62,17 @@ def with_known_jars(conf: Mapping[str, str]) -> tuple[dict[str, str], list[str]]
 def class_path(jars: list[str]) -> Iterator[None]:
     """Have a Java that starts meanwhile find these jars behind Spark's own.
 
-    Spark would copy its ``spark.jars`` at each start, 50 to 700 MB, and load them where no archive of
-    classes serves.
+    Spark would copy its ``spark.jars`` at each start, 50 MB for Iceberg and 130 with Hudi, and load
+    them where no archive of classes serves.
     """
     given = os.environ.get(_CLASS_PATH)
     os.environ[_CLASS_PATH] = os.pathsep.join(filter(None, [*jars, given]))
     try:
         yield
     finally:
-        os.environ.pop(_CLASS_PATH)
-        if given is not None:
+        if given is None:
+            del os.environ[_CLASS_PATH]
+        else:
             os.environ[_CLASS_PATH] = given
 
 

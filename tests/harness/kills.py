@@ -1,0 +1,35 @@
+"""Runs that are killed: at a phase of a commit, and without what a killed Spark leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from harness.project import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from harness.project import TemporaryProject
+
+KILL_AT = ROOT / "tests/crash/kill_at.py"
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[dict[str, str]]:
+    """The environment of a run whose Spark leaves its temporary folders where they are removed."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        yield os.environ | {"SPARK_LOCAL_DIRS": folder}
+
+
+def kill_at(project: TemporaryProject, phase: str, stage: str) -> None:
+    """Run a project in a process of its own, which kills itself when a stage's commit reaches a phase."""
+    command = [sys.executable, str(KILL_AT), str(project.path), stage, phase]
+    with scratch() as env:
+        killed = subprocess.run(command, start_new_session=True, capture_output=True, check=False, env=env)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
