@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro.runner import ThreadRunner
 from kedro.runner.task import Task
 
-from kedro_lakehouse.errors import RefusedExtractsError
+from kedro_lakehouse.errors import LakehouseError, RefusedExtractsError
 from kedro_lakehouse.logs.context import working_on
-from kedro_lakehouse.ops.failures import TablesFailedError, told
+from kedro_lakehouse.ops.failures import TablesFailedError, innermost, told
 from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
@@ -94,18 +94,16 @@ def _ready(
 
 def _let_go(error: BaseException | None) -> None:
     """Drop what an error's frames hold: a generator of batches among them would keep its table's lease."""
-    while error is not None:
+    seen = set()
+    while error is not None and id(error) not in seen:  # a chain may come back to itself
+        seen.add(id(error))
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
 
 
 def _cause(error: BaseException) -> BaseException:
     """The error that a dataset raised, out of the one in which Kedro wraps it."""
-    from kedro_lakehouse.errors import LakehouseError
-
-    inner = error
-    while not isinstance(inner, LakehouseError) and inner.__cause__ is not None:
-        inner = inner.__cause__
+    inner = innermost(error)
     return inner if isinstance(inner, LakehouseError) else error
 
 

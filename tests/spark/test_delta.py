@@ -6,7 +6,14 @@ import random
 from typing import Any
 
 import pytest
+from harness.formats import context_of
 from harness.project import Outcome, TemporaryProject, write_text
+
+from kedro_lakehouse.errors import CommitConflictError
+from kedro_lakehouse.formats.base import Layout
+from kedro_lakehouse.formats.delta import DeltaFormat
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.testing.samples import report
 
 pytestmark = [pytest.mark.spark, pytest.mark.delta]
 
@@ -164,3 +171,32 @@ def test_a_replay_after_vacuum_adds_no_row(project, deleted):
     assert {table: sorted(map(repr, project.rows(table))) for table in stored} == {
         table: sorted(map(repr, rows)) for table, rows in before.items()
     }
+
+
+def test_a_table_is_made_where_a_killed_run_left_half_of_it(project, loaded):
+    lake, name = DeltaFormat(context_of(project._project, "test")), TableName("insurance", "half")
+    columns = project.state("insurance.policy").columns
+    log = project.path / "lakehouse/warehouse/insurance/half/_delta_log"
+    (log / "_staged_commits").mkdir(parents=True)
+    for unfinished in (f".{0:020}.json.8d8f8b5e.tmp", f"..{0:020}.json.8d8f8b5e.tmp.crc"):
+        (log / unfinished).write_bytes(b"crc\0")
+    lake.create(name, columns, Layout())
+    uuid = lake.uuid(name)
+    lake.create(name, columns, Layout())  # a writer that lost the race to make it
+    assert lake.uuid(name) == uuid
+    assert lake.state(name).columns == columns
+    assert not list(log.glob("*.tmp*"))
+
+
+def test_a_stage_that_another_writer_took_for_a_dead_runs_is_a_lost_race(project, loaded):
+    name, source = TableName("insurance", "raced"), TableName("insurance", "policy")
+    ours, other = (DeltaFormat(context_of(project._project, run)) for run in ("ours", "other"))
+    rows = project._project.format_of(source).read(source)
+    ours.create(name, {f.name: f.dataType for f in rows.schema.fields}, Layout())
+    with ours.stage(name, ours.state(name)) as stage:
+        stage.append(rows)
+        with other.stage(name, other.state(name)):  # without a lease that tells it better
+            pass
+        with pytest.raises(CommitConflictError):
+            stage.publish(report(1))
+    assert ours.state(name).rows == 0

@@ -15,7 +15,7 @@ from kedro_lakehouse.formats.ddl import evolve_table, sql_type, storable
 from kedro_lakehouse.formats.delta_commit import DeltaCommit
 from kedro_lakehouse.formats.delta_log import DeltaLog
 from kedro_lakehouse.formats.delta_maintenance import DeltaMaintenance
-from kedro_lakehouse.formats.hadoop_files import delete_folder, is_there
+from kedro_lakehouse.formats.hadoop_files import delete_folder, delete_unfinished, is_there
 from kedro_lakehouse.formats.literals import text
 from kedro_lakehouse.formats.object_store import storage_options
 from kedro_lakehouse.formats.session_catalog import SessionCatalog
@@ -179,6 +179,8 @@ class DeltaFormat:
         fields = ", ".join(f"{quote(n)} {sql_type(storable(t))}" for n, t in columns.items())
         properties = _BASE_PROPERTIES | _properties(table, layout)
         given = ", ".join(f"{text(k)} = {text(v)}" for k, v in properties.items())
+        if self._log(table) is None:  # Delta makes no table where a killed CREATE TABLE left its folders
+            delete_unfinished(self._session(), f"{self.path(table)}/_delta_log")
         self._session().sql(
             f"CREATE TABLE IF NOT EXISTS delta.{quote(self.path(table))} ({fields}) USING delta{place} "
             f"TBLPROPERTIES ({given})"

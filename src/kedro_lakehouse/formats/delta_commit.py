@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from kedro_lakehouse.errors import LakehouseError
     from kedro_lakehouse.formats.delta_log import DeltaLog, Head
     from kedro_lakehouse.formats.staged_files import StagedChange
     from kedro_lakehouse.names import TableName
@@ -72,9 +73,11 @@ class DeltaCommit:
             self._write(self._own_session(note), change)
         except Exception as error:
             head = self._ours(note, report.batch, error)
-            if head is None:
-                raise self._translated(error) from error
-            return head.version
+            if head is not None:
+                return head.version
+            if (meant := self._translated(error)) is None:
+                raise
+            raise meant from error
         head = self._ours(note, report.batch, None)
         if head is None:  # Delta left the transaction out
             raise CommitConflictError(table=self.table, attempts=1)
@@ -135,7 +138,7 @@ class DeltaCommit:
             raise CommitUnknownError(table=self.table, batch=batch) from (error or unreadable)
         return head if head and head.note and head.note.token == note.token else None
 
-    def _translated(self, error: Exception) -> Exception:
+    def _translated(self, error: Exception) -> LakehouseError | None:
         text = f"{type(error).__name__} {error}"
         java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
         text += str(java or "")
@@ -146,7 +149,7 @@ class DeltaCommit:
             )  # fmt: skip
         if any(sign in text for sign in _RACED):
             return CommitConflictError(table=self.table, attempts=1)
-        return error
+        return None
 
 
 def merge_statement(path: str, change: StagedChange, columns: Sequence[str]) -> str:

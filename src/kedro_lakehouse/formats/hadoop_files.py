@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,6 +30,24 @@ def delete_folder(session: SparkSession, path: str) -> None:
     files, place, _ = _file_system(session, path)
     recursive = True
     files.delete(place, recursive)
+
+
+def delete_unfinished(session: SparkSession, path: str) -> None:
+    """Delete what a killed writer leaves of a folder: temporary files and empty folders; all else stays."""
+    from py4j.protocol import Py4JJavaError
+
+    files, place, _ = _file_system(session, path)
+    if not files.exists(place):
+        return
+    recursive = False
+    for entry in files.listStatus(place):
+        name = entry.getPath().getName()
+        if entry.isDirectory():
+            delete_unfinished(session, f"{path}/{name}")
+        elif name.endswith(".tmp"):
+            files.delete(entry.getPath(), recursive)
+    with suppress(Py4JJavaError):  # not empty: somebody else's
+        files.delete(place, recursive)
 
 
 def move_folder(session: SparkSession, source: str, target: str) -> None:

@@ -6,8 +6,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from kedro_lakehouse.errors import AuditFailedError
-from kedro_lakehouse.formats.hadoop_files import delete_folder, folders_in, parquet_rows
+from kedro_lakehouse.errors import AuditFailedError, CommitConflictError, LakehouseError
+from kedro_lakehouse.formats.hadoop_files import delete_folder, folders_in, is_there, parquet_rows
 from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
@@ -229,7 +229,15 @@ class StagedFiles:
             CommitUnknownError: There was no answer; look for the bookmark before anything else.
             AuditFailedError: The table is not what a merge presumed; nothing was published.
         """
-        snapshot = self._commit(self._change, report, properties or {}, without, self.rows())
+        try:
+            snapshot = self._commit(self._change, report, properties or {}, without, self.rows())
+        except LakehouseError:
+            raise
+        except Exception as error:
+            if self._change is None or is_there(self._session, self._change.files):
+                raise
+            # Another writer took the stage for a dead run's: there was no lease to tell it better.
+            raise CommitConflictError(table=self.table, attempts=1) from error
         self.drop()
         return snapshot
 

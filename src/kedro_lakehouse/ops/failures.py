@@ -31,15 +31,24 @@ class TablesFailedError(TerminalError):
         )
 
 
+def innermost(error: BaseException) -> BaseException:
+    """What an error was raised from in the end, or the first on the way there that is ours."""
+    seen = {id(error)}
+    while not isinstance(error, LakehouseError) and error.__cause__ is not None:
+        error = error.__cause__
+        if id(error) in seen:  # a chain may come back to itself: `raise error from error`
+            break
+        seen.add(id(error))
+    return error
+
+
 def told(error: BaseException) -> str:
     """An error as one bounded line that holds no row value.
 
     Kedro wraps what a dataset raised, so the innermost cause speaks. Spark's messages carry whole
     query plans and, once rows are read, values of them: then only its error condition is told.
     """
-    inner = error
-    while inner.__cause__ is not None and not isinstance(inner, LakehouseError):
-        inner = inner.__cause__
+    inner = innermost(error)
     if isinstance(inner, LakehouseError):
         return str(inner)
     kind = type(inner).__name__
