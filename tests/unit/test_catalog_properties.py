@@ -1,5 +1,8 @@
 """One place says where the lake is: Spark's settings of its catalog, translated for pyiceberg."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import yaml
 from harness import pages
@@ -7,7 +10,7 @@ from harness.project import ROOT
 
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.project import Project
-from kedro_lakehouse.session.catalog import catalog_properties
+from kedro_lakehouse.session.catalog import MetadataCatalog, catalog_properties
 
 pytestmark = pytest.mark.unit
 
@@ -87,3 +90,20 @@ def test_s3_tables_by_iceberg_rest_as_the_page_shows_it():
 def test_another_kind_of_catalog_is_refused_with_those_that_are_known():
     with pytest.raises(UnsupportedError, match=r"'hive'.*jdbc.*glue or rest"):
         of(type="hive", uri="thrift://x")
+
+
+def test_runs_that_make_a_catalog_at_once_all_open_it(tmp_path):
+    conf = {
+        "spark.sql.catalog.lake.type": "jdbc",
+        "spark.sql.catalog.lake.uri": f"jdbc:sqlite:file:{tmp_path}/catalog.db",
+        "spark.sql.catalog.lake.warehouse": str(tmp_path),
+    }
+    together = threading.Barrier(4)
+
+    def namespaces(_):
+        catalog = MetadataCatalog(conf)
+        together.wait()
+        return catalog.namespaces()
+
+    with ThreadPoolExecutor(4) as runs:
+        assert list(runs.map(namespaces, range(4))) == [[]] * 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import threading
@@ -23,6 +24,8 @@ _ON_AWS: Final[Mapping[str, tuple[str, ...]]] = {
     "glue": (*_SHARED, "glue.id", "glue.endpoint"),
     "rest": (*_SHARED, "uri", "rest."),
 }
+_OWN_TABLES: Final = 2
+"""Tables that pyiceberg makes in a new SQL catalog, one after the other."""
 _ENCRYPTIONS: Final = {"kms": "aws:kms", "s3": "AES256"}
 
 
@@ -77,11 +80,15 @@ class MetadataCatalog:
         from pathlib import Path
 
         from pyiceberg.catalog import load_catalog
+        from sqlalchemy.exc import OperationalError
 
         properties = catalog_properties(self._conf)
         if properties["type"] == "sql":
             # One row per thread and statement is enough: SQLite serialises writers itself.
             Path(properties["uri"].removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        for _ in range(_OWN_TABLES):
+            with contextlib.suppress(OperationalError):  # another run made the same one meanwhile
+                return load_catalog(CATALOG, **properties)
         return load_catalog(CATALOG, **properties)
 
     @property
