@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -153,6 +154,12 @@ def test_a_run_without_new_files_writes_nothing(project, deleted):
     again = project.attempt()
     assert (again.reports, again.failed) == ([], {})
     assert project.state("insurance.policy").snapshot_id == before.snapshot_id
+
+
+def test_sound_runs_log_no_error_of_the_jvm(project, deleted):
+    logs = [json.loads(line) for path in (project.path / "lakehouse/logs").glob("*.jvm.jsonl")
+            for line in path.read_text(encoding="utf-8").splitlines()]  # fmt: skip
+    assert [(log["logger"], log["message"]) for log in logs if log["level"] == "ERROR"] == []
 
 
 def test_a_replay_after_vacuum_adds_no_row(project, deleted):

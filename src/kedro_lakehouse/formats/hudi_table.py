@@ -110,6 +110,8 @@ class HudiTable:
         properties = {k: v for k, v in state["properties"].items() if k.startswith("hoodie.")}
         options = {
             **{f"hoodie.{o}.shuffle.parallelism": parallelism for o in ("upsert", "insert", "bulkinsert")},
+            # A load leaves one file in each partition, not one of each task.
+            "hoodie.bulkinsert.sort.mode": "PARTITION_PATH_REPARTITION_AND_SORT",
             "hoodie.table.name": self.name.table,
             "hoodie.datasource.write.operation": operation,
             **self._settings,

@@ -74,7 +74,7 @@ class IcebergMaintenance:
         return actions
 
     def perform(self, table: TableName, action: Action, settings: TableMaintenanceConfig) -> None:
-        """Do one thing that is due, by Iceberg's procedure; deletes that a compaction leaves go with it.
+        """Do one thing that is due, by Iceberg's procedure; what a compaction leaves over goes with it.
 
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
@@ -87,12 +87,20 @@ class IcebergMaintenance:
             return
         try:
             self._session().sql(_statement(table, found, action, settings)).collect()
-            if action.work == "compact" and dangling_deletes(found.refresh()):
-                self._session().sql(_rewrite_of_deletes(table, {"rewrite-all": "true"})).collect()
+            if action.work == "compact":
+                self._tidy_up(table, found, settings)
         except (Py4JJavaError, PySparkException) as error:
             if any(sign in str(error) for sign in _RACED):
                 raise CommitConflictError(table=table, attempts=1) from error
             raise
+
+    def _tidy_up(self, table: TableName, found: Table, settings: TableMaintenanceConfig) -> None:
+        """Remove deletes that no data file needs any more; one manifest for the few files that are left."""
+        if dangling_deletes(found.refresh()):
+            self._session().sql(_rewrite_of_deletes(table, {"rewrite-all": "true"})).collect()
+        many, _ = wasteful_manifests(found.refresh(), settings.compact.small_files)
+        if many:
+            self._session().sql(_rewrite_of_manifests(table)).collect()
 
 
 def _rewrites(found: Table, settings: CompactConfig) -> list[Action]:
@@ -131,7 +139,7 @@ def _statement(table: TableName, found: Table, action: Action, settings: TableMa
         options = {"min-input-files": settings.compact.small_files, "rewrite-all": every}
         return _rewrite_of_deletes(table, options)
     elif action.work == "rewrite_manifests":
-        called = f"rewrite_manifests(table => {name}, use_caching => false)"
+        return _rewrite_of_manifests(table)
     elif action.work == "expire_snapshots":
         before, keep = _moment(now - settings.expire.older_than), settings.expire.keep
         called = f"expire_snapshots(table => {name}, older_than => {before}, retain_last => {keep})"
@@ -145,6 +153,11 @@ def _rewrite_of_deletes(table: TableName, options: Mapping[str, object]) -> str:
     name = text(f"{table.namespace}.{table.table}")
     called = f"rewrite_position_delete_files(table => {name}, options => {_map(options)})"
     return f"CALL {CATALOG}.system.{called}"
+
+
+def _rewrite_of_manifests(table: TableName) -> str:
+    name = text(f"{table.namespace}.{table.table}")
+    return f"CALL {CATALOG}.system.rewrite_manifests(table => {name}, use_caching => false)"
 
 
 def _compaction(name: str, found: Table, settings: CompactConfig) -> str:
