@@ -77,8 +77,9 @@ conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMA
 	  $(BIN_OF_FORMAT)/pytest tests/model tests/conformance
 
 .PHONY: soak
-soak: classes ## Run 20,000 histories, 20 shuffles, and the bundled data in every kind of table
+soak: classes jars-aws ## Run 20,000 histories, 20 shuffles, every kind of table, a line that loses answers
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/e2e/test_kinds_of_tables.py
+	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws tests/aws/test_lost_answers.py
 
 .PHONY: crash
 crash: $(LANE) ## Kill 200 runs (KILLS=N, FORMAT=delta or hudi) at every phase of a commit and at random times

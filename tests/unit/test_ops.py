@@ -1,9 +1,12 @@
-"""Tables of ``lake.ops`` that an earlier version made."""
+"""Tables of ``lake.ops``: those that an earlier version made, many writes, and writes that nobody answers."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
+from botocore.exceptions import HTTPClientError
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
 
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES, SCHEMAS, OpsStore
@@ -54,3 +57,34 @@ def test_many_small_appends_leave_few_files_and_snapshots_and_every_row(catalog)
     stored = catalog.find(TableName.ops(BATCHES))
     assert int(stored.current_snapshot().summary["total-data-files"]) <= 13
     assert len(stored.snapshots()) <= 40
+
+
+@pytest.mark.parametrize("applied", [True, False])
+@pytest.mark.parametrize("error", [HTTPClientError(error="closed"), CommitFailedException("version")])
+def test_rows_whose_commit_was_not_answered_are_there_once(catalog, monkeypatch, applied, error):
+    """As where an answer is lost and the client asks again: it conflicts with itself."""
+    store = OpsStore(catalog)
+    store.append(BATCHES, [{"table": "a.b", "batch": 1}])
+    commit, asked = SqlCatalog.commit_table, []
+
+    def unanswered(*given):
+        asked.append(given)
+        if len(asked) == 1:
+            if applied:
+                commit(*given)
+            raise error
+        return commit(*given)
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", unanswered)
+    store.append(BATCHES, [{"table": "a.b", "batch": 2}])
+    assert sorted(row["batch"] for row in store.read(BATCHES)) == [1, 2]
+    assert len(asked) == (1 if applied else 2)
+
+
+def test_a_catalog_that_never_answers_is_not_asked_for_ever(catalog, monkeypatch):
+    def silent(*_):
+        raise HTTPClientError(error="closed")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", silent)
+    with pytest.raises(HTTPClientError):
+        OpsStore(catalog).append(BATCHES, [{"table": "a.b", "batch": 1}])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sys
 import threading
 import time
+import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -158,6 +160,9 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     ),
 }
 _ATTEMPTS: Final = 20
+_UNANSWERED: Final = 3
+_MARK: Final = "kedro_lakehouse.write"
+"""Tells one write from all others, in the summary of its snapshot."""
 _FILES: Final = 12
 """An append that finds so many files puts one in their place: to read a small file costs about 4 ms."""
 
@@ -171,7 +176,7 @@ class OpsStore:
         self._writing = threading.Lock()
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows in one commit.
+        """Append rows in one commit; where the catalog's answer is lost, it is looked up whether they are in.
 
         Raises:
             CommitConflictError: Other processes won the race twenty times; nothing was written.
@@ -180,7 +185,7 @@ class OpsStore:
         data = pa.Table.from_pylist(
             [{name: row.get(name) for name in schema.names} for row in rows], schema=schema
         )
-        self._commit(table, lambda stored: _add(stored, data))
+        self._commit(table, lambda stored, mark: _add(stored, data, mark))
 
     def forget(self, table: str, *, of_table: str) -> None:
         """Delete the rows of one declared table, in one commit; where there are none, nothing is written.
@@ -193,20 +198,30 @@ class OpsStore:
         if not self.read(table, of_table=of_table):
             return
         expressions: Any = built  # its constructors are typed for pydantic, not for callers
-        self._commit(table, lambda stored: stored.delete(expressions.EqualTo("table", of_table)))
+        gone = expressions.EqualTo("table", of_table)
+        self._commit(table, lambda stored, mark: stored.delete(gone, snapshot_properties=mark))
 
-    def _commit(self, table: str, change: Callable[[Table], None]) -> None:
-        from pyiceberg.exceptions import CommitFailedException, ValidationException
-
+    def _commit(self, table: str, change: Callable[[Table, dict[str, str]], None]) -> None:
+        mark = {_MARK: uuid.uuid4().hex}
         with self._writing:
             for attempt in range(_ATTEMPTS):
                 try:
-                    change(self._table(table))
-                except (CommitFailedException, ValidationException):
+                    change(self._table(table), mark)
+                except Exception as error:
+                    if not _may_be_tried_again(error, attempt):
+                        raise
+                    # A conflict too may be with ourselves: a client asks again where it hears nothing.
+                    if self._has(table, mark):
+                        return
                     time.sleep(random.uniform(0, 0.05 * 2 ** min(attempt, 5)))  # noqa: S311 - jitter
                 else:
                     return
         raise CommitConflictError(table=f"{OPS_NAMESPACE}.{table}", attempts=_ATTEMPTS)
+
+    def _has(self, table: str, mark: Mapping[str, str]) -> bool:
+        found = self._catalog.find(TableName.ops(table))
+        summaries = (snapshot.summary for snapshot in found.snapshots()) if found is not None else ()
+        return any(s is not None and s.additional_properties.get(_MARK) == mark[_MARK] for s in summaries)
 
     def _table(self, table: str) -> Table:
         found = self._catalog.find(TableName.ops(table))
@@ -240,16 +255,34 @@ class OpsStore:
         return list(found.scan(row_filter=wanted).to_arrow().to_pylist())
 
 
-def _add(stored: Table, data: pa.Table) -> None:
+def _may_be_tried_again(error: Exception, attempt: int) -> bool:
+    """Whether another writer was faster, or the catalog did not answer, which is asked a few times only."""
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        CommitStateUnknownException,
+        ValidationException,
+    )
+
+    names = {"botocore.exceptions": "HTTPClientError", "requests.exceptions": "ConnectionError"}
+    of_clients = [
+        getattr(sys.modules[module], name) for module, name in names.items() if module in sys.modules
+    ]
+    if isinstance(error, (CommitStateUnknownException, *of_clients)):
+        return attempt < _UNANSWERED
+    return isinstance(error, (CommitFailedException, ValidationException))
+
+
+def _add(stored: Table, data: pa.Table, mark: dict[str, str]) -> None:
     """Append rows; where many appends came before, all rows become one file and the old snapshots go."""
     from pyiceberg.exceptions import CommitFailedException
 
     head = stored.current_snapshot()
     files = int((head and head.summary and head.summary["total-data-files"]) or 0)
     if files < _FILES:
-        stored.append(data)
+        stored.append(data, snapshot_properties=mark)
         return
-    stored.overwrite(pa.concat_tables([stored.scan().to_arrow().cast(data.schema), data]))
+    everything = pa.concat_tables([stored.scan().to_arrow().cast(data.schema), data])
+    stored.overwrite(everything, snapshot_properties=mark)
     head = stored.current_snapshot()
     older = [s.snapshot_id for s in stored.snapshots() if head and s.snapshot_id != head.snapshot_id]
     with contextlib.suppress(CommitFailedException):  # the rows are in: the next one does it
