@@ -146,6 +146,19 @@ def test_a_table_as_it_was(project: TemporaryProject) -> None:
     assert lake.holds_snapshot(name, first["snapshot_id"])
 
 
+@pytest.mark.parametrize("namespace", ["cow", "mor"])
+def test_what_changed_since_a_time_is_asked_by_hudis_incremental_query(
+    project: TemporaryProject, namespace: str
+) -> None:
+    told = [r for r in project.ops("batches") if (r["table"], r["stage"]) == (f"{namespace}.item", "current")]
+    third = sorted(told, key=lambda r: r["batch"])[2]
+    path = project.path / "lakehouse/warehouse" / namespace / "item"
+    since = hudi_timeline.instant_of(third["committed_at"])  # told just before that commit
+    asked = f"SELECT id, name FROM hudi_table_changes('{path}', 'latest_state', '{since}')"
+    rows = sorted(map(tuple, project._project.session.sql(asked).collect()))
+    assert rows == [(3, "later"), (5, None)]
+
+
 def test_commands_answer_by_spark(project: TemporaryProject, answer: Callable[..., Any]) -> None:
     asked = "select id, name from mor.item where name is not null order by id"
     rows = answer("sql", asked, "--engine", "spark")
