@@ -55,7 +55,7 @@ run: setup jars model ## Set up, then run every pipeline on the data in data/01_
 	@cat bin/next-steps.txt
 
 .PHONY: test
-test: classes model ## Run all tests, two files at a time
+test: classes model ## Run the tests, two files at a time; those of Delta, Hudi and AWS are below
 	@$(BIN)/pytest $(TWO)
 
 .PHONY: test-spark35
@@ -77,9 +77,10 @@ conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMA
 	  $(BIN_OF_FORMAT)/pytest tests/model tests/conformance
 
 .PHONY: soak
-soak: classes jars-aws ## Run 20,000 histories, 20 shuffles, every kind of table, a line that loses answers
+soak: classes classes-spark35 jars-aws ## Run 20,000 histories, every kind of table, a line that loses answers
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/e2e/test_kinds_of_tables.py
-	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws tests/aws/test_lost_answers.py
+	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws tests/aws/test_lost_answers.py tests/aws/test_soak.py
+	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN35)/pytest -s tests/hudi/test_bundled_data.py
 
 .PHONY: crash
 crash: $(LANE) ## Kill 200 runs (KILLS=N, FORMAT=delta or hudi) at every phase of a commit and at random times

@@ -30,7 +30,7 @@ from kedro_lakehouse.names import ROLES
 from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.labels import JvmLabels, name_run
-from kedro_lakehouse.session.line import by_spark
+from kedro_lakehouse.session.line import by_spark, require_one_of
 from kedro_lakehouse.session.spark import get_session, spark_runs
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ class Project:
 
         Raises:
             UnknownPluginError: No installed distribution registers it.
-            UnsupportedError: The environment does not load it.
+            UnsupportedError: The environment does not load it, or it does not run on this line of Spark.
         """
         if name not in self._formats:
             from kedro_lakehouse.formats.base import FormatContext
@@ -313,6 +313,7 @@ class Project:
                     what=f"The environment {self.env} does not load the table format {name}: {lacking}.",
                     remedy="Choose another environment (`kedro run --env=NAME`), or another format.",
                 )
+            require_one_of(made.capabilities.spark, name)
             self._formats[name] = made(
                 FormatContext(
                     session=lambda: self.session, catalog=self.catalog, lakehouse=self.lakehouse,

@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import zipfile
+from dataclasses import replace
 
 import boto3
 import pytest
@@ -17,6 +18,7 @@ from harness.aws import LAKEHOUSE, LANDING, moto_aws
 from harness.project import ROOT
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
+from kedro_lakehouse.deploy.platforms import PLATFORMS
 from kedro_lakehouse.project import _Active
 
 pytestmark = pytest.mark.contract
@@ -62,7 +64,8 @@ def deploy(folder):
         if (target, *words) not in done:
             out = folder / "out" / "-".join([target, *words])
             wheel = [] if target == "airflow" else ["--wheel", str(next(folder.glob("*.whl")))]
-            command = ["deploy", "--target", target, "--out", str(out), "--env", "aws", *wheel, *words]
+            env = [] if "--env" in words else ["--env", "aws"]
+            command = ["deploy", "--target", target, "--out", str(out), *env, *wheel, *words]
             with pytest.MonkeyPatch.context() as patch:
                 patch.chdir(folder)
                 patch.setattr(sys, "path", list(sys.path))
@@ -173,14 +176,10 @@ def test_the_jars_are_the_platforms_or_ours(deploy, folder):
     arguments = yaml.safe_load((deploy("glue") / "template.yml").read_text())
     given = arguments["Resources"]["Job"]["Properties"]["DefaultArguments"]
     assert given["--datalake-formats"] == "iceberg,delta"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "path", list(sys.path))
-        refused = CliRunner().invoke(
-            lakehouse, ["deploy", "--target", "glue", "--env", "aws", "--jars", "ours"]
-        )
+    refused = told_in(folder, "--target", "glue", "--env", "aws", "--jars", "ours")
     assert refused.exit_code == 1
     assert "not here yet" in refused.output
+    assert "`make jars-aws`" in refused.output
     resolved = [f"{folder}/jars/{jar}.jar" for jar in ("iceberg-runtime", "delta-spark", "hadoop-aws")]
     conf = yaml.safe_load((folder / "conf/aws/spark.yml").read_text())
     own_jars(folder, conf, resolved)
@@ -195,8 +194,127 @@ def own_jars(folder, conf, resolved):
     from kedro_lakehouse.session.spark import resolved_jars
 
     listed = resolved_jars({k: v for k, v in conf.items() if v} | {"spark.jars.ivy": f"{folder}/.cache/ivy"})
-    listed.parent.mkdir(parents=True)
+    listed.parent.mkdir(parents=True, exist_ok=True)
     listed.write_text("\n".join(resolved))
+
+
+def told_in(folder, *words):
+    """What the command tells, and how it ends."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "path", list(sys.path))
+        patch.setattr(_Active, "project", None)
+        return CliRunner().invoke(lakehouse, ["deploy", *words])
+
+
+def defaults(template):
+    return {name: given.get("Default") for name, given in template["Parameters"].items()}
+
+
+def test_spark_41_is_that_of_the_newest_platforms_with_iceberg_and_delta(deploy):
+    glue, emr = (yaml.safe_load((deploy(t) / "template.yml").read_text()) for t in ("glue", "emr-serverless"))
+    assert (defaults(glue)["GlueVersion"], defaults(emr)["ReleaseLabel"]) == ("6.0", "emr-spark-8.1.0")
+    delta = "/usr/share/aws/delta/lib/delta-{}.jar"
+    # Iceberg is on the class path there.
+    assert defaults(emr)["PlatformJars"].split(",") == [delta.format("spark"), delta.format("storage")]
+    assert "iceberg, delta" in emr["Parameters"]["PlatformJars"]["Description"]
+
+
+@pytest.fixture(scope="module")
+def hudi_jars(folder):
+    """The names of jars as Ivy resolves them for ``aws_hudi``, those of AWS's SDK among them."""
+    resolved = [
+        "org.apache.iceberg_iceberg-spark-runtime-3.5_2.12-1.11.0.jar",
+        "org.apache.hudi_hudi-spark3.5-bundle_2.12-1.2.0.jar",
+        "org.apache.hadoop_hadoop-aws-3.3.4.jar", "com.amazonaws_aws-java-sdk-bundle-1.12.262.jar",
+    ]  # fmt: skip
+    conf = {
+        key: value
+        for env in ("base", "aws_hudi")
+        for key, value in yaml.safe_load((folder / f"conf/{env}/spark.yml").read_text()).items()
+    }
+    own_jars(folder, conf, [f"{folder}/jars/{jar}" for jar in resolved])
+    return resolved[:2]
+
+
+HUDI = ("--env", "aws_hudi")
+
+
+def test_hudi_is_rendered_for_spark_35_with_its_own_jars(deploy, target, hudi_jars):
+    template = yaml.safe_load((deploy(target, *HUDI, "--jars", "ours") / "template.yml").read_text())
+    version = {"glue": ("GlueVersion", "5.1"), "emr-serverless": ("ReleaseLabel", "emr-7.14.0")}
+    name, expected = version[target]
+    assert defaults(template)[name] == expected
+    assert "Spark 3.5" in template["Parameters"][name]["Description"]
+    assert "PlatformJars" not in template["Parameters"]
+    if target == "glue":
+        given = template["Resources"]["Job"]["Properties"]["DefaultArguments"]
+        assert "--datalake-formats" not in given
+        assert given["--env"] == "aws_hudi"
+        shipped = given["--extra-jars"]["Fn::Sub"]
+    else:
+        request = json.loads(template["Resources"]["Schedule"]["Properties"]["Target"]["Input"]["Fn::Sub"])
+        submitted = request["JobDriver"]["SparkSubmit"]["SparkSubmitParameters"]
+        shipped = re.search(r"spark\.jars=(\S+)", submitted)[1]
+    assert [jar.rpartition("/")[2] for jar in shipped.split(",")] == hudi_jars
+
+
+def test_the_platforms_older_hudi_is_refused_before_anything_is_written(folder, target, tmp_path):
+    out = tmp_path / "out"
+    told = told_in(folder, "--target", target, *HUDI, "--out", str(out))
+    assert told.exit_code == 1
+    assert "Hudi 1.0.2" in told.output
+    assert "--jars ours" in told.output
+    assert not out.exists()
+
+
+def test_a_platform_with_our_hudi_is_told_its_formats_and_jars(deploy, target, monkeypatch):
+    newer = replace(PLATFORMS["spark35"], hudi="1.2.0")
+    monkeypatch.setitem(PLATFORMS, "spark35", newer)
+    template = yaml.safe_load((deploy(target, *HUDI) / "template.yml").read_text())
+    if target == "glue":
+        given = template["Resources"]["Job"]["Properties"]["DefaultArguments"]
+        assert given["--datalake-formats"] == "iceberg,hudi"
+    else:
+        assert defaults(template)["PlatformJars"].split(",") == [
+            "/usr/share/aws/iceberg/lib/iceberg-spark3-runtime.jar", "/usr/lib/hudi/hudi-spark-bundle.jar",
+        ]  # fmt: skip
+
+
+def test_airflow_is_told_the_kedro_of_spark_35(folder, tmp_path):
+    words = ("--target", "airflow", "--out", str(tmp_path))
+    told = told_in(folder, *words, *HUDI)
+    assert told.exit_code == 0, told.output
+    (dag,) = tmp_path.glob("*.py")
+    assert dag.name == "kedro_lakehouse_aws_hudi_dag.py"
+    assert "run --env=aws_hudi" in dag.read_text()
+    assert "kedro_lakehouse_kedro to .venv-spark35/bin/kedro" in told.output
+    assert ".venv" not in told_in(folder, *words, "--env", "aws").output
+
+
+def test_what_is_shipped_for_python_is_in_the_lock_of_either_line(deploy):
+    needed = (deploy("glue") / "artifacts/requirements.txt").read_text().split()
+    for line in PLATFORMS:
+        locked = (ROOT / f"requirements/{line}.txt").read_text()
+        assert set(needed) <= set(re.findall(r"^\S+==\S+", locked, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({"spark.kedro_lakehouse.line": "spark40"}, "`spark.kedro_lakehouse.line: spark40`"),
+        ({"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.4.2"}, "names no table format"),
+    ],
+)
+def test_what_aws_cannot_be_asked_for_is_refused(folder, setting, told):
+    made = folder / "conf" / "odd"
+    shutil.copytree(folder / "conf/aws", made, dirs_exist_ok=True)
+    conf = yaml.safe_load((made / "spark.yml").read_text()) | setting
+    (made / "spark.yml").write_text(yaml.safe_dump(conf))
+    refused = told_in(folder, "--target", "glue", "--env", "odd")
+    shutil.rmtree(made)
+    assert refused.exit_code == 1
+    assert told in refused.output
 
 
 def test_moto_makes_the_stacks_buckets_role_and_logs(deploy, target):
@@ -241,7 +359,8 @@ def filled(value, **more):
         "JobRole.Arn": "arn:aws:iam::123456789012:role/job",
         "ScheduleRole.Arn": "arn:aws:iam::123456789012:role/schedule",
         "ScheduleState": "DISABLED", "ScheduleExpression": "rate(1 hour)", "PlatformJars": "iceberg.jar",
-        "GlueVersion": "6.0", "WorkerType": "G.1X", "Workers": 2, "ReleaseLabel": "emr-8.1.0",
+        "GlueVersion": "6.0", "WorkerType": "G.1X", "Workers": 2,
+        "ReleaseLabel": "emr-7.14.0",  # moto does not know the labels of EMR 8
     } | more  # fmt: skip
     match value:
         case {"Ref": name}:
@@ -321,11 +440,8 @@ def test_the_dag_has_a_task_a_namespace_and_starts_paused(deploy):
 
 
 def test_a_lakehouse_on_this_machine_is_no_jobs(folder):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "path", list(sys.path))
-        (folder / "conf/plain").mkdir()
-        told = CliRunner().invoke(lakehouse, ["deploy", "--target", "glue", "--env", "plain"])
+    (folder / "conf/plain").mkdir()
+    told = told_in(folder, "--target", "glue", "--env", "plain")
     assert told.exit_code == 1
     assert "not in S3" in told.output
     assert "--env aws" in told.output

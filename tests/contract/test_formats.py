@@ -10,25 +10,46 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from harness.formats import InOneSession
+from harness.formats import InOneSession, LooksUp
 from harness.project import ROOT
+from py4j.protocol import Py4JError, Py4JJavaError
 
-from kedro_lakehouse.errors import BookmarkGoneError, CommitUnknownError, UnsupportedError
+from kedro_lakehouse.errors import BookmarkGoneError, UnsupportedError
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.formats.delta import DeltaFormat
+from kedro_lakehouse.formats.delta_commit import DeltaCommit
 from kedro_lakehouse.formats.delta_log import DeltaLog
 from kedro_lakehouse.formats.iceberg import IcebergFormat
+from kedro_lakehouse.formats.iceberg_stage import IcebergStage
 from kedro_lakehouse.plugins import TABLE_FORMATS, load_plugin
-from kedro_lakehouse.testing import report, rows_of
+from kedro_lakehouse.testing import cut_off, report, rows_of
 from kedro_lakehouse.testing.samples import COLUMNS, FIRST
 
 pytestmark = [pytest.mark.contract, pytest.mark.spark]
 
 UV = str(Path(sys.executable).with_name("uv"))
+SILENT = OSError("no answer")
+
+
+def unknown_state(session) -> Py4JJavaError:
+    """What Iceberg raises where its catalog gives no answer, as the JVM hands it on."""
+    failed = session._jvm.java.util.concurrent.CompletableFuture()
+    silent = session._jvm.java.io.IOException("no answer")
+    failed.completeExceptionally(
+        session._jvm.org.apache.iceberg.exceptions.CommitStateUnknownException(silent)
+    )
+    with pytest.raises(Py4JJavaError) as raised:
+        failed.join()
+    return raised.value
 
 
 class TestIceberg(InOneSession):
     made_by = IcebergFormat
+
+    @pytest.fixture(params=["the catalog", "the JVM"])
+    def lose(self, request, session):
+        silent = unknown_state(session) if request.param == "the catalog" else Py4JError("no answer")
+        return lambda lost: cut_off(IcebergStage, "_commit", lost, silent)
 
 
 class TestParquetPlugin(InOneSession):
@@ -44,9 +65,16 @@ class TestParquetPlugin(InOneSession):
         yield lambda run_id: made_by(dataclasses.replace(context, run_id=run_id))
         sys.path.remove(place)
 
+    @pytest.fixture
+    def lose(self, make_format):
+        plugin = sys.modules[type(make_format("run")).__module__]
+        return lambda lost: cut_off(plugin, "_write", lost, SILENT)
 
-class TestDelta(InOneSession):
+
+class TestDelta(LooksUp):
     made_by = DeltaFormat
+    commits, looks_up = (DeltaCommit, "_write"), (DeltaLog, "open")
+    error = SILENT
 
     def test_the_bookmark_outlives_optimize_and_vacuum(self, made, session, filled) -> None:
         before = made.state(filled)
@@ -68,21 +96,6 @@ class TestDelta(InOneSession):
         state = made.state(filled)
         assert (state.rows, state.batch) == (2, 1)
         assert state.snapshot_id > 1
-
-    def test_an_outcome_that_nobody_tells_is_looked_up_by_the_next_run(
-        self, made, session, filled, monkeypatch
-    ) -> None:
-
-        def unreachable(*_: Any) -> None:
-            raise OSError("no answer")
-
-        with made.stage(filled, made.state(filled)) as stage:
-            stage.append(session.createDataFrame([(4, "four", 4)], "id bigint, word string, n int"))
-            monkeypatch.setattr(DeltaLog, "open", unreachable)
-            with pytest.raises(CommitUnknownError):
-                stage.publish(report(2))
-        monkeypatch.undo()
-        assert (made.state(filled).batch, made.read(filled).count()) == (2, 4)
 
     def test_change_data_and_clusters_are_deltas_own(self, made, session, table) -> None:
         layout = Layout(sort_by=["word"], properties={"delta.enableChangeDataFeed": "true"})

@@ -1,7 +1,8 @@
 """Land files one after the other, and run a project after each, while another process does the same.
 
-Usage: ``python writer.py PROJECT WRITER FILES [--without-lease]``. Prints a line for each commit. Without
-its lease a run plans beside the other's, as where no file can be locked: only the commits decide.
+Usage: ``python writer.py PROJECT WRITER FILES [--leased | --without-lease | --maintained]``. Prints a line
+for each commit. Without its lease a run plans beside the other's, as where no file can be locked: only the
+commits decide. Who writes beside a maintainer without leases (``maintainer.py``) may lose races to it.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ def file_of(writer: int, number: int) -> tuple[str, list[dict[str, object]]]:
     return f"20260101-{seq:09}.parquet", rows
 
 
-def main(folder: str, writer: str, files: str, *, leased: bool) -> None:
+def main(folder: str, writer: str, files: str, way: str) -> None:
     from kedro_lakehouse.datasets import merge, planner
 
-    if not leased:
+    if way == "--without-lease":
         for module in (merge, planner):
             module.lease = lambda *_: contextlib.nullcontext()
     project = TemporaryProject(Path(folder))
@@ -44,14 +45,14 @@ def main(folder: str, writer: str, files: str, *, leased: bool) -> None:
         hidden = project.path / f"{name}.{writer}"
         write_parquet(hidden, rows, SCHEMA)
         hidden.rename(project.landing / "shop/item" / name)
-        for report in taken_in(project, leased=leased):
+        for report in taken_in(project, races=way != "--leased"):
             print(report.stage, report.batch, flush=True)  # noqa: T201
 
 
-def taken_in(project: TemporaryProject, *, leased: bool) -> list[Any]:
+def taken_in(project: TemporaryProject, *, races: bool) -> list[Any]:
     """Run until no other run was faster; the reports of the commits.
 
-    Without its lease a run may lose a race in many ways, and its table fails until the next run.
+    Where others have no lease a run may lose a race in many ways, and its table fails until the next run.
     """
     reports: list[Any] = []
     for _ in range(50):
@@ -59,10 +60,10 @@ def taken_in(project: TemporaryProject, *, leased: bool) -> list[Any]:
         reports += outcome.reports
         if not outcome.failed:
             return reports
-        if leased:
+        if not races:
             raise next(iter(outcome.failed.values()))
     raise TimeoutError
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], leased="--without-lease" not in sys.argv)
+    main(*sys.argv[1:5])

@@ -52,7 +52,7 @@ class ProjectOnAws:
 
     @classmethod
     def make(cls, path: Path, env: str = "aws") -> ProjectOnAws:
-        """Copy the configuration, without the one table whose files are not uploaded."""
+        """Copy the configuration, without the table of extracts, whose files are not uploaded."""
         shutil.copytree(ROOT / "conf", path / "conf", ignore=shutil.ignore_patterns("local"))
         (path / "conf/local").mkdir()
         (path / "src").mkdir()
@@ -62,10 +62,10 @@ class ProjectOnAws:
         made.declare(DMS_TABLES)
         return made
 
-    def declare(self, tables: Sequence[str]) -> None:
+    def declare(self, tables: Sequence[str], *, extracts: bool = False) -> None:
         """Leave only these tables of the DMS task, and of the expectations none where some are missing."""
         others = {f"dms_sample.{table}": None for table in DMS_TABLES if table not in tables}
-        self._write("tables", {"sp500.constituents": None, **others})
+        self._write("tables", ({} if extracts else {"sp500.constituents": None}) | others)
         if others:
             self._write("expectations", {"dms_sample": None})
 

@@ -10,7 +10,8 @@ import pytest
 from harness.project import TemporaryProject
 from kedro_lakehouse.formats.base import FormatContext
 from kedro_lakehouse.project import Project
-from kedro_lakehouse.testing import TableFormatContract
+from kedro_lakehouse.testing import TableFormatContract, cut_off, report
+from kedro_lakehouse.testing.samples import frame_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,3 +48,26 @@ class InOneSession(TableFormatContract):
     @classmethod
     def make_format(cls, context: FormatContext) -> Callable[[str], Any]:
         return lambda run_id: cls.made_by(dataclasses.replace(context, run_id=run_id))
+
+
+class LooksUp(InOneSession):
+    """The contract of a format that looks a failed commit up before it says what became of it."""
+
+    commits: ClassVar[tuple[Any, str]]
+    looks_up: ClassVar[tuple[Any, str]]
+    error: ClassVar[Exception]
+    """What is raised where no answer comes."""
+
+    @pytest.fixture
+    def lose(self) -> Any:
+        return lambda lost: cut_off(*self.commits, lost, self.error, self.looks_up)
+
+    def test_a_commit_that_failed_is_looked_up_at_once(self, made, session, filled) -> None:
+        with made.stage(filled, made.state(filled)) as stage, cut_off(*self.commits, "answer", self.error):
+            stage.append(frame_of(session, (4, "four", 4)))
+            assert stage.publish(report(2)) == made.state(filled).snapshot_id
+        with made.stage(filled, made.state(filled)) as stage, cut_off(*self.commits, "request", self.error):
+            stage.append(frame_of(session, (5, "five", 5)))
+            with pytest.raises(type(self.error), match="no answer"):
+                stage.publish(report(3))
+        assert (made.state(filled).batch, made.read(filled).count()) == (2, 4)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from harness.formats import InOneSession
+from harness.formats import LooksUp
+from py4j.protocol import Py4JError
 
 from kedro_lakehouse.formats.hudi import HudiFormat
+from kedro_lakehouse.formats.hudi_table import HudiTable
 
 pytestmark = [pytest.mark.contract, pytest.mark.spark]
 
 
-class TestHudi(InOneSession):
+class TestHudi(LooksUp):
     made_by = HudiFormat
     hostile = ("select", "_a", "Mixed_Case9")  # the only kind of names that Avro has
+    commits, looks_up = (HudiTable, "write"), (HudiTable, "timeline")
+    error = Py4JError("no answer")

@@ -133,6 +133,17 @@ def test_columns_come_and_go_without_a_statement(project: TemporaryProject) -> N
     assert set(named) < set(project._project.session.table(shown.replace("`", "")).columns)
 
 
+def test_the_list_of_tables_tells_keys_and_loads(
+    project: TemporaryProject, answer: Callable[..., Any]
+) -> None:
+    told = {row["table"]: row for row in answer("tables")}
+    assert {t: (r["record_key"], r["partition_key"], r["load"], r["state"]) for t, r in told.items()} == {
+        "cow.item": (["id"], ["name"], "delta", "up to date"),
+        "mor.item": (["id"], [], "delta", "up to date"),
+        "db.object": (["object_id"], [], "delta", "up to date"),
+    }  # fmt: skip
+
+
 def test_a_table_as_it_was(project: TemporaryProject) -> None:
     lake, name = _format(project), TableName("cow", "item")
     own = [r for r in project.ops("batches") if (r["table"], r["stage"]) == ("cow.item", "current")]
@@ -180,10 +191,14 @@ def test_maintenance_leaves_rows_and_bookmarks(project: TemporaryProject, answer
 def test_a_replay_after_archival_adds_no_row(project: TemporaryProject) -> None:
     stored = project.path / "lakehouse/warehouse/db/object/.hoodie/timeline"
     assert any((stored / "history").glob("*.parquet")), "nothing was archived"
-    before = project.state("db.object")
+    before, rows = project.state("db.object"), sorted(map(repr, project.rows("db.object")))
     assert before.batch > 1
     assert project.run() == []
     assert project.state("db.object") == before
+    land_object(project, 1, OBJECT)  # the first file again, with another time: its events are known
+    project.run(namespaces=["db.object"])
+    assert sorted(map(repr, project.rows("db.object"))) == rows
+    assert len(project.rows("db.object_changes")) == before.rows
 
 
 def test_of_two_writers_on_one_state_the_later_is_refused(project: TemporaryProject) -> None:

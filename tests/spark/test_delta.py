@@ -86,7 +86,13 @@ def upserted(project: TemporaryProject, loaded: Outcome) -> Outcome:
 
 
 @pytest.fixture(scope="module")
-def deleted(project: TemporaryProject, upserted: Outcome) -> Outcome:
+def merged(project: TemporaryProject, upserted: Outcome) -> dict[int, list[Any]]:
+    """The policies before any later file."""
+    return current(project, "policy")
+
+
+@pytest.fixture(scope="module")
+def deleted(project: TemporaryProject, merged: dict[int, list[Any]]) -> Outcome:
     row = changed()[3]
     twice = line("U", *row[:5], 1, *row[6:]) + line("U", *row[:5], 2, *row[6:]) + line("D", *changed()[4])
     write_text(project.landing / "insurance/cdcload/cdc-load_2.csv", twice)
@@ -100,13 +106,11 @@ def current(project: TemporaryProject, table: str) -> dict[int, list[Any]]:
     return found
 
 
-def test_updates_and_inserts_meet_their_policies(project, loaded, upserted):
+def test_updates_and_inserts_meet_their_policies(loaded, upserted, merged):
     assert (loaded.failed, upserted.failed) == ({}, {})
     expected = policies() | {row[0]: row for row in changed()}
     assert len(expected) == 27
-    rows = {k: [str(v) for v in row] for k, row in expected.items()}
-    first = {k: r for k, r in current(project, "policy").items() if k not in (110001, 110002)}
-    assert first == {k: r for k, r in rows.items() if k in first}
+    assert merged == {k: [str(v) for v in row] for k, row in expected.items()}
     assert upserted.counts("insurance.policy", "current")[0]["updated"] == 3
 
 
@@ -147,6 +151,14 @@ def test_they_are_read_by_name_and_by_the_catalog(project, deleted):
     )
     assert joined.collect()[0][0] == 26
     assert session.table("spark_catalog.insurance.dim_policy").where("effective_to is null").count() == 26
+
+
+def test_deleted_rows_are_marked_in_deletion_vectors(project, deleted):
+    log = project.path / "lakehouse/warehouse/insurance/policy/_delta_log"
+    entries = [
+        json.loads(line) for f in sorted(log.glob("*.json")) for line in f.read_text("utf-8").splitlines()
+    ]
+    assert any(e["add"].get("deletionVector") for e in entries if "add" in e)
 
 
 def test_a_run_without_new_files_writes_nothing(project, deleted):

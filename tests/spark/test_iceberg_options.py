@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from harness.project import TemporaryProject, write_parquet
@@ -105,6 +106,14 @@ def test_files_are_as_declared(project, table):
     assert kinds == (set() if "cow" in table else {"puffin" if version == "3" else "parquet"})
     assert [str(f.transform) for f in found.spec().fields] == (["truncate[4]"] if version == "3" else [])
     assert [f.direction.value for f in found.sort_order().fields] == (["asc"] if table == "shop.cow2" else [])
+
+
+def test_a_bloom_filter_is_in_each_file_that_should_have_one(project):
+    found = project._project.catalog.catalog.load_table(("shop", "cow2"))
+    paths = [f["file_path"].removeprefix("file:") for f in found.inspect.data_files().to_pylist()]
+    filters = "SELECT path_in_schema FROM parquet_metadata(?) WHERE bloom_filter_offset IS NOT NULL"
+    with duckdb.connect() as db:
+        assert db.execute(filters, [paths]).fetchall() == [("id",)] * len(paths) != []
 
 
 def test_a_changed_property_is_taken_over(project):

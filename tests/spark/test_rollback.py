@@ -113,3 +113,29 @@ def test_a_tag_names_a_state_and_what_is_not_there_is_refused(project, answer, r
         assert refusal("rollback", "shop.item", *words, "--yes")["code"] == "NO_SUCH_SNAPSHOT"
     assert refusal("rollback", "shop.item", "--yes")["code"] == "USAGE"
     assert refusal("tag", "shop.item", "main")["code"] == "USAGE"
+
+
+def test_what_is_tried_on_a_branch_no_reader_sees(project, answer, refusal):
+    before = project.state("shop.item")
+    begun = answer("branch", "shop.item", "try_out")
+    assert (
+        begun["snapshot_id"]
+        == next(s for s in answer("snapshots", "shop.item") if s["on_main"])["snapshot_id"]
+    )
+    session = project._project.session
+    session.sql("DELETE FROM lake.shop.item.branch_try_out")
+    tried = "select count(*) as n from shop.item version as of 'try_out'"
+    assert [r["n"] for r in answer("sql", tried, "--engine", "spark")] == [0]
+    assert (project.state("shop.item").snapshot_id, len(project.rows("shop.item"))) == (
+        before.snapshot_id, before.rows,
+    )  # fmt: skip
+    assert [
+        s["names"]
+        for s in answer("snapshots", "shop.item", "--limit", "0")
+        if not s["on_main"] and s["names"]
+    ]
+    assert refusal("tag", "shop.item", "try_out")["code"] == "UNSUPPORTED"
+    assert answer("branch", "shop.item", "try_out")["snapshot_id"] == begun["snapshot_id"]
+    assert [r["n"] for r in answer("sql", tried, "--engine", "spark")] == [before.rows]
+    assert answer("branch", "shop.item", "try_out", "--delete")["deleted"]
+    assert refusal("branch", "shop.item", "try_out", "--delete")["code"] == "NO_SUCH_SNAPSHOT"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import pytest
 from harness.project import ROOT
 from kedro.config import OmegaConfigLoader
 
-from kedro_lakehouse.errors import SparkLineError
+from kedro_lakehouse.errors import SparkLineError, UnsupportedError
+from kedro_lakehouse.formats.delta import DeltaFormat
+from kedro_lakehouse.formats.hudi import HudiFormat
 from kedro_lakehouse.project import CONFIG_LOADER_ARGS
 from kedro_lakehouse.session import line
-from kedro_lakehouse.session.line import by_spark, require_line, spark_line, spark_version
+from kedro_lakehouse.session.line import by_spark, require_line, require_one_of, spark_line, spark_version
 
 pytestmark = pytest.mark.unit
 
@@ -53,6 +56,13 @@ def test_hudi_asks_for_its_line_in_one_sentence(monkeypatch):
     )
     monkeypatch.setattr(line, "spark_version", lambda: LOCKED["spark35"])
     require_line(settings)
+
+
+def test_a_format_of_the_other_line_is_refused(installed):
+    for needed, made in {"spark41": DeltaFormat, "spark35": HudiFormat}.items():
+        refused = pytest.raises(UnsupportedError, match=f"not run on {installed}. Run it on {needed}: ")
+        with contextlib.nullcontext() if needed == installed else refused:
+            require_one_of(made.capabilities.spark, made.name)
 
 
 def test_a_spark_that_no_installer_put_there_tells_its_version(tmp_path, monkeypatch):

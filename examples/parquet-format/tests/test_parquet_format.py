@@ -6,6 +6,7 @@ import dataclasses
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
+import lakehouse_parquet
 import pytest
 from lakehouse_parquet import ParquetFormat
 from pyspark.sql import SparkSession
@@ -13,7 +14,7 @@ from pyspark.sql import SparkSession
 from kedro_lakehouse.formats.base import FormatContext
 from kedro_lakehouse.plugins import TABLE_FORMATS, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
-from kedro_lakehouse.testing import TableFormatContract
+from kedro_lakehouse.testing import TableFormatContract, cut_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,3 +45,7 @@ class TestParquetFormat(TableFormatContract):
             run_id="run1", correlation_id="run1",
         )  # fmt: skip
         return lambda run_id: ParquetFormat(dataclasses.replace(context, run_id=run_id))
+
+    @pytest.fixture
+    def lose(self) -> Callable[[Any], Any]:
+        return lambda lost: cut_off(lakehouse_parquet, "_write", lost, OSError("no answer"))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     type=click.Choice(["platform", "ours"]),
     default="platform",
     show_default=True,
-    help="Iceberg and Delta as the platform has them, or those of spark.yml.",
+    help="The table formats as the platform has them, or those of spark.yml.",
 )
 @click.option(
     "--wheel",

@@ -23,7 +23,7 @@ from kedro_lakehouse.cli.rebuild import rebuild
 from kedro_lakehouse.cli.rollback import rollback
 from kedro_lakehouse.cli.runs import runs
 from kedro_lakehouse.cli.search import search
-from kedro_lakehouse.cli.snapshots import snapshots, tag
+from kedro_lakehouse.cli.snapshots import branch, snapshots, tag
 from kedro_lakehouse.cli.sql import sql
 from kedro_lakehouse.cli.tables import tables
 from kedro_lakehouse.errors import LakehouseError, TerminalError
@@ -93,9 +93,9 @@ def _told(ctx: click.Context, error: LakehouseError) -> click.ClickException:
 def lakehouse() -> None:
     """Look at the lakehouse, and mend it.
 
-    Only `changes`, `rebuild`, `rollback`, `tag`, `quarantine` (with --replay, or of a blocked batch),
-    `sql --engine spark`, and `maintain` where something is due start Spark; only `rebuild`, `rollback`,
-    `quarantine` and `drop` change what tables hold.
+    Only `changes`, `rebuild`, `rollback`, `tag`, `branch`, `quarantine` (with --replay, or of a blocked
+    batch), `sql --engine spark`, and `maintain` where something is due start Spark; only `rebuild`,
+    `rollback`, `quarantine` and `drop` change what tables hold.
     """
 
 
@@ -105,8 +105,8 @@ def commands() -> None:
 
 
 for command in (
-    tables, sql, changes, quarantine, snapshots, tag, rollback, rebuild, drop, maintain, runs, logs, plugins,
-    search, console,
+    tables, sql, changes, quarantine, snapshots, tag, branch, rollback, rebuild, drop, maintain, runs, logs,
+    plugins, search, console,
 ):  # fmt: skip
     lakehouse.add_command(command)
 lakehouse.add_command(init)

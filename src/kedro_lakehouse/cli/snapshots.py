@@ -1,10 +1,10 @@
-"""``kedro lakehouse snapshots`` and ``tag``: the states of a table that can be read, and names for them."""
+"""``kedro lakehouse snapshots``, ``tag`` and ``branch``: the states of a table, and names for them."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 _STAGES: Final[dict[Role, str]] = {"changes": "ingestion"}
-_TAG: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 @click.command()
@@ -82,10 +82,49 @@ def tag(*, table: str, name: str, snapshot: int | None, delete: bool, as_json: b
       kedro lakehouse tag dms_sample.person audit_2026
       kedro lakehouse tag dms_sample.person audit_2026 --delete
     """  # noqa: D301 - \b keeps click from wrapping the examples
+    stored, chosen = _name("tag", table, name, snapshot, delete=delete)
+    if as_json:
+        print_json({"table": str(stored), "tag": name, "snapshot_id": chosen, "deleted": delete})
+    else:
+        click.echo(f"{stored}: snapshot {chosen} is {'no longer' if delete else 'now'} called {name}.")
+
+
+@click.command()
+@click.argument("table")
+@click.argument("name")
+@click.option(
+    "--snapshot", type=int, metavar="ID", help="The snapshot that it begins at; default: the newest."
+)
+@click.option("--delete", is_flag=True, help="Take the branch away.")
+@env_option
+@json_option
+def branch(*, table: str, name: str, snapshot: int | None, delete: bool, as_json: bool) -> None:
+    """Begin a branch of a table, to try changes that no reader of the table sees. Starts Spark.
+
+    It is read as a tag is, and written by Spark under the name shop.item.branch_NAME; runs leave it alone.
+    A branch that is there begins anew.
+
+    \b
+    Examples:
+      kedro lakehouse branch dms_sample.person try_out
+      kedro lakehouse branch dms_sample.person try_out --delete
+    """  # noqa: D301 - \b keeps click from wrapping the examples
+    stored, chosen = _name("branch", table, name, snapshot, delete=delete)
+    if as_json:
+        print_json({"table": str(stored), "branch": name, "snapshot_id": chosen, "deleted": delete})
+    else:
+        told = "is gone" if delete else f"begins at snapshot {chosen}"
+        click.echo(f"{stored}: the branch {name} {told}.")
+
+
+def _name(
+    kind: Literal["tag", "branch"], table: str, name: str, snapshot: int | None, *, delete: bool
+) -> tuple[TableName, int]:
+    """Give or take away the name of a tag or branch; the stored table, and the snapshot of the name."""
     from kedro_lakehouse.datasets.rollback import published_commits, readable_states, snapshots_of
     from kedro_lakehouse.errors import NoSuchSnapshotError
 
-    if not _TAG.fullmatch(name) or name == "main" or name.startswith("stage_"):
+    if not _NAME.fullmatch(name) or name == "main" or name.startswith("stage_"):
         raise click.BadParameter("use a word of its own, such as audit_2026.", param_hint="NAME")
     project = open_project()
     declared, stage, stored = stored_table(project, table)
@@ -93,18 +132,15 @@ def tag(*, table: str, name: str, snapshot: int | None, delete: bool, as_json: b
     found = readable_states(lake, stored, published_commits(project, declared, stage))
     named = next((i for i, s in found.items() if name in s.names), None)
     chosen = named if delete else snapshot or next((i for i, s in found.items() if s.on_main), None)
-    if chosen not in found:
-        wanted = f"the tag {name}" if delete else f"snapshot {snapshot}" if snapshot else "any batch"
+    if chosen is None or chosen not in found:
+        wanted = f"the {kind} {name}" if delete else f"snapshot {snapshot}" if snapshot else "any batch"
         known = [n for s in found.values() for n in s.names] if delete else [str(i) for i in found]
         raise NoSuchSnapshotError(table=stored, wanted=wanted, known=known)
     if delete:
-        lake.untag(stored, name)
+        lake.forget(stored, name)
     else:
-        lake.tag(stored, name, chosen)
-    if as_json:
-        print_json({"table": str(stored), "tag": name, "snapshot_id": chosen, "deleted": delete})
-    else:
-        click.echo(f"{stored}: snapshot {chosen} is {'no longer' if delete else 'now'} called {name}.")
+        (lake.tag if kind == "tag" else lake.branch)(stored, name, chosen)
+    return stored, chosen
 
 
 def stored_table(project: Project, text: str) -> tuple[TableName, str, TableName]:

@@ -5,23 +5,27 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.datasets.glue import tell_glue
 from kedro_lakehouse.errors import UnreadableFileError
 from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.store import BATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.names import Role, TableName
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
+
+_STAGES: Final[Mapping[Role, str]] = {"changes": "ingestion", "current": "current", "history": "history"}
+"""The lease under which a stored table is written."""
 
 # What Spark 4 calls a file that it cannot read, and what Spark 3 does.
 _UNREADABLE: Final = ("FAILED_READ_FILE", "Encountered error while reading file")
@@ -46,19 +50,38 @@ def acknowledge(project: Project, report: CommitReport, snapshot: int | None, *,
 
 
 def write_owed_rows(project: Project, tables: Iterable[TableName]) -> int:
-    """Write the rows of commits that a killed run published and did not acknowledge."""
-    held = {(r["table"], r["stage"], r["batch"]) for r in project.ops.read(BATCHES)}
-    owed = []
+    """Write the rows of commits that a killed run published and did not acknowledge; how many.
+
+    A run that is alive has the lease until its own row is there: what it is about to write is not owed.
+    """
+    held, written = _acknowledged(project.ops.read(BATCHES)), 0
     for name in tables:
-        for role in ("changes", "current", "history"):
-            state = project.format_of(name).state(name.with_suffix(role))
-            report = state.bookmark if state else None
-            if state and report and (report.table, report.stage, report.batch) not in held:
-                tell_glue(project, report)
-                owed.append(report.row(state.snapshot_id))
-    if owed:
-        project.ops.append(BATCHES, owed)
-    return len(owed)
+        for role, stage in _STAGES.items():
+            if _owed_row(project, name, role, held) is None:
+                continue
+            with lease(project.leases, name, stage):
+                now_held = _acknowledged(project.ops.read(BATCHES, of_table=str(name)))
+                if owed := _owed_row(project, name, role, now_held):
+                    report, snapshot = owed
+                    tell_glue(project, report)
+                    project.ops.append(BATCHES, [report.row(snapshot)])
+                    written += 1
+    return written
+
+
+def _acknowledged(rows: Iterable[Mapping[str, Any]]) -> set[tuple[str, str, int]]:
+    return {(r["table"], r["stage"], r["batch"]) for r in rows}
+
+
+def _owed_row(
+    project: Project, name: TableName, role: Role, held: Container[tuple[str, str, int]]
+) -> tuple[CommitReport, int | None] | None:
+    """The last commit of a stored table and its snapshot, where its row is not there."""
+    state = project.format_of(name).state(name.with_suffix(role))
+    report = state.bookmark if state else None
+    if state is None or report is None or (report.table, report.stage, report.batch) in held:
+        return None
+    return report, state.snapshot_id
 
 
 @contextlib.contextmanager

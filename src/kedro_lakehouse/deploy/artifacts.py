@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from packaging.requirements import Requirement
 
+from kedro_lakehouse.deploy.platforms import line_of
 from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.session.line import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +29,7 @@ from kedro_lakehouse.deploy.job import main
 main()
 '''
 _EXTRAS: Final = ("aws", "delta", "quality")
-_OF_THE_PLATFORM: Final = ("hadoop-aws", "software.amazon", "wildfly")
+_OF_THE_PLATFORM: Final = ("hadoop-aws", "software.amazon", "com.amazonaws", "wildfly")
 
 
 def write_entry(folder: Path) -> Path:
@@ -74,7 +76,10 @@ def build_wheel(root: Path, to: Path) -> Path:
 
 
 def needed_modules() -> list[str]:
-    """What the package needs on AWS beyond what its wheel brings by itself, pinned as its extras are."""
+    """What the package needs on AWS beyond what its wheel brings by itself, pinned as its extras are.
+
+    The same on each line of Spark: PySpark, and with it all that the locks differ in, is the platform's.
+    """
     found = []
     for text in requires("kedro-lakehouse") or ():
         needed = Requirement(text)
@@ -93,9 +98,11 @@ def own_jars(spark_conf: Mapping[str, str]) -> list[Path]:
 
     listed = resolved_jars(spark_conf)
     if listed is None or not listed.is_file():
+        line = line_of(spark_conf)
+        made = "jars-aws" if line == DEFAULT else f"jars-{line}"
         raise UnsupportedError(
             what="The jars of this environment are not here yet.",
-            remedy="Fetch them: `make jars-aws`, or `kedro run` once in this environment.",
+            remedy=f"Fetch them: `make {made}`, or `kedro run` once in this environment.",
         )
     files = [Path(line) for line in listed.read_text(encoding="utf-8").splitlines()]
     return [file for file in files if not any(part in file.name for part in _OF_THE_PLATFORM)]

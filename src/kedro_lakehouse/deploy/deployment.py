@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import urlsplit
 
+from kedro_lakehouse.deploy.platforms import formats_of, platform_of
 from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.names import OPS_NAMESPACE
 
 if TYPE_CHECKING:
+    from kedro_lakehouse.deploy.platforms import Platform
     from kedro_lakehouse.project import Project
 
 Jars = Literal["platform", "ours"]
@@ -39,6 +41,8 @@ class Deployment:
     lakehouse: Place
     landing: tuple[Place, ...]
     namespaces: tuple[str, ...]
+    platform: Platform
+    formats: tuple[str, ...]
     secrets: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     jars: Jars = "platform"
@@ -52,6 +56,7 @@ class Deployment:
 
         Raises:
             ConfigurationError: The lakehouse is not in S3, or files of a source land on this machine.
+            UnsupportedError: AWS has nothing for the environment's line of Spark.
         """
         sources = project.declarations.sources
         landing = {
@@ -66,6 +71,7 @@ class Deployment:
             "landing": tuple(sorted(landing)),
             "namespaces": (*sorted(spaces), OPS_NAMESPACE),
             "secrets": _secrets(project), "topics": _topics(project),
+            "platform": platform_of(project.spark_conf), "formats": formats_of(project.spark_conf),
         }  # fmt: skip
         made: Self = cls(**(facts | more))  # type: ignore[arg-type]
         return made

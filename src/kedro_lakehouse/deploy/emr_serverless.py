@@ -15,18 +15,11 @@ if TYPE_CHECKING:
     from kedro_lakehouse.deploy.deployment import Deployment
 
 ENVIRONMENT: Final = "environment.tar.gz"
-_PLATFORM_JARS: Final = "/usr/share/aws/iceberg/lib/iceberg-spark3-runtime.jar"
 _MINUTES: Final = 240
 
 
 def emr_serverless_template(deployment: Deployment) -> dict[str, Any]:
     """The template of an application, the job's role, schedule, logs and buckets."""
-    parameters: dict[str, Any] = {
-        "ReleaseLabel": {"Type": "String", "Default": "emr-8.1.0", "Description": "A release with Spark 4.1."}
-    }
-    if deployment.jars == "platform":
-        told = "The release's own jars of Iceberg and Delta, with commas."
-        parameters["PlatformJars"] = {"Type": "String", "Default": _PLATFORM_JARS, "Description": told}
     resources = bucket_resources(deployment) | {
         "JobRole": job_role(deployment, "emr-serverless.amazonaws.com"),
         "Logs": {
@@ -47,7 +40,18 @@ def emr_serverless_template(deployment: Deployment) -> dict[str, Any]:
         },
     ]  # fmt: skip
     resources |= schedule_resources("emrserverless:startJobRun", _request(deployment), allowed)
-    return template(deployment, f"{deployment.name} on EMR Serverless", resources, parameters)
+    return template(deployment, f"{deployment.name} on EMR Serverless", resources, _parameters(deployment))
+
+
+def _parameters(deployment: Deployment) -> dict[str, Any]:
+    platform, formats = deployment.platform, deployment.formats
+    told = f"A release with Spark {platform.spark}."
+    found = {"ReleaseLabel": {"Type": "String", "Default": platform.emr, "Description": told}}
+    if deployment.jars == "platform":
+        jars = ",".join(filter(None, (platform.jars[name] for name in formats)))
+        told = f"The release's own jars for {', '.join(formats)} that are not on its class path, with commas."
+        found["PlatformJars"] = {"Type": "String", "Default": jars, "Description": told}
+    return found
 
 
 def _application() -> Resource:

@@ -12,15 +12,8 @@ from kedro_lakehouse.deploy.storage import bucket_resources
 from kedro_lakehouse.deploy.template import Resource, sub, template
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from kedro_lakehouse.deploy.deployment import Deployment
 
-_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "GlueVersion": {"Type": "String", "Default": "6.0", "Description": "A version with Spark 4.1."},
-    "WorkerType": {"Type": "String", "Default": "G.1X"},
-    "Workers": {"Type": "Number", "Default": 2, "MinValue": 2},
-}
 _MINUTES: Final = 240
 
 
@@ -40,7 +33,17 @@ def glue_template(deployment: Deployment) -> dict[str, Any]:
     job = sub("arn:${AWS::Partition}:glue:${AWS::Region}:${AWS::AccountId}:job/${Job}")
     started = {"Effect": "Allow", "Action": "glue:StartJobRun", "Resource": job}
     resources |= schedule_resources("glue:startJobRun", request, [started])
-    return template(deployment, f"{deployment.name} as a job of AWS Glue", resources, _PARAMETERS)
+    return template(deployment, f"{deployment.name} as a job of AWS Glue", resources, _parameters(deployment))
+
+
+def _parameters(deployment: Deployment) -> dict[str, Any]:
+    platform = deployment.platform
+    told = f"A version with Spark {platform.spark}."
+    return {
+        "GlueVersion": {"Type": "String", "Default": platform.glue, "Description": told},
+        "WorkerType": {"Type": "String", "Default": "G.1X"},
+        "Workers": {"Type": "Number", "Default": 2, "MinValue": 2},
+    }
 
 
 def _job(deployment: Deployment) -> Resource:
@@ -77,6 +80,6 @@ def _arguments(deployment: Deployment) -> dict[str, Any]:
         "--job-bookmark-option": "job-bookmark-disable",
     }
     if deployment.jars == "platform":
-        return found | {"--datalake-formats": "iceberg,delta"}
+        return found | {"--datalake-formats": ",".join(deployment.formats)}
     jars = ",".join(f"{place}/jars/{jar}" for jar in deployment.jar_files)
     return found | {"--extra-jars": sub(jars), "--user-jars-first": "true"}

@@ -12,6 +12,8 @@ from kedro_lakehouse.deploy.artifacts import build_wheel, needed_modules, own_ja
 from kedro_lakehouse.deploy.deployment import Deployment, Jars
 from kedro_lakehouse.deploy.emr_serverless import emr_serverless_template
 from kedro_lakehouse.deploy.glue import glue_template
+from kedro_lakehouse.deploy.platforms import line_of, require_formats
+from kedro_lakehouse.session.line import DEFAULT, environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,19 +51,15 @@ def render(  # noqa: PLR0913 - one an option of the command
 
     Raises:
         ConfigurationError: A place of the environment is not in S3.
-        UnsupportedError: The wheel cannot be built, or the jars are not here.
+        UnsupportedError: The wheel cannot be built, the jars are not here, or the platform's own are too old.
     """
     if target == "airflow":
-        folder.mkdir(parents=True, exist_ok=True)
-        dag = write_dag(metadata, project.env, folder)
-        steps = [
-            f"Copy {dag.name} into Airflow's folder of DAGs. It is paused there: switch it on.",
-            f"Set Airflow's variable {metadata.package_name}_project to the project's folder on the workers.",
-        ]
-        return Rendered([dag], steps)
+        return _airflow(project, metadata, folder)
     deployment = Deployment.of(
         project, package=metadata.package_name, jars=jars, modules=tuple(needed_modules())
     )
+    if jars == "platform":
+        require_formats(deployment.platform, deployment.formats)
     found = own_jars(project.spark_conf) if jars == "ours" else []
     shutil.rmtree(folder, ignore_errors=True)
     artifacts = folder / ARTIFACTS
@@ -83,6 +81,19 @@ def render(  # noqa: PLR0913 - one an option of the command
         written.append(folder / source.name)
         written[-1].write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
     return Rendered(written, _steps(target, deployment, found))
+
+
+def _airflow(project: Project, metadata: ProjectMetadata, folder: Path) -> Rendered:
+    folder.mkdir(parents=True, exist_ok=True)
+    dag = write_dag(metadata, project.env, folder)
+    variable, line = f"Set Airflow's variable {metadata.package_name}", line_of(project.spark_conf)
+    steps = [
+        f"Copy {dag.name} into Airflow's folder of DAGs. It is paused there: switch it on.",
+        f"{variable}_project to the project's folder on the workers.",
+    ]
+    if line != DEFAULT:
+        steps.append(f"{variable}_kedro to {environment(line)}/bin/kedro: {project.env} is for {line}.")
+    return Rendered([dag], steps)
 
 
 def _requirements(deployment: Deployment, folder: Path) -> Path:

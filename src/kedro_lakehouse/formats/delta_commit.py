@@ -84,9 +84,16 @@ class DeltaCommit:
         return head.version
 
     def _drop_columns(self, names: Sequence[str]) -> None:
-        """Take columns away, in an entry of its own before: columns of one commit cannot go in Delta."""
-        log = self.log() if names else None
-        held = {f["name"] for f in log.schema} if log else set()
+        """Take columns away, in an entry of its own before: columns of one commit cannot go in Delta.
+
+        Raises:
+            CommitConflictError: Another writer was faster: the columns stay.
+        """
+        if not names or (log := self.log()) is None:
+            return
+        if (now := log.head().note) and now.token != (self.before.token if self.before else None):
+            raise CommitConflictError(table=self.table, attempts=1)
+        held = {f["name"] for f in log.schema}
         gone = [quote(name) for name in names if name in held]
         if gone:
             self.session.sql(f"ALTER TABLE delta.{quote(self.path)} DROP COLUMNS ({', '.join(gone)})")

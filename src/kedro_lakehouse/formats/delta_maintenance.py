@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.errors import CommitConflictError
@@ -56,9 +57,10 @@ class DeltaMaintenance:
             return []
         target = int(log.properties.get(_TARGET, _TARGET_BYTES))
         actions = compaction(log.sizes(), settings.compact, target)
-        gone = log.forgotten(settings.expire.older_than)
+        age = _age(settings)
+        gone = log.forgotten(age)
         if gone:
-            reason = f"{len(gone)} files of no version since {settings.expire.older_than} ago"
+            reason = f"{len(gone)} files of no version since {age} ago"
             actions.append(Action(work="expire_snapshots", files=len(gone), bytes=0, reason=reason))
         return actions
 
@@ -75,7 +77,7 @@ class DeltaMaintenance:
             if action.work == "compact":
                 self._session().sql(f"OPTIMIZE {at}").collect()
             else:
-                self._vacuum(at, settings.expire.older_than)
+                self._vacuum(at, _age(settings))
         except PySparkException as error:
             if any(sign in str(error) for sign in _RACED):
                 raise CommitConflictError(table=table, attempts=1) from error
@@ -91,5 +93,10 @@ class DeltaMaintenance:
         cloned.sql(f"VACUUM {at} RETAIN {_hours(older_than)} HOURS").collect()
 
 
+def _age(settings: TableMaintenanceConfig) -> dt.timedelta:
+    """How old a file is that goes: VACUUM takes old versions' files and orphans alike."""
+    return max(settings.expire.older_than, settings.orphans.older_than)
+
+
 def _hours(duration: dt.timedelta) -> int:
-    return int(duration.total_seconds() // 3600)
+    return math.ceil(duration.total_seconds() / 3600)

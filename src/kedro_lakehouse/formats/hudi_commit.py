@@ -75,7 +75,7 @@ class HudiCommit:
         state: Mapping[str, Any],
         without: Sequence[str],
     ) -> None:
-        from py4j.protocol import Py4JJavaError
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         schema = self._table.timeline().schema()
@@ -89,7 +89,7 @@ class HudiCommit:
             self._table.write(
                 rows, operation, carried=carried, state=state, more=_DROPS_COLUMNS if without else {}
             )
-        except (Py4JJavaError, PySparkException) as error:
+        except (Py4JError, PySparkException) as error:
             if self._is_published(report):
                 return  # what failed came after the commit
             if RACED in str(error):

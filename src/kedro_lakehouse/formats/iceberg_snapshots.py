@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
-from kedro_lakehouse.errors import CommitConflictError
+from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.formats.base import is_stage_branch
 from kedro_lakehouse.formats.snapshots import Snapshot
 
@@ -56,15 +56,39 @@ class IcebergSnapshots:
         return seen[-1] if seen else None
 
     def tag(self, table: TableName, name: str, snapshot_id: int) -> None:
-        """Give a snapshot a name, under which it does not expire; a name that is taken moves."""
+        """Give a snapshot a name, under which it does not expire; a name that is taken moves.
+
+        Raises:
+            UnsupportedError: A branch has the name.
+        """
+        manage, is_new = self._manage(table, name, "tag")
+        (manage.createTag if is_new else manage.replaceTag)(name, snapshot_id).commit()
+
+    def branch(self, table: TableName, name: str, snapshot_id: int) -> None:
+        """Begin a branch at a snapshot, whose rows can be changed apart; a branch of this name begins anew.
+
+        Raises:
+            UnsupportedError: A tag has the name.
+        """
+        manage, is_new = self._manage(table, name, "branch")
+        (manage.createBranch if is_new else manage.replaceBranch)(name, snapshot_id).commit()
+
+    def forget(self, table: TableName, name: str) -> None:
+        """Take a tag's or a branch's name away."""
         handle = self._load(table)
         manage = handle.manageSnapshots()
-        taken = handle.refs().get(name)
-        (manage.createTag if taken is None else manage.replaceTag)(name, snapshot_id).commit()
+        (manage.removeTag if handle.refs().get(name).isTag() else manage.removeBranch)(name).commit()
 
-    def untag(self, table: TableName, name: str) -> None:
-        """Take a name away."""
-        self._load(table).manageSnapshots().removeTag(name).commit()
+    def _manage(self, table: TableName, name: str, kind: str) -> tuple[Any, bool]:
+        """Java's changes of a table's references, and whether the name is new."""
+        handle = self._load(table)
+        taken = handle.refs().get(name)
+        if taken is not None and taken.isTag() != (kind == "tag"):
+            raise UnsupportedError(
+                what=f"{table}: {name} is the name of a {'tag' if taken.isTag() else 'branch'}.",
+                remedy="Choose another name, or take that one away with --delete.",
+            )
+        return handle.manageSnapshots(), taken is None
 
     def roll_back(self, table: TableName, snapshot_id: int, properties: Mapping[str, str]) -> None:
         """Publish an earlier snapshot again, with these properties, in one commit.

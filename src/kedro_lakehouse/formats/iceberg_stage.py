@@ -196,37 +196,41 @@ class IcebergStage:
             CommitConflictError: Another writer was faster; nothing was published.
             CommitUnknownError: The catalog did not answer; look for the bookmark before anything else.
         """
-        transaction = load_table(self._session, self.table).newTransaction()
         with self._told_as_ours(report.batch):
-            if self._open:
-                transaction.manageSnapshots().fastForwardBranch("main", self.branch).commit()
-            update = transaction.updateProperties()
-            for key, value in {**(properties or {}), BOOKMARK: report.to_property()}.items():
-                update.set(key, value)
-            update.commit()
-            if without:
-                schema = transaction.updateSchema()
-                for name in without:
-                    schema.deleteColumn(name)
-                schema.commit()
-            if self._open:
-                transaction.manageSnapshots().removeBranch(self.branch).commit()
-            transaction.commitTransaction()
+            self._commit({**(properties or {}), BOOKMARK: report.to_property()}, without)
         self._open = False
         head = load_table(self._session, self.table).currentSnapshot()
         return head.snapshotId() if head is not None else None
 
+    def _commit(self, properties: Mapping[str, str], without: Sequence[str]) -> None:
+        transaction = load_table(self._session, self.table).newTransaction()
+        if self._open:
+            transaction.manageSnapshots().fastForwardBranch("main", self.branch).commit()
+        update = transaction.updateProperties()
+        for key, value in properties.items():
+            update.set(key, value)
+        update.commit()
+        if without:
+            schema = transaction.updateSchema()
+            for name in without:
+                schema.deleteColumn(name)
+            schema.commit()
+        if self._open:
+            transaction.manageSnapshots().removeBranch(self.branch).commit()
+        transaction.commitTransaction()
+
     @contextlib.contextmanager
     def _told_as_ours(self, batch: int = 0) -> Iterator[None]:
         """Tell a lost race, and an answer that did not come, as errors of the project."""
-        from py4j.protocol import Py4JJavaError
+        from py4j.protocol import Py4JError, Py4JJavaError
         from pyspark.errors import PySparkException  # what PySpark makes of some of the JVM's exceptions
 
         try:
             yield
-        except (Py4JJavaError, PySparkException) as error:
+        except (Py4JError, PySparkException) as error:
             text = str(getattr(error, "java_exception", error))
-            if "CommitStateUnknownException" in text:
+            is_told = isinstance(error, (Py4JJavaError, PySparkException))  # else the JVM itself is silent
+            if not is_told or "CommitStateUnknownException" in text:
                 raise CommitUnknownError(table=self.table, batch=batch) from error
             if any(sign in text for sign in _RACED):
                 raise CommitConflictError(table=self.table, attempts=1) from error

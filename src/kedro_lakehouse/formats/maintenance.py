@@ -93,7 +93,7 @@ class Maintenance(Protocol):
         """What is due, in the order in which it is to be done; nothing below the thresholds.
 
         Metadata alone is asked, and the listing of the table's folder: no job, and no JVM where the format
-        can. A table on which something is staged has nothing due.
+        can. A table in which something is staged has nothing due.
         """
 
     def perform(self, table: TableName, action: Action, settings: TableMaintenanceConfig) -> None:

@@ -38,10 +38,21 @@ class Snapshots(Protocol):
         """The snapshot that readers saw at a time; None where metadata does not reach back so far."""
 
     def tag(self, table: TableName, name: str, snapshot_id: int) -> None:
-        """Give a snapshot a name, under which it does not expire; a name that is taken moves."""
+        """Give a snapshot a name, under which it does not expire; a name that is taken moves.
 
-    def untag(self, table: TableName, name: str) -> None:
-        """Take a name away."""
+        Raises:
+            UnsupportedError: A branch has the name.
+        """
+
+    def branch(self, table: TableName, name: str, snapshot_id: int) -> None:
+        """Begin a branch at a snapshot, whose rows can be changed apart; a branch of this name begins anew.
+
+        Raises:
+            UnsupportedError: A tag has the name.
+        """
+
+    def forget(self, table: TableName, name: str) -> None:
+        """Take a tag's or a branch's name away."""
 
     def roll_back(self, table: TableName, snapshot_id: int, properties: Mapping[str, str]) -> None:
         """Publish an earlier snapshot again, with these properties, in one commit.

@@ -9,10 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kedro_lakehouse.errors import SparkLineError
+from kedro_lakehouse.errors import SparkLineError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 DEFAULT: Final = "spark41"
 _NEEDED: Final = "spark.kedro_lakehouse.line"
@@ -70,6 +70,24 @@ def require_line(conf: Mapping[str, str]) -> None:
     needed = conf.get(_NEEDED)
     if needed and needed != spark_line():
         raise SparkLineError(needed=needed, found=spark_line(), folder=environment(needed))
+
+
+def require_one_of(versions: Sequence[str], table_format: str) -> None:
+    """Raise unless a table format runs on the installed line of Spark.
+
+    Args:
+        versions: The lines that it declares, such as ``4.1``.
+        table_format: Its name.
+
+    Raises:
+        UnsupportedError: It declares other lines only.
+    """
+    lines = [f"spark{version.replace('.', '')}" for version in versions]
+    if spark_line() not in lines:
+        raise UnsupportedError(
+            what=f"The table format {table_format} does not run on {spark_line()}.",
+            remedy=f"Run it on {' or '.join(lines)}: `kedro` of {environment(lines[0])}; or choose another.",
+        )
 
 
 def environment(line: str) -> str:

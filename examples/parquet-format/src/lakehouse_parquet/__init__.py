@@ -192,6 +192,8 @@ class ParquetFormat:
         except FileExistsError as error:
             shutil.rmtree(moved, ignore_errors=True)
             raise CommitConflictError(table=table, attempts=1) from error
+        except OSError as error:  # the file may be there, and then its data are
+            raise CommitUnknownError(table=table, batch=report.batch) from error
         return base + 1
 
     def _folder(self, table: TableName) -> Path:

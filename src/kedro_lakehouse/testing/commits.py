@@ -1,0 +1,131 @@
+"""What holds of the commits of every table format."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError
+from kedro_lakehouse.formats.base import Layout
+from kedro_lakehouse.testing.making import MadeFormat
+from kedro_lakehouse.testing.samples import (
+    COLUMNS,
+    FIRST,
+    frame_of,
+    report,
+    rows_of,
+    spark_types,
+    state_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kedro_lakehouse.formats.base import TableFormat
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.testing.making import Lose, Lost, MakeFormat
+
+
+class CommitContract(MadeFormat):
+    """Rows and bookmark come together or not at all, whoever else writes and whatever gets lost."""
+
+    def test_a_new_table_is_empty_and_has_no_bookmark(self, made: TableFormat, table: TableName) -> None:
+        assert (made.state(table), made.uuid(table)) == (None, None)
+        made.create(table, COLUMNS, Layout())
+        made.create(table, COLUMNS, Layout())
+        state = state_of(made, table)
+        assert (state.rows, state.batch, state.bookmark) == (0, 0, None)
+        assert spark_types(state.columns) == spark_types(COLUMNS)
+        assert rows_of(made.read(table)) == []
+
+    def test_rows_and_bookmark_are_published_together(
+        self, made: TableFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        state = state_of(made, filled)
+        assert (state.rows, state.batch, rows_of(made.read(filled))) == (3, 1, sorted(FIRST, key=repr))
+        assert state.bookmark is not None
+        assert state.bookmark.counts == {"inserted": 1}
+        assert state.properties["kedro_lakehouse.made_for"] == "contract"
+        with made.stage(filled, state) as stage:
+            stage.append(frame_of(session, (4, "four", 4)))
+            assert (stage.is_open, stage.has_new_rows, stage.rows()) == (True, True, 4)
+            assert rows_of(stage.appended(), "id") == [(4,)]
+            assert rows_of(stage.staged(), "id") == [(1,), (2,), (3,), (4,)]
+            assert (state_of(made, filled).batch, made.read(filled).count()) == (1, 3)
+            told = report(2)
+            snapshot = stage.publish(told)
+        state = state_of(made, filled)
+        assert (state.bookmark, state.rows, state.snapshot_id) == (told, 4, snapshot)
+
+    def test_what_is_not_published_leaves_nothing(
+        self, made: TableFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        with pytest.raises(ZeroDivisionError), made.stage(filled, made.state(filled)) as stage:
+            stage.append(frame_of(session, (4, "four", 4)))
+            raise ZeroDivisionError
+        state = state_of(made, filled)
+        assert (state.rows, state.batch, list(state.branches)) == (3, 1, [])
+        with made.stage(filled, state) as stage:
+            stage.append(frame_of(session, (5, "five", 5)))
+            stage.drop()
+            assert not stage.is_open
+            stage.append(frame_of(session, (6, "six", 6)))
+            stage.publish(report(2))
+        assert rows_of(made.read(filled), "id") == [(1,), (2,), (3,), (6,)]
+
+    def test_a_bookmark_moves_alone_and_properties_stay(
+        self, made: TableFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        with made.stage(filled, made.state(filled)) as stage:
+            stage.publish(report(2), properties={"kedro_lakehouse.horizon": "2026-01-01"})
+        with made.stage(filled, made.state(filled)) as stage:
+            stage.append(frame_of(session, (4, "four", 4)))
+            stage.publish(report(3))
+        state = state_of(made, filled)
+        assert (state.batch, state.rows) == (3, 4)
+        assert state.properties["kedro_lakehouse.horizon"] == "2026-01-01"
+
+    def test_of_two_stages_on_one_state_one_is_published(
+        self, make_format: MakeFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        first, second = make_format("run1"), make_format("run2")
+        state = state_of(first, filled)
+        with ExitStack() as stack:
+            stages = [stack.enter_context(one.stage(filled, state)) for one in (first, second)]
+            for number, stage in enumerate(stages, 10):
+                stage.append(frame_of(session, (number, "raced", number)))
+            stages[0].publish(report(2))
+            with pytest.raises(CommitConflictError):
+                stages[1].publish(report(2), without=["word"] if first.capabilities.drop_columns else [])
+            stages[1].drop()
+        assert first.read(filled).columns == list(COLUMNS)
+        assert rows_of(first.read(filled), "id") == [(1,), (10,), (2,), (3,)]
+        assert state_of(second, filled).rows == len(FIRST) + 1
+
+    @pytest.mark.parametrize("lost", ["request", "answer"])
+    def test_an_outcome_that_nobody_tells_is_looked_up(
+        self, make_format: MakeFormat, session: SparkSession, filled: TableName, lose: Lose, lost: Lost
+    ) -> None:
+        first, second = make_format("run1"), make_format("run2")
+        told, outcome = report(2), "published"
+        try:
+            with first.stage(filled, first.state(filled)) as stage:
+                stage.append(frame_of(session, (4, "four", 4)))
+                with lose(lost):
+                    stage.publish(told)
+        except CommitUnknownError:
+            outcome = "unknown"
+        except Exception:  # noqa: BLE001 - whatever else is raised says that nothing was published
+            outcome = "failed"
+        state = state_of(second, filled)
+        is_held = state.bookmark == told
+        assert is_held == (lost == "answer")
+        assert outcome in ("unknown", "published" if is_held else "failed")
+        with second.stage(filled, state) as stage:
+            stage.append(frame_of(session, (5, "five", 5)))
+            stage.publish(report(3))
+        state, expected = state_of(second, filled), [1, 2, 3, 4, 5] if is_held else [1, 2, 3, 5]
+        assert rows_of(second.read(filled), "id") == [(id_,) for id_ in expected]
+        assert (state.batch, state.rows, list(state.branches)) == (3, len(expected), [])

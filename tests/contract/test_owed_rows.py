@@ -1,0 +1,51 @@
+"""The row of a commit whose run was killed before it wrote it; nobody else writes that of a run at work."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+
+import pytest
+
+from kedro_lakehouse.datasets.publish import write_owed_rows
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.ops.lease import lease
+from kedro_lakehouse.ops.store import BATCHES
+
+pytestmark = pytest.mark.contract
+
+ITEM = TableName("shop", "item")
+
+
+@pytest.fixture
+def project(open_project, commit):
+    """A table that was published, and of which nothing is told yet."""
+    made = open_project({})
+    commit(made, "shop.item", "current", datetime(2026, 1, 1, tzinfo=UTC))
+    return made
+
+
+def test_the_next_run_writes_what_a_killed_one_owes_once(project):
+    assert [write_owed_rows(project, [ITEM]) for _ in range(2)] == [1, 0]
+    assert [(r["table"], r["stage"], r["batch"]) for r in project.ops.read(BATCHES)] == [
+        ("shop.item", "current", 2)
+    ]
+
+
+def test_what_a_run_at_work_is_about_to_write_is_not_owed(project, open_project, monkeypatch):
+    other, looked = open_project({}), threading.Event()
+
+    def look(*_, read=other.ops.read, **options):
+        found = read(BATCHES, **options)
+        looked.set()
+        return found
+
+    monkeypatch.setattr(other.ops, "read", look)
+    starting = threading.Thread(target=write_owed_rows, args=(other, [ITEM]))
+    with lease(project.leases, ITEM, "current"):  # published, and about to tell of it
+        starting.start()
+        assert looked.wait(30)
+        state = project.format_of(ITEM).state(ITEM)
+        project.ops.append(BATCHES, [state.bookmark.row(state.snapshot_id)])
+    starting.join(30)
+    assert len(project.ops.read(BATCHES)) == 1

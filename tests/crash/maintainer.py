@@ -1,0 +1,26 @@
+"""Keep a project's tables in order again and again, without leases, while others write them.
+
+Usage: ``python maintainer.py PROJECT``. It ends when there is a file ``stop`` in the project's folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+
+from harness.project import TemporaryProject
+
+
+def main(folder: str) -> None:
+    from kedro_lakehouse.datasets import maintenance
+
+    maintenance.lease = lambda *_: contextlib.nullcontext()
+    project = TemporaryProject(Path(folder))
+    while not (project.path / "stop").exists():
+        for table, error in project.attempt("maintenance").failed.items():
+            print(table, type(error).__name__, error, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
