@@ -14,6 +14,7 @@ from harness.formats import InOneSession, LooksUp
 from harness.project import ROOT
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
 from kedro_lakehouse.errors import BookmarkGoneError, UnsupportedError
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.formats.delta import DeltaFormat
@@ -50,6 +51,24 @@ class TestIceberg(InOneSession):
     def lose(self, request, session):
         silent = unknown_state(session) if request.param == "the catalog" else Py4JError("no answer")
         return lambda lost: cut_off(IcebergStage, "_commit", lost, silent)
+
+    def test_small_delete_files_become_one(self, made, session, table) -> None:
+        made.create(table, COLUMNS, Layout(properties={"write.delete.granularity": "partition"}))
+        rows = session.range(1000).selectExpr("id", "'word' AS word", "cast(id AS int) AS n")
+        for batch in range(1, 7):
+            with made.stage(table, made.state(table)) as stage:
+                if batch == 1:
+                    stage.append(rows)
+                else:
+                    stage.merge(rows.where(f"id = {batch}").select("id"), None, ["id"])
+                stage.publish(report(batch))
+        settings = TableMaintenanceConfig()
+        (action,) = made.maintenance.plan(table, settings)
+        assert (action.work, action.files) == ("rewrite_position_deletes", 5)
+        made.maintenance.perform(table, action, settings)
+        assert made.maintenance.storage(table).delete_files == 1
+        assert made.maintenance.plan(table, settings) == []
+        assert (made.state(table).batch, made.state(table).rows, made.read(table).count()) == (6, 995, 995)
 
 
 class TestParquetPlugin(InOneSession):
