@@ -30,7 +30,7 @@ from kedro_lakehouse.names import ROLES
 from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.labels import JvmLabels, name_run
-from kedro_lakehouse.session.line import by_spark, require_one_of
+from kedro_lakehouse.session.line import by_spark, require_line, require_one_of
 from kedro_lakehouse.session.spark import get_session, spark_runs
 
 if TYPE_CHECKING:
@@ -303,10 +303,12 @@ class Project:
         Raises:
             UnknownPluginError: No installed distribution registers it.
             UnsupportedError: The environment does not load it, or it does not run on this line of Spark.
+            SparkLineError: The environment is for another line of Spark.
         """
         if name not in self._formats:
             from kedro_lakehouse.formats.base import FormatContext
 
+            require_line(self.spark_conf)
             made = cast("type[TableFormat]", load_plugin(TABLE_FORMATS, name))
             if lacking := made.lacking(self.spark_conf):
                 raise UnsupportedError(

@@ -60,7 +60,9 @@ def test_hudi_asks_for_its_line_in_one_sentence(monkeypatch):
 
 def test_a_format_of_the_other_line_is_refused(installed):
     for needed, made in {"spark41": DeltaFormat, "spark35": HudiFormat}.items():
-        refused = pytest.raises(UnsupportedError, match=f"not run on {installed}. Run it on {needed}: ")
+        refused = pytest.raises(
+            UnsupportedError, match=f"not run on {installed}. Choose another format, or {needed}: "
+        )
         with contextlib.nullcontext() if needed == installed else refused:
             require_one_of(made.capabilities.spark, made.name)
 

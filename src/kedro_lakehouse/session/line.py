@@ -86,7 +86,7 @@ def require_one_of(versions: Sequence[str], table_format: str) -> None:
     if spark_line() not in lines:
         raise UnsupportedError(
             what=f"The table format {table_format} does not run on {spark_line()}.",
-            remedy=f"Run it on {' or '.join(lines)}: `kedro` of {environment(lines[0])}; or choose another.",
+            remedy=f"Choose another format, or {' or '.join(lines)}: `kedro` of {environment(lines[0])}.",
         )
 
 
