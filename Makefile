@@ -56,7 +56,7 @@ run: setup jars model ## Set up, then run every pipeline on the data in data/01_
 
 .PHONY: test
 test: classes model ## Run the tests, two files at a time; those of Delta, Hudi and AWS are below
-	@$(BIN)/pytest $(TWO)
+	@KEDRO_LAKEHOUSE_CASES=named $(BIN)/pytest $(TWO)
 
 .PHONY: test-spark35
 test-spark35: classes-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi

@@ -9,16 +9,11 @@ import pytest
 from conformance.by_product import Bench, extracted
 from conformance.cases import judge, judge_snapshots, snapshot_case, table_cases
 from conformance.lots import pack
+from conformance.named import NAMED
 from conformance.reading import read_cases
 
 pytestmark = [pytest.mark.spark, pytest.mark.delta]
 
-NAMED = (
-    "autocdc-docs-01", "autocdc-docs-03", "spark-01", "spark-05", "spark-09", "spark-13", "spark-18",
-    "spark-24", "spark-29", "spark-33", "seq-01", "dlt-03", "partial-01", "partial-05", "trunc-01",
-    "keychg-02", "keys-04", "replay-01", "overlap-01", "noop-01", "schema-02", "tie-21",
-    "dlt-scd2-02", "dbt-ts-01", "snap-empty-01",
-)  # fmt: skip
 CASES = {c["id"]: c for c in read_cases() if c["id"] in NAMED}
 EXTRACTS = [i for i, c in CASES.items() if c["kind"] == "snapshots"]
 EVENTS = [i for i in CASES if i not in EXTRACTS]

@@ -1,4 +1,4 @@
-"""Every case through real runs on Spark."""
+"""Every case through real runs on Spark; `make test` asks for the named ones."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from conformance.cases import judge, judge_snapshots, snapshot_case, table_cases
 from conformance.decoding import Decoded, decoder_is_registered
 from conformance.generated import broken_properties, property_case
 from conformance.lots import Lot, Member, pack
+from conformance.named import chosen
 from conformance.open import marked
 from conformance.other_kinds import as_of_rows, canonical_texts, crash_point
 from conformance.reading import check_keys, known, read_cases
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-CASES = {c["id"]: c for c in read_cases()}
+CASES = {c["id"]: c for c in chosen(read_cases())}
 OF_EVENTS = [
     i for i, c in CASES.items() if c["kind"] in ("events", "schema", "pipeline") and "crash" not in c
 ]
