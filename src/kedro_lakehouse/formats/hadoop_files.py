@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.session.jvm import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_PATH: Final = "org.apache.hadoop.fs.Path"
+_READERS: Final = ("ParquetFileReader", "util.HadoopInputFile")
+
 
 def _file_system(session: SparkSession, path: str) -> tuple[Any, Any, Any]:
-    jvm: Any = session._jvm
     conf = session._jsparkSession.sessionState().newHadoopConf()
-    place = jvm.org.apache.hadoop.fs.Path(path)
+    place = java_class(session, _PATH)(path)
     return place.getFileSystem(conf), place, conf
 
 
@@ -57,8 +61,7 @@ def move_folder(session: SparkSession, source: str, target: str) -> None:
         FileExistsError: There is something already.
     """
     files, place, _ = _file_system(session, source)
-    jvm: Any = session._jvm
-    wanted = jvm.org.apache.hadoop.fs.Path(target)
+    wanted = java_class(session, _PATH)(target)
     if files.exists(wanted):  # it would be put into that one
         raise FileExistsError(target)
     if not files.rename(place, wanted):
@@ -75,12 +78,12 @@ def is_there(session: SparkSession, path: str) -> bool:
 def parquet_rows(session: SparkSession, path: str) -> int:
     """How many rows the parquet files directly in a folder hold, by their footers: no Spark job."""
     files, place, conf = _file_system(session, path)
-    parquet: Any = session._jvm.org.apache.parquet.hadoop  # type: ignore[union-attr]
+    footers, inputs = (java_class(session, f"org.apache.parquet.hadoop.{n}") for n in _READERS)
     rows = 0
     for entry in files.listStatus(place):
         if entry.isDirectory() or not entry.getPath().getName().endswith(".parquet"):
             continue
-        reader = parquet.ParquetFileReader.open(parquet.util.HadoopInputFile.fromStatus(entry, conf))
+        reader = footers.open(inputs.fromStatus(entry, conf))
         rows += int(reader.getRecordCount())
         reader.close()
     return rows

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.formats.hadoop_files import delete_folder, folders_in, is_there, move_folder
+from kedro_lakehouse.session.jvm import each, java_class, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -69,17 +70,19 @@ class HudiTimeline:
     def __init__(self, session: SparkSession, path: str) -> None:
         """Keep where the table is."""
         self._session, self._path = session, path
-        self._jvm: Any = session._jvm
         jvm_session: Any = session._jsparkSession
         self._hadoop = jvm_session.sessionState().newHadoopConf()
 
+    def _class(self, name: str) -> Any:
+        return java_class(self._session, name)
+
     @cached_property
     def _storage(self) -> Any:
-        return self._jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(self._hadoop)
+        return self._class("org.apache.hudi.hadoop.fs.HadoopFSUtils").getStorageConf(self._hadoop)
 
     @cached_property
     def _client(self) -> Any:
-        builder = self._jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+        builder = self._class("org.apache.hudi.common.table.HoodieTableMetaClient").builder()
         return builder.setConf(self._storage).setBasePath(self._path).build()
 
     def exists(self, below: str = ".hoodie/hoodie.properties") -> bool:
@@ -105,18 +108,18 @@ class HudiTimeline:
     def _write_properties(
         self, path: str, schema: T.StructType, made: Mapping[str, Any], settings: Mapping[str, str]
     ) -> None:
-        scala = self._jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json())
+        scala = self._class("org.apache.spark.sql.types.DataType").fromJson(schema.json())
         name = settings["hoodie.table.name"]
-        converter = self._jvm.org.apache.hudi.HoodieSchemaConversionUtils
+        converter = self._class("org.apache.hudi.HoodieSchemaConversionUtils")
         stored = converter.convertStructTypeToHoodieSchema(scala, name, f"hoodie.{name}").toString()
-        known = self._jvm.java.util.Properties()
+        known = self._class("java.util.Properties")()
         for key, value in {**settings, "hoodie.table.create.schema": stored}.items():
             known.setProperty(key, value)
-        builder = self._jvm.org.apache.hudi.common.table.HoodieTableMetaClient.newTableBuilder()
+        builder = self._class("org.apache.hudi.common.table.HoodieTableMetaClient").newTableBuilder()
         client = builder.fromProperties(known).initTable(self._storage, path)
-        own = self._jvm.java.util.Properties()
+        own = self._class("java.util.Properties")()
         own.setProperty(_MADE, json.dumps(made))
-        self._jvm.org.apache.hudi.common.table.HoodieTableConfig.update(
+        self._class("org.apache.hudi.common.table.HoodieTableConfig").update(
             client.getStorage(), client.getMetaPath(), own
         )
 
@@ -133,9 +136,11 @@ class HudiTimeline:
         """The table's columns, without those of Hudi itself."""
         from pyspark.sql import types as T
 
-        resolver = self._jvm.org.apache.hudi.common.table.TableSchemaResolver(self._client)
+        resolver = self._class("org.apache.hudi.common.table.TableSchemaResolver")(self._client)
         stored = resolver.getTableSchema(False)  # noqa: FBT003 - Hudi's own signature
-        scala = self._jvm.org.apache.hudi.HoodieSchemaConversionUtils.convertHoodieSchemaToStructType(stored)
+        scala = self._class("org.apache.hudi.HoodieSchemaConversionUtils").convertHoodieSchemaToStructType(
+            stored
+        )
         return T.StructType.fromJson(json.loads(scala.json()))
 
     @cached_property
@@ -177,10 +182,8 @@ class HudiTimeline:
 
     def file_groups(self) -> list[list[FileSlice]]:
         """The versions of each file group that readers see, the newest first."""
-        groups = [
-            g for name in self._partitions for g in _each(self._files.getAllFileGroups(name).iterator())
-        ]
-        found = [[_slice(one) for one in _each(group.getAllFileSlices().iterator())] for group in groups]
+        groups = [g for name in self._partitions for g in each(self._files.getAllFileGroups(name))]
+        found = [[_slice(one) for one in each(group.getAllFileSlices())] for group in groups]
         return [group for group in found if group]
 
     def replaced_before(self, instant: str) -> int:
@@ -190,18 +193,18 @@ class HudiTimeline:
 
     @cached_property
     def _partitions(self) -> list[str]:
-        utilities = self._jvm.org.apache.hudi.common.fs.FSUtils
+        utilities = self._class("org.apache.hudi.common.fs.FSUtils")
         found = utilities.getAllPartitionPaths(self._engine, self._client, False)  # noqa: FBT003
-        return [str(name) for name in found]
+        return [str(name) for name in each(found)]
 
     @cached_property
     def _engine(self) -> Any:
-        return self._jvm.org.apache.hudi.common.engine.HoodieLocalEngineContext(self._storage)
+        return self._class("org.apache.hudi.common.engine.HoodieLocalEngineContext")(self._storage)
 
     @cached_property
     def _files(self) -> Any:
-        views = self._jvm.org.apache.hudi.common.table.view
-        return views.HoodieTableFileSystemView.fileListingBasedFileSystemView(
+        views = self._class("org.apache.hudi.common.table.view.HoodieTableFileSystemView")
+        return views.fileListingBasedFileSystemView(
             self._engine, self._client, self._client.getCommitsAndCompactionTimeline()
         )
 
@@ -209,23 +212,17 @@ class HudiTimeline:
         """Commits of the project's own, the newest first."""
         for instant in _completed(timeline):
             metadata = timeline.readCommitMetadata(instant)
-            carried = dict(metadata.getExtraMetadata())
+            carried = texts(metadata.getExtraMetadata())
             if STATE in carried:
                 yield CompletedCommit(
                     instant=instant.requestedTime(), completed=instant.getCompletionTime(), carried=carried,
                 )  # fmt: skip
 
 
-def _each(iterator: Any) -> Iterator[Any]:
-    """What an iterator of the JVM gives."""
-    while iterator.hasNext():
-        yield iterator.next()
-
-
 def _completed(timeline: Any) -> Iterator[Any]:
     """The completed commits of a timeline, the newest first."""
     commits = timeline.getCommitsTimeline().filterCompletedInstants()
-    return _each(commits.getReverseOrderedInstants().iterator())
+    return each(commits.getReverseOrderedInstants())
 
 
 def _slice(found: Any) -> FileSlice:
@@ -234,5 +231,5 @@ def _slice(found: Any) -> FileSlice:
         partition=str(found.getPartitionPath()),
         instant=str(found.getBaseInstantTime()),
         base=int(base.get().getFileSize()) if base.isPresent() else 0,
-        logs=tuple(int(log.getFileSize()) for log in _each(found.getLogFiles().iterator())),
+        logs=tuple(int(log.getFileSize()) for log in each(found.getLogFiles())),
     )

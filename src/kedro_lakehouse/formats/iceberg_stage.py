@@ -10,6 +10,7 @@ from kedro_lakehouse.errors import AuditFailedError, CommitConflictError, Commit
 from kedro_lakehouse.formats.literals import constant
 from kedro_lakehouse.names import CATALOG, TableName, quote
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+from kedro_lakehouse.session.jvm import each, java_class
 from kedro_lakehouse.session.line import is_spark3
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class IcebergStage:
         if self._replaced:
             return None
         handle = load_table(self._session, self.table)
-        files = list(handle.snapshot(self.branch).addedDataFiles(handle.io()))
+        files = list(each(handle.snapshot(self.branch).addedDataFiles(handle.io())))
         paths = [str(file.location()) for file in files]
         many = sum(file.recordCount() for file in files) > _FEW
         found = self._catalog.find(self.table)
@@ -248,12 +249,19 @@ class IcebergStage:
 def load_table(session: SparkSession, table: TableName) -> Any:
     """The JVM's own handle of a table, as it is now."""
     path = f"{CATALOG}.{table.namespace}.{table.table}"  # both parts are checked identifiers
-    jvm: Any = session._jvm
-    # Iceberg finds the catalog by the settings of the thread's active session, which a worker thread lacks.
-    jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
-    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session._jsparkSession, path)
+    return utilities_of(session).loadIcebergTable(session._jsparkSession, path)
+
+
+def utilities_of(session: SparkSession) -> Any:
+    """Iceberg's own utilities for Spark, in this thread.
+
+    They find the catalog by the settings of the thread's active session, which a worker thread lacks.
+    """
+    java_class(session, "org.apache.spark.sql.SparkSession").setActiveSession(session._jsparkSession)
+    return java_class(session, "org.apache.iceberg.spark.Spark3Util")
 
 
 def _rows_of(snapshot: Any) -> int:
-    summary = dict(snapshot.summary())
-    return int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
+    summary = snapshot.summary()
+    rows, deletes = (summary.get(f"total-{what}") or 0 for what in ("records", "position-deletes"))
+    return int(rows) - int(deletes)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.formats.iceberg_stage import utilities_of
 from kedro_lakehouse.names import CATALOG, TableName
+from kedro_lakehouse.session.jvm import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,13 +21,10 @@ def ensure_iceberg_view(session: SparkSession, view: TableName, definition: str,
     Raises:
         UnsupportedError: A table bears the view's name.
     """
-    jvm: Any = session._jvm
-    # Iceberg finds the catalog by the settings of the thread's active session, which a worker thread lacks.
-    jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
-    catalog = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(session._jsparkSession, CATALOG)
-    name = jvm.org.apache.iceberg.catalog.TableIdentifier.parse(str(view))
+    catalog = utilities_of(session).loadIcebergCatalog(session._jsparkSession, CATALOG)
+    name = java_class(session, "org.apache.iceberg.catalog.TableIdentifier").parse(str(view))
     if catalog.viewExists(name):
-        if dict(catalog.loadView(name).properties()).get(_DEFINITION) == digest:
+        if catalog.loadView(name).properties().get(_DEFINITION) == digest:
             return False
     elif catalog.tableExists(name):
         raise UnsupportedError(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from kedro_lakehouse.session.jvm import java_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 _MDC: Final = "mdc."
 _PROPERTY: Final = "kedro_lakehouse."
 _LOG: Final = "log"
+_SYSTEM: Final = "java.lang.System"
+_THREAD: Final = "org.apache.logging.log4j.ThreadContext"
 
 
 def name_run(run: Mapping[str, str]) -> None:
@@ -47,19 +51,19 @@ class JvmLabels:
             facts: What this thread is at work on; None for what it is not.
             log: The file for the JVM's lines of the run; none where it is empty.
         """
-        jvm: Any = session._jvm
         with self._telling:
             wanted = {**run, **({_LOG: log} if log else {})}
             if wanted != self._run:
+                system = java_class(session, _SYSTEM)
                 for name, value in wanted.items():
-                    jvm.java.lang.System.setProperty(_PROPERTY + name, value)
+                    system.setProperty(_PROPERTY + name, value)
                 self._run = wanted
         # An empty text where there is no fact: a thread of the executor keeps what it is not told to change.
         fields = {name: "" if value is None else str(value) for name, value in {**run, **facts}.items()}
         told: dict[str, str] = getattr(self._of_thread, "told", {})
         if fields == told:
             return
-        context, thread = session.sparkContext, jvm.org.apache.logging.log4j.ThreadContext
+        context, thread = session.sparkContext, java_class(session, _THREAD)
         for name, value in fields.items():
             if told.get(name) != value:
                 context.setLocalProperty(_MDC + name, value)
@@ -69,19 +73,19 @@ class JvmLabels:
 
     def clear(self, session: SparkSession) -> None:
         """Take back what was told of the run and of this thread."""
-        jvm: Any = session._jvm
+        system, thread = java_class(session, _SYSTEM), java_class(session, _THREAD)
         with self._telling:
             for name in self._run:
                 # Unset, all but the file would be those of the run that started the JVM again.
                 if name == _LOG:
-                    jvm.java.lang.System.clearProperty(_PROPERTY + name)
+                    system.clearProperty(_PROPERTY + name)
                 else:
-                    jvm.java.lang.System.setProperty(_PROPERTY + name, "")
+                    system.setProperty(_PROPERTY + name, "")
             self._run = {}
         told: dict[str, str] = getattr(self._of_thread, "told", {})
         for name in told:
             session.sparkContext._jsc.setLocalProperty(_MDC + name, None)
-            jvm.org.apache.logging.log4j.ThreadContext.remove(_MDC + name)
+            thread.remove(_MDC + name)
         if told:
             session.sparkContext._jsc.setJobDescription(None)
         self._of_thread.told = {}

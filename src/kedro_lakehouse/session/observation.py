@@ -21,7 +21,7 @@ def observed(observation: Observation) -> dict[str, Any]:
     inner = python._jo  # noqa: SLF001 - the only way to ask without failing
     if is_spark3():
         # Metrics come with the event of the write's end: once all events are told, they are there or never.
-        python._jvm.org.apache.spark.SparkContext.getOrCreate().listenerBus().waitUntilEmpty()
+        getattr(python._jvm, "org.apache.spark.SparkContext").getOrCreate().listenerBus().waitUntilEmpty()
         metrics = inner.getClass().getDeclaredField("metrics")
         metrics.setAccessible(True)
         if not metrics.get(inner).isDefined():

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.names import CATALOG
+from kedro_lakehouse.session.jvm import java_class
 from kedro_lakehouse.session.spark import get_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _LOGICAL: Final = "org.apache.spark.sql.catalyst.plans.logical."
 _DESCRIBE: Final = frozenset({"DescribeRelation", "DescribeColumn", "DescribeQueryCommand", "ShowTables"})
@@ -37,7 +38,7 @@ def answer(conf: Mapping[str, str], text: str, *, catalog: str = CATALOG) -> Dat
     session = get_session({**conf, **_SETTINGS, "spark.sql.defaultCatalog": catalog})
     try:
         plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
-        refused = _CALLS_JAVA.search(text) is not None or any(_refused(session._jvm, n) for n in _nodes(plan))
+        refused = _CALLS_JAVA.search(text) is not None or any(_refused(session, n) for n in _nodes(plan))
         if refused and plan.getClass().getSimpleName() not in _DESCRIBE:
             raise UnsupportedError(
                 what="This is not one query that only reads.",
@@ -61,8 +62,8 @@ def _nodes(plan: Any) -> Iterator[Any]:
                 yield from _nodes(child)
 
 
-def _refused(jvm: Any, node: Any) -> bool:
-    kinds = (jvm.java.lang.Class.forName(_LOGICAL + kind) for kind in _REFUSED)
+def _refused(session: SparkSession, node: Any) -> bool:
+    kinds = (java_class(session, "java.lang.Class").forName(_LOGICAL + kind) for kind in _REFUSED)
     return any(kind.isInstance(node) for kind in kinds)
 
 

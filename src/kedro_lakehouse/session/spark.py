@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.session.java import require_java
+from kedro_lakehouse.session.jvm import know_names_of_pyspark
 from kedro_lakehouse.session.line import require_line
 
 if TYPE_CHECKING:
@@ -158,5 +159,6 @@ def _start(conf: Mapping[str, str]) -> SparkSession:
         builder = builder.config(key, value)
     with class_path(jars):
         session = builder.getOrCreate()
+    know_names_of_pyspark(session)
     _remember_jars(session, conf)
     return session
