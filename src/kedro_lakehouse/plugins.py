@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+import sys
+from functools import cache
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Final
 
 from kedro_lakehouse.errors import UnknownPluginError, UnsupportedError, listed
@@ -40,9 +42,15 @@ def load_plugin(group: str, name: str) -> object:
         ) from error
 
 
+@cache
+def _installed(_path: tuple[str, ...]) -> EntryPoints:
+    """All entry points on a path: to read them opens a file of each distribution, some hundred of them."""
+    return entry_points()
+
+
 def _points(group: str) -> dict[str, EntryPoint]:
     points: dict[str, EntryPoint] = {}
-    for point in entry_points(group=group):
+    for point in _installed(tuple(sys.path)).select(group=group):
         first = points.setdefault(point.name, point)
         if first.value != point.value:
             found = listed(sorted((first.value, point.value)))
