@@ -23,7 +23,7 @@ FORMAT ?=
 # What .venv and .venv-spark35 hold of the optional dependencies in pyproject.toml, beside a line of Spark.
 EXTRAS := delta viz quality lineage aws deploy lance opensearch console docs dev
 
-# What is run on Spark 3.5, which takes less than all tests take: SPARK35_TESTS=tests/spark names them all.
+# What is run on Spark 3.5, which takes less than all tests take: SPARK35_TESTS=tests/spark names most of them.
 SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py tests/spark/test_extracts.py
 
 # One Spark waits for its driver most of the time: a second one beside it takes what is left of two cores.
@@ -55,8 +55,12 @@ run: setup jars model ## Set up, then run every pipeline on the data in data/01_
 	@cat bin/next-steps.txt
 
 .PHONY: test
-test: classes model ## Run the tests, two files at a time; those of Delta, Hudi and AWS are below
+test: classes model ## Run the tests, two files at a time; slow ones and those of Delta, Hudi, AWS are below
 	@KEDRO_LAKEHOUSE_CASES=named $(BIN)/pytest $(TWO)
+
+.PHONY: test-slow
+test-slow: classes model ## Run what takes long: all options, types and faults, and the examples
+	@$(BIN)/pytest $(TWO) -m slow
 
 .PHONY: test-spark35
 test-spark35: classes-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi

@@ -43,14 +43,14 @@ def load_plugin(group: str, name: str) -> object:
 
 
 @cache
-def _installed(_path: tuple[str, ...]) -> EntryPoints:
-    """All entry points on a path: to read them opens a file of each distribution, some hundred of them."""
-    return entry_points()
+def _installed(group: str, _path: tuple[str, ...]) -> EntryPoints:
+    """The entry points on a path: to read them opens a file of each distribution, some hundred of them."""
+    return entry_points(group=group)
 
 
 def _points(group: str) -> dict[str, EntryPoint]:
     points: dict[str, EntryPoint] = {}
-    for point in _installed(tuple(sys.path)).select(group=group):
+    for point in _installed(group, tuple(sys.path)):
         first = points.setdefault(point.name, point)
         if first.value != point.value:
             found = listed(sorted((first.value, point.value)))

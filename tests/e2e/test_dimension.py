@@ -23,7 +23,7 @@ from kedro_lakehouse.cli.query import run_query
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import Project
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 EXAMPLE = ROOT / "examples/dimension"
 CUSTOMER, VIEW = TableName("crm", "customer"), "crm.dim_customer"

@@ -18,7 +18,7 @@ from kedro_lakehouse.names import TableName
 if TYPE_CHECKING:
     from types import ModuleType
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 EXAMPLE = ROOT / "examples/sports"
 BROKEN = "sports.sport_team"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.changes.plan import Target
 
-pytestmark = [pytest.mark.property, pytest.mark.spark]
+pytestmark = [pytest.mark.property, pytest.mark.spark, pytest.mark.slow]
 
 
 def event(op: str, key: int, order: int, value: str | None = None) -> Event:

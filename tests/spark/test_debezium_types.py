@@ -26,7 +26,7 @@ from harness.project import TemporaryProject, write_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 HERE: dict[str, Any] = {"type": "debezium", "path": "${globals:landing}/in"}
 BY_TIMESTAMP: dict[str, Any] = {"order_by": ["timestamp_c"]}

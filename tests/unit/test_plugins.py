@@ -23,7 +23,7 @@ POINTS = EntryPoints(
 
 @pytest.fixture
 def installed(monkeypatch):
-    monkeypatch.setattr(plugins, "_installed", lambda _path: POINTS)
+    monkeypatch.setattr(plugins, "_installed", lambda group, _path: POINTS.select(group=group))
 
 
 def test_plugins_are_listed_without_being_imported(installed):
