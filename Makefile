@@ -83,8 +83,8 @@ conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMA
 .PHONY: soak
 soak: classes classes-spark35 jars-aws ## Run 20,000 histories, every kind of table, a line that loses answers
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/e2e/test_kinds_of_tables.py
-	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws tests/aws/test_lost_answers.py tests/aws/test_soak.py
-	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest -s tests/hudi/test_bundled_data.py tests/hudi/test_notebook.py
+	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws $(addprefix tests/aws/test_,lost_answers.py soak.py delta.py)
+	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest -s $(addprefix tests/hudi/test_,bundled_data.py notebook.py aws.py)
 
 .PHONY: crash
 crash: $(LANE) ## Kill 200 runs (KILLS=N, FORMAT=delta or hudi) at every phase of a commit and at random times

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import boto3
 import pytest
-from harness.oracle import tables_differing
+from harness.oracle import DMS_TABLES, tables_differing
+from property.seeds import soaking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.aws
 
-TABLES = ("seat_type", "sport_league", "sport_team")
+TABLES = DMS_TABLES if soaking() else ("seat_type", "sport_league", "sport_team")
 
 
 @pytest.fixture(scope="module")
 def ran(project: ProjectOnAws) -> ProjectOnAws:
-    """Three tables of the bundled DMS task as Delta, run once."""
+    """Tables of the bundled DMS task as Delta, in a soak all of them, run once."""
     project.declare(TABLES)
     with (project.path / "conf/aws/globals.yml").open("a") as globals_:
         globals_.write("table_format: delta\n")

@@ -1,4 +1,4 @@
-"""``kedro lakehouse deploy``: what is rendered, as moto's services read it; cfn-lint is in tests/aws."""
+"""``kedro lakehouse deploy``: what is rendered, as moto's services and cfn-lint read it; more is in tests/aws."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dataclasses import replace
 import boto3
 import pytest
 import yaml
+from cfnlint.api import lint_all
 from click.testing import CliRunner
 from harness.aws import LAKEHOUSE, LANDING, moto_aws
 from harness.project import ROOT
@@ -257,6 +258,11 @@ def test_hudi_is_rendered_for_spark_35_with_its_own_jars(deploy, target, hudi_ja
         submitted = request["JobDriver"]["SparkSubmit"]["SparkSubmitParameters"]
         shipped = re.search(r"spark\.jars=(\S+)", submitted)[1]
     assert [jar.rpartition("/")[2] for jar in shipped.split(",")] == hudi_jars
+
+
+def test_cfn_lint_finds_nothing_in_what_is_rendered_for_hudi(deploy, target, hudi_jars):
+    found = lint_all((deploy(target, *HUDI, "--jars", "ours") / "template.yml").read_text(encoding="utf-8"))
+    assert [str(match) for match in found if not match.rule.id.startswith("I")] == []  # I: for information
 
 
 def test_the_platforms_older_hudi_is_refused_before_anything_is_written(folder, target, tmp_path):
