@@ -23,6 +23,7 @@ pytestmark = pytest.mark.crash
 HERE = Path(__file__).parent
 MANY = KILLS > 100
 FILES = 25 if MANY else 3
+WAYS = ["leased", "without-lease", "maintained"] if MANY else [pytest.param("leased", marks=pytest.mark.slow)]
 
 
 class Worker:
@@ -59,7 +60,7 @@ def maintained(project: TemporaryProject) -> Iterator[None]:
     assert done
 
 
-@pytest.mark.parametrize("way", ["leased", "without-lease", "maintained"] if MANY else ["leased"])
+@pytest.mark.parametrize("way", WAYS)
 def test_two_processes_on_the_same_keys(tmp_path: Path, way: str) -> None:
     sources = {"shop": SOURCES["shop"] | {"max_files": 1}}
     project = TemporaryProject.make(tmp_path / "project", sources, TABLES)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.property, pytest.mark.spark]
 
 IN_TEST, IN_SOAK = 520, 20_000
-DESIGNS_IN_TEST = 6
+DESIGNS_IN_TEST = 4
 
 
 def designs(seed: int) -> list[Design]:
