@@ -1,4 +1,4 @@
-"""``kedro lakehouse deploy``: what is rendered, as moto's services and cfn-lint read it; more is in tests/aws."""
+"""``kedro lakehouse deploy``: what is rendered, as moto's services and cfn-lint read it; see tests/aws."""
 
 from __future__ import annotations
 
