@@ -23,7 +23,7 @@ FORMAT ?=
 # What .venv and .venv-spark35 hold of the optional dependencies in pyproject.toml, beside a line of Spark.
 EXTRAS := delta viz quality lineage aws deploy lance opensearch console docs dev
 
-# What is run on Spark 3.5, which takes less than all tests take: SPARK35_TESTS=tests/spark names most of them.
+# What is run on Spark 3.5, which takes less than all tests take: SPARK35_TESTS=tests/spark names all but slow ones.
 SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py tests/spark/test_extracts.py
 
 # One Spark waits for its driver most of the time: a second one beside it takes what is left of two cores.
