@@ -27,6 +27,7 @@ from kedro_lakehouse.errors import ConfigurationError, UnsupportedError, did_you
 from kedro_lakehouse.logs.context import at_work_on
 from kedro_lakehouse.logs.run import JVM_LINES
 from kedro_lakehouse.names import ROLES
+from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.labels import JvmLabels, name_run
@@ -35,6 +36,7 @@ from kedro_lakehouse.session.spark import get_session, spark_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from kedro.framework.context import KedroContext
     from pyspark.sql import SparkSession
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.decisions import Decisions
     from kedro_lakehouse.ops.judgements import Judgements
+    from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.ops.store import OpsStore
 
@@ -328,6 +331,10 @@ class Project:
     def leases(self) -> str:
         """The place of the leases that keep two runs from working on one table."""
         return f"{self.lakehouse}/leases"
+
+    def lease(self, table: TableName, stage: str) -> AbstractContextManager[Lease]:
+        """Hold the lease of one stage of a table while the block runs."""
+        return lease(self.leases, table, stage)
 
     @property
     def logs(self) -> str:

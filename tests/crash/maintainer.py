@@ -9,13 +9,14 @@ import contextlib
 import sys
 from pathlib import Path
 
+from crash.writer import NoLease
 from harness.project import TemporaryProject
 
 
 def main(folder: str) -> None:
-    from kedro_lakehouse.datasets import maintenance
+    from kedro_lakehouse.project import Project
 
-    maintenance.lease = lambda *_: contextlib.nullcontext()
+    Project.lease = lambda *_: contextlib.nullcontext(NoLease())  # type: ignore[method-assign]
     project = TemporaryProject(Path(folder))
     while not (project.path / "stop").exists():
         for table, error in project.attempt("maintenance").failed.items():

@@ -20,7 +20,6 @@ from kedro_lakehouse.columns.space import SPACE, SpaceStore
 from kedro_lakehouse.columns.store import SIGNATURES, Applied, Key, SignatureChange, SignatureStore
 from kedro_lakehouse.columns.survey import file_tables, lake_tables, survey, table_version
 from kedro_lakehouse.names import TableName, is_reserved_column, quote
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport
 from kedro_lakehouse.project import active_project
 
@@ -207,7 +206,7 @@ def apply_change(project: Project, change: SignatureChange) -> Applied | None:
     begun = perf_counter()
     store = signature_store(project)
     applied = store.apply(change)
-    with lease(project.leases, SPACE, "index"):
+    with project.lease(SPACE, "index"):
         SpaceStore(project.catalog).rebuild(store)
     seconds = {**change.seconds, "writing": perf_counter() - begun}
     whole = sum(seconds.values())

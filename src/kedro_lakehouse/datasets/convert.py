@@ -17,7 +17,6 @@ from kedro_lakehouse.errors import (
     UnsupportedError,
 )
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport, now
 from kedro_lakehouse.project import active_project
 from kedro_lakehouse.sources.files import list_files, shapes
@@ -51,7 +50,7 @@ def convert(project: Project, name: TableName) -> None:
         UnreadableFileError: A file is not what it is declared to be; nothing of its batch was added.
     """
     config = project.conversions[name]
-    with lease(project.leases, name, STAGE):
+    with project.lease(name, STAGE):
         ledger = Ledger(project.ops, name, project.run_id)
         found = list_files(config.path, [config.pattern], table=name)
         state = project.format_of(name).state(name)

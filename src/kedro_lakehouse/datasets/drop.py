@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from kedro_lakehouse.formats.view import view_name
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.glance import glance_of
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES
 from kedro_lakehouse.sources.ledger import Ledger
 
@@ -69,7 +68,7 @@ def drop_table(project: Project, name: TableName) -> Stored:
     """
     with ExitStack() as held:
         for stage in ("ingestion", "current", "history"):
-            held.enter_context(lease(project.leases, name, stage))
+            held.enter_context(project.lease(name, stage))
         found = stored(project, name)
         tables = [TableName(*table.split(".")) for table in found.rows]
         if tables:

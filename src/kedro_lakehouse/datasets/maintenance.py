@@ -14,7 +14,6 @@ from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.maintenance import MaintainsTables, MaintenanceReport
 from kedro_lakehouse.names import ROLES, TableName
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.store import MAINTENANCE, SCHEMAS
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def maintain_table(project: Project, name: TableName, *, dry_run: bool = False) 
         return []
     with ExitStack() as held:
         for stage in ("ingestion", "current", "history", "convert") if not dry_run else ():
-            held.enter_context(lease(project.leases, name, stage))
+            held.enter_context(project.lease(name, stage))
         stored = [name] if name in project.conversions else [name.with_suffix(role) for role in ROLES]
         reports = _maintain_all(project, project.format_of(name), stored, settings, dry_run=dry_run)
         if name in project.declarations.tables:

@@ -47,7 +47,6 @@ from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.errors import AuditFailedError, CommitConflictError
 from kedro_lakehouse.formats.base import Layout, enter_phase
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport, now
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ class MergeCommit:
             AuditFailedError: What was staged is not what was planned; nothing was published.
             ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
         """
-        with lease(self._project.leases, self._name, self._kind):
+        with self._project.lease(self._name, self._kind):
             for attempt in range(_ATTEMPTS):
                 state = self._format.state(self._target)
                 if state is not None and state.batch >= token.batch:

@@ -17,7 +17,6 @@ from kedro_lakehouse.datasets.observed import counted
 from kedro_lakehouse.datasets.publish import acknowledge
 from kedro_lakehouse.errors import AuditFailedError, CommitConflictError
 from kedro_lakehouse.formats.base import Layout, enter_phase
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport, now
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class PlainCommit:
             AuditFailedError: What was staged is not what was planned; nothing was published.
             ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
         """
-        with lease(self._project.leases, self._name, "current"):
+        with self._project.lease(self._name, "current"):
             for attempt in range(_ATTEMPTS):
                 state = self._format.state(self._name)
                 if token.batch == 0 or (state is not None and state.batch >= token.batch):

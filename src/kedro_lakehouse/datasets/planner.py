@@ -16,7 +16,6 @@ from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.decoders.lines import RowLines, split_keyed
 from kedro_lakehouse.errors import BatchContentChangedError
 from kedro_lakehouse.formats.base import enter_phase
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.plugins import SOURCES, load_plugin
 from kedro_lakehouse.sources.files import LandedFile, bounded, line_shapes, shapes
 from kedro_lakehouse.sources.ledger import Ledger, PlannedFiles, content_hash
@@ -56,7 +55,7 @@ class LandedChanges:
 def landed_batches(project: Project, name: TableName) -> Iterator[Any]:
     """Plan what has landed for a table, batch by batch: see ``LandingDataset.load``."""
     table = project.table(name)
-    with lease(project.leases, name, "ingestion"):
+    with project.lease(name, "ingestion"):
         ledger = Ledger(project.ops, name, project.run_id)
         drop_given_up(project, name, ledger)
         planner = planner_of(project, name, table, ledger)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro_lakehouse.datasets.glue import tell_glue
 from kedro_lakehouse.errors import UnreadableFileError
 from kedro_lakehouse.formats.base import enter_phase
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.store import BATCHES
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def write_owed_rows(project: Project, tables: Iterable[TableName]) -> int:
         for role, stage in _STAGES.items():
             if _owed_row(project, name, role, held) is None:
                 continue
-            with lease(project.leases, name, stage):
+            with project.lease(name, stage):
                 now_held = _acknowledged(project.ops.read(BATCHES, of_table=str(name)))
                 if owed := _owed_row(project, name, role, now_held):
                     report, snapshot = owed

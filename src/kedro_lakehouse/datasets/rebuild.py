@@ -16,7 +16,6 @@ from kedro_lakehouse.datasets.refold import declares, refold
 from kedro_lakehouse.datasets.table import TableDataset
 from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.errors import LandedFilesGoneError, UnsupportedError
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.plugins import SOURCES, load_plugin
 from kedro_lakehouse.sources.ledger import Ledger
 
@@ -78,7 +77,7 @@ def rebuild_from_changes(project: Project, name: TableName) -> None:
     refuse_rebuild(project, name)
     lake, table = project.format_of(name), project.table(name)
     changes = name.with_suffix("changes")
-    with lease(project.leases, name, "ingestion"):
+    with project.lease(name, "ingestion"):
         record = lake.state(changes)
         if record is not None and record.bookmark is not None:
             gone = [c for c in record.columns if c not in EVENT_COLUMNS and not declares(table, c)]
@@ -124,7 +123,7 @@ def begin_again(project: Project, name: TableName) -> None:
         LandedFilesGoneError: Not every ingested file is there as it was; nothing was changed.
     """
     table = project.table(name)
-    with lease(project.leases, name, "ingestion"):
+    with project.lease(name, "ingestion"):
         ledger = Ledger(project.ops, name, project.run_id)
         if table.source is not None:
             source: Any = load_plugin(SOURCES, project.source(name).type)(project.source(name), name, table)  # type: ignore[operator]

@@ -17,7 +17,6 @@ from kedro_lakehouse.datasets.observed import counted
 from kedro_lakehouse.datasets.publish import acknowledge
 from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.formats.base import Layout, enter_phase
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport, now
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def refold(
     begun, since = perf_counter(), now()
     lake, table = project.format_of(name), project.table(name)
     contract, target = TableContract.of(name, table), name.with_suffix(kind)
-    with lease(project.leases, name, kind):
+    with project.lease(name, kind):
         state = lake.state(target)
         if state is None:
             return

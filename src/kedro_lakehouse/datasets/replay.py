@@ -20,7 +20,6 @@ from kedro_lakehouse.datasets.rebuild import bring_pending, drop_given_up
 from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.plugins import SOURCES, load_plugin
 from kedro_lakehouse.sources.ledger import Ledger
 
@@ -100,7 +99,7 @@ class Replay:
             UnsupportedError: A batch of the table is not finished.
             LandedFilesGoneError: A later extract, which the result depends on, is gone.
         """
-        with lease(self.project.leases, self.name, "ingestion"):
+        with self.project.lease(self.name, "ingestion"):
             drop_given_up(self.project, self.name, self.planner.ledger)
             done = self._replay()
         bring_pending(self.project, self.name)

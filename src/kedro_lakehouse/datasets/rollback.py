@@ -15,7 +15,6 @@ from kedro_lakehouse.datasets.refold import FOLDED_AT
 from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.errors import NoSuchSnapshotError, UnsupportedError
 from kedro_lakehouse.formats.snapshots import KeepsSnapshots
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import BOOKMARK, COUNTS, HELD, CommitReport
 from kedro_lakehouse.ops.store import BATCHES
 
@@ -153,7 +152,7 @@ def _leases(project: Project, name: TableName) -> Iterator[None]:
     """Hold every lease of a table: no run of this machine works on it."""
     with ExitStack() as held:
         for stage in ("ingestion", "current", "history", "convert"):
-            held.enter_context(lease(project.leases, name, stage))
+            held.enter_context(project.lease(name, stage))
         yield
 
 

@@ -17,7 +17,6 @@ from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.names import quote
-from kedro_lakehouse.ops.lease import lease
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,7 +61,7 @@ def trim_changes(project: Project, name: TableName) -> int:
         return 0
     with ExitStack() as stack:
         for stage in ("ingestion", "current", "history"):
-            stack.enter_context(lease(project.leases, name, stage))
+            stack.enter_context(project.lease(name, stage))
         state = lake.state(changes)
         if state is None or state.bookmark is None:
             return 0

@@ -25,7 +25,6 @@ from kedro_lakehouse.datasets.refold import refold
 from kedro_lakehouse.datasets.withdrawn import accepted_events, event_digest, row_of_record, without
 from kedro_lakehouse.errors import BatchNotFoundError, NothingToWithdrawError
 from kedro_lakehouse.ops.decisions import WITHDRAW, WithdrawnEvent
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.store import DECISIONS
 from kedro_lakehouse.quality.answers import OF_ROWS, failing_rows
 
@@ -81,7 +80,7 @@ def withdraw(project: Project, name: TableName, batch: int) -> Withdrawal:
         BatchNotFoundError: The table has no such batch.
         NothingToWithdrawError: No event of the batch fails.
     """
-    with lease(project.leases, name, "ingestion"):
+    with project.lease(name, "ingestion"):
         record = project.format_of(name).state(name.with_suffix("changes"))
         last = record.batch if record else 0
         if not 1 <= batch <= last:

@@ -26,6 +26,7 @@ from kedro_lakehouse.errors.commits import (
     BookmarkGoneError,
     CommitConflictError,
     CommitUnknownError,
+    LeaseLostError,
     NoSuchSnapshotError,
 )
 from kedro_lakehouse.errors.declarations import (
@@ -81,6 +82,7 @@ __all__ = [
     "KeySchemaDriftError",
     "LakehouseError",
     "LandedFilesGoneError",
+    "LeaseLostError",
     "LogNotFoundError",
     "MissingColumnError",
     "ModelNotFoundError",

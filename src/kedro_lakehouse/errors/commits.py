@@ -30,6 +30,18 @@ class CommitConflictError(TransientError):
     advice = "Nothing was written. `kedro run` again when the other writer is done."
 
 
+class LeaseLostError(TransientError):
+    """The lease that a run works under may be another run's by now; what it staged is not published."""
+
+    code = "LEASE_LOST"
+    table: object
+    stage: str
+    summary = "Table {table} ({stage}): the lease may have been taken over by another run."
+    advice = (
+        "Nothing of this attempt was published; a run plans again by itself. If it still fails: `kedro run`."
+    )
+
+
 class CommitUnknownError(UnknownOutcomeError):
     """The reply to a commit was lost."""
 

@@ -51,6 +51,8 @@ class TableState:
     rows: int
     branches: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+    """Tells this published state from every other one of the table: a stage belongs to exactly one."""
 
     @property
     def batch(self) -> int:
@@ -105,6 +107,8 @@ class Capabilities:
     """Partitions by a function of a column, such as days(ts) or bucket(8, id); else by columns only."""
     views: bool = True
     """A view beside a history is stored in the catalog; else the session registers it."""
+    safe_without_lease: bool = True
+    """A commit is safe by itself on every store; else one to S3 needs the lease, and confirms it first."""
     maintenance: bool = True
     """Small files are compacted, and old snapshots expire."""
     spark: tuple[str, ...] = ("3.5", "4.1")
@@ -126,7 +130,11 @@ class FormatContext:
 
 
 class Stage(Protocol):
-    """One change of a table in the making: one of append, replace, replace_where and merge, then publish."""
+    """One change of a table in the making: one of append, replace, replace_where and merge, then publish.
+
+    A stage belongs to the state that it was opened on. Once another commit is published, the stage can
+    not be: ``publish`` raises ``CommitConflictError``, whether its rows were written before or after that.
+    """
 
     table: TableName
     has_new_rows: bool
@@ -196,7 +204,8 @@ class Stage(Protocol):
         staged change the bookmark and the properties alone are.
 
         Raises:
-            CommitConflictError: Another writer was faster; nothing was published.
+            CommitConflictError: The table is not in the state any more that the stage was opened on; nothing
+                was published.
             CommitUnknownError: There was no answer; look for the bookmark before anything else.
         """
 
@@ -267,9 +276,10 @@ class TableFormat(Protocol):
         """Drop a table with its files."""
 
     def stage(self, table: TableName, state: TableState | None) -> AbstractContextManager[Stage]:
-        """Open a stage on the table's published state; what the block leaves unpublished is dropped.
+        """Open a stage on one published state of the table; what the block leaves unpublished is dropped.
 
-        Stages that a dead run left behind are dropped first: the caller holds the table's lease.
+        A stage that another run has open is left alone. Publishing removes those that were opened on
+        states before it, a dead run's among them: none of them can be published any more.
         """
 
 

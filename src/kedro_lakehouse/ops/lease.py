@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import logging
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Protocol
 
-from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.errors import LeaseLostError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def lease(folder: str, table: TableName, stage: str) -> contextlib.AbstractContextManager[None]:
+class Lease(Protocol):
+    """A lease that a run took. It saves work and nothing more: no commit depends on it."""
+
+    def check(self) -> None:
+        """Return if the lease is still held as far as this process can know; asks no store.
+
+        Raises:
+            LeaseLostError: Another run has it, or may have it by now.
+        """
+
+    def confirm(self) -> None:
+        """The same, asked of the store itself.
+
+        Raises:
+            LeaseLostError: Another run has it, or the store does not answer.
+        """
+
+
+def lease(folder: str, table: TableName, stage: str) -> contextlib.AbstractContextManager[Lease]:
     """Hold the lease of one stage of a table while the block runs; wait for the run that has it.
 
     The lease only spares two runs from planning in vain: a commit is safe without it.
@@ -37,14 +56,37 @@ def lease(folder: str, table: TableName, stage: str) -> contextlib.AbstractConte
     return object_lease(folder, table, stage)
 
 
+class _FileLease:
+    """A lock on a file: the operating system releases that of a process that dies, however it dies."""
+
+    def __init__(self, path: Path, handle: IO[str], table: TableName, stage: str) -> None:
+        self._path, self._handle, self._table, self._stage = path, handle, table, stage
+
+    def check(self) -> None:
+        """Return unless the file was removed: another run would lock a new one."""
+        try:
+            there = self._path.stat()
+        except FileNotFoundError as error:
+            raise LeaseLostError(table=self._table, stage=self._stage) from error
+        if (there.st_dev, there.st_ino) != _identity(self._handle):
+            raise LeaseLostError(table=self._table, stage=self._stage)
+
+    confirm = check
+
+
 @contextlib.contextmanager
-def _file_lease(folder: Path, table: TableName, stage: str) -> Iterator[None]:
-    """Hold a lock on a file: the operating system releases that of a process that dies, however it dies."""
+def _file_lease(folder: Path, table: TableName, stage: str) -> Iterator[Lease]:
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{table}.{stage}.lock").open("w") as handle:
+    path = folder / f"{table}.{stage}.lock"
+    with path.open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             logger.info("%s: waiting for another run that works on it (%s)", table, stage)
             fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield _FileLease(path, handle, table, stage)
+
+
+def _identity(handle: IO[str]) -> tuple[int, int]:
+    found = os.fstat(handle.fileno())
+    return found.st_dev, found.st_ino

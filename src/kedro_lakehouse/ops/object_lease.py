@@ -11,12 +11,13 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.aws import client
-from kedro_lakehouse.errors import AwsRefusedError
+from kedro_lakehouse.errors import AwsRefusedError, LeaseLostError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.lease import Lease
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ _LOST: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "N
 @contextlib.contextmanager
 def object_lease(
     folder: str, table: TableName, stage: str, *, beat: float = BEAT, dead_after: float = DEAD_AFTER
-) -> Iterator[None]:
+) -> Iterator[Lease]:
     """Hold the lease of one stage of a table while the block runs; wait for the run that has it.
 
     A waiting run takes a lease over whose object did not change while ``dead_after`` seconds went by on its
@@ -46,7 +47,7 @@ def object_lease(
     beating = threading.Thread(target=held.keep, args=(released, beat), daemon=True)
     beating.start()
     try:
-        yield
+        yield held
     finally:
         released.set()
         beating.join()
@@ -61,6 +62,7 @@ class _Lease:
         self._name, self._client = name, client("s3")
         self._place = {"Bucket": bucket, "Key": f"{prefix}/{name}.lease"}
         self._holder, self._beats, self._tag = uuid.uuid4().hex, 0, ""
+        self._lost = False
 
     def acquire(self, dead_after: float) -> None:
         seen, since, told = "", time.monotonic(), False
@@ -81,7 +83,18 @@ class _Lease:
         while not released.wait(beat):
             if not self._write(IfMatch=self._tag):
                 logger.warning("%s: another run has taken the lease over", self._name)
+                self._lost = True
                 return
+
+    def check(self) -> None:
+        """Return if the lease is still held as far as this process can know."""
+        if self._lost:
+            raise LeaseLostError(table=self._name, stage=self._name)
+
+    def confirm(self) -> None:
+        """Write the object anew under the condition that it is still ours."""
+        if not self._write(IfMatch=self._tag):
+            raise LeaseLostError(table=self._name, stage=self._name)
 
     def release(self) -> None:
         """Delete the object, unless another run has taken it over."""
