@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from lake import data_files
 from plain_merge import merge, newest, newest_by_time
 
+from kedro_lakehouse.commits.token import BatchToken
 from kedro_lakehouse.datasets import PendingDataset, TableDataset
-from kedro_lakehouse.datasets.token import BatchToken
 from kedro_lakehouse.names import TableName
 
 if TYPE_CHECKING:

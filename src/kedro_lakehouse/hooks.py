@@ -53,7 +53,7 @@ class LakehouseHooks:
         """Look for Spark's needs once, not once a table; open the log; settle what a killed run owes."""
         if self._project is None:
             return
-        from kedro_lakehouse.datasets.publish import write_owed_rows
+        from kedro_lakehouse.commits.acknowledge import write_owed_rows
         from kedro_lakehouse.logs.run import RunLog
         from kedro_lakehouse.session.java import require_java
         from kedro_lakehouse.session.line import require_line

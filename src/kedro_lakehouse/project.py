@@ -28,6 +28,7 @@ from kedro_lakehouse.logs.context import at_work_on
 from kedro_lakehouse.logs.run import JVM_LINES
 from kedro_lakehouse.names import ROLES
 from kedro_lakehouse.ops.lease import lease
+from kedro_lakehouse.ops.patience import DEADLINE, Patience
 from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.labels import JvmLabels, name_run
@@ -85,7 +86,9 @@ class Project:
     """One environment of one project, and one run of it.
 
     ``reports`` collects what each commit of this run did, for the summary at its end; ``quarantined``
-    holds checked events between the saving of a batch's quarantine and that of its changes;
+    holds checked events between the saving of a batch's quarantine and that of its changes; ``ingesting``
+    which batch a table's landing has given out, under which lease; ``engine`` computes rows (None: Spark);
+    ``commit_deadline`` is how many seconds a commit that loses races is planned again;
     ``source_columns`` are those that a table's landed files had, for its lineage; ``run`` is what
     log lines, jobs and commits name, while a run is on, and ``log_folder`` where its log is written.
     ``secrets`` begins the names of those secrets in AWS that hold what credentials.yml does not.
@@ -107,6 +110,9 @@ class Project:
     log_folder: Path | None = None
     secrets: str | None = None
     default_format: str = "iceberg"
+    commit_deadline: float = DEADLINE
+    engine: Any = None
+    ingesting: dict[TableName, Any] = field(default_factory=dict)
     _formats: dict[str, TableFormat] = field(default_factory=dict, repr=False)
     _credentials: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _maintenance: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
@@ -141,6 +147,7 @@ class Project:
             cache=str(settings.get("cache") or project_path(".cache")),
             column_index=load_column_index(_section(loader, "parameters")), secrets=settings.get("secrets"),
             monitoring=_monitoring(_section(loader, "monitoring"), declarations),
+            commit_deadline=float(settings.get("commit_deadline") or DEADLINE),
             default_format=default_format, logs_folder=settings.get("logs"),
             _convert=lambda: _section(loader, "convert"),
             _maintenance=lambda: _section(loader, "maintenance"),
@@ -335,6 +342,10 @@ class Project:
     def lease(self, table: TableName, stage: str) -> AbstractContextManager[Lease]:
         """Hold the lease of one stage of a table while the block runs."""
         return lease(self.leases, table, stage)
+
+    def patience(self, table: TableName) -> Patience:
+        """How long a commit of the table that loses races is planned again."""
+        return Patience(table, self.commit_deadline)
 
     @property
     def logs(self) -> str:

@@ -15,7 +15,7 @@ from harness.aws import LAKEHOUSE, LANDING, moto_aws
 from harness.project import ROOT
 from pyspark.sql import types as T
 
-from kedro_lakehouse.datasets.glue import tell_glue
+from kedro_lakehouse.commits.glue import tell_glue
 from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError, SourceNotFoundError, UnsupportedError
 from kedro_lakehouse.formats.base import TableState
 from kedro_lakehouse.logs.kept import kept_logs, read_lines

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kedro_lakehouse.datasets.publish import write_owed_rows
+from kedro_lakehouse.commits.acknowledge import write_owed_rows
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.store import BATCHES

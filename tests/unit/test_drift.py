@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from kedro_lakehouse.changes.contract import TableContract
-from kedro_lakehouse.datasets.drift import made_for, refuse_drift
+from kedro_lakehouse.commits.drift import made_for, refuse_drift
 from kedro_lakehouse.errors import FoldRuleDriftError, TrackHistoryDriftError
 from kedro_lakehouse.formats.base import TableState
 from kedro_lakehouse.names import TableName

@@ -68,6 +68,7 @@ FACTS = {
     "BATCH_CONTENT_CHANGED": {"table": "a.b", "batch": 3, "detail": "other files"},
     "AUDIT_FAILED": {"table": "a.b", "batch": 3, "check": "row arithmetic", "expected": 5, "found": 4},
     "COMMIT_CONFLICT": {"table": "a.b", "attempts": 7},
+    "LEDGER_GAP": {"table": "a.b", "batch": 4},
     "LEASE_LOST": {"table": "a.b", "stage": "current"},
     "COMMIT_UNKNOWN": {"table": "a.b", "batch": 3},
     "NO_SUCH_SNAPSHOT": {"table": "a.b", "wanted": "batch 3", "known": ["batch 2", "batch 1"]},

@@ -5,9 +5,9 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
+from kedro_lakehouse.commits.blocking import open_refusals
 from kedro_lakehouse.config import DmsSourceConfig, ExpectationConfig, load_declarations
 from kedro_lakehouse.datasets import AgeDataset, FreshnessDataset, QualityDataset
-from kedro_lakehouse.datasets.blocking import open_refusals
 from kedro_lakehouse.datasets.judged import Judgement, record_judgement
 from kedro_lakehouse.datasets.withdraw import blocked_batches
 from kedro_lakehouse.names import TableName

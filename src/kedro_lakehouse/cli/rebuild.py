@@ -99,7 +99,7 @@ def _fold(project: Project, name: TableName) -> None:
 
 def recorded(project: Project, what: str, work: Any, *, changed: Collection[str] = ()) -> Any:
     """Do a command's work as a run of its own: it gets its log, its commits their rows of ``lake.ops``."""
-    from kedro_lakehouse.datasets.publish import write_owed_rows
+    from kedro_lakehouse.commits.acknowledge import write_owed_rows
     from kedro_lakehouse.logs.context import working_on
     from kedro_lakehouse.logs.run import RunLog
     from kedro_lakehouse.ops.runs import record_run

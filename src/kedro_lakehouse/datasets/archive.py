@@ -80,14 +80,8 @@ def _settled(project: Project, name: TableName) -> tuple[list[LandedFile], set[L
     except SourceNotFoundError:
         return [], set()
     state = project.format_of(name).state(name.with_suffix("changes"))
-    batches = Ledger(project.ops, name, project.run_id).planned()
-    done = {
-        file
-        for batch in batches
-        if state is not None and batch.batch <= state.batch
-        for file in batch.files
-        if file not in batch.refused
-    }
+    chain = Ledger(project.ops, name, project.run_id).chain(state.bookmark if state else None)
+    done = set(chain.accepted())
     held = _quarantined(project, name)
     kept = [i for i, file in enumerate(listed) if file.name in held]
     if kept and source.gives == "extracts":

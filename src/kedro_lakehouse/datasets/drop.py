@@ -53,7 +53,7 @@ def stored(project: Project, name: TableName) -> Stored:
         rows={str(name.with_suffix(role)): seen.rows for role, seen in found.items() if seen is not None},
         view=view if kept and view and project.catalog.view_exists(view) else None,
         batches=len(project.ops.read(BATCHES, of_table=str(name))),
-        planned=len(project.ops.read(BATCH_LEDGER, of_table=str(name))),
+        planned=sum(bool(r["files"]) for r in project.ops.read(BATCH_LEDGER, of_table=str(name))),
     )
 
 
@@ -71,8 +71,10 @@ def drop_table(project: Project, name: TableName) -> Stored:
             held.enter_context(project.lease(name, stage))
         found = stored(project, name)
         tables = [TableName(*table.split(".")) for table in found.rows]
-        if tables:
-            Ledger(project.ops, name, project.run_id).begin_again(_uuids(project, name, tables))
+        epoch = None
+        if tables or found.planned:
+            ledger = Ledger(project.ops, name, project.run_id)
+            epoch = ledger.begin_again(_uuids(project, name, tables))
         if found.view:
             project.catalog.drop_view(found.view)
         for table in tables:
@@ -81,7 +83,9 @@ def drop_table(project: Project, name: TableName) -> Stored:
             else:
                 project.format_of(name).drop(table)
         project.ops.forget(BATCHES, of_table=str(name))
-        project.ops.forget(BATCH_LEDGER, of_table=str(name))
+        if epoch is not None:
+            # The mark of the new epoch stays: a run that planned before it cannot bring the table back.
+            project.ops.forget(BATCH_LEDGER, of_table=str(name), before=("epoch", epoch))
     logger.info("%s: dropped %s", name, ", ".join(found.rows) or "its rows of lake.ops")
     return found
 

@@ -33,9 +33,9 @@ from kedro_lakehouse.changes.extract import (
 )
 from kedro_lakehouse.changes.judge import count_changes, count_in_scope, count_rows
 from kedro_lakehouse.changes.lives import rows_before, told_by_extracts
+from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.commits.withdrawn import accepted_events
 from kedro_lakehouse.datasets.guards import counts_by_extract, first_refused
-from kedro_lakehouse.datasets.kept import keep
-from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.decoders.extract import decode_extracts
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import (
@@ -48,18 +48,18 @@ from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.sources.files import LandedFile, bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.changes.contract import TableContract
+    from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.datasets.guards import ExtractCounts
     from kedro_lakehouse.datasets.planner import Planner
-    from kedro_lakehouse.datasets.token import BatchToken
     from kedro_lakehouse.decoders.records import Columns
     from kedro_lakehouse.sources.extract import ExtractOrder
-    from kedro_lakehouse.sources.ledger import PlannedFiles
+    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +71,7 @@ class LandedExtracts:
     ``told`` is None for a table without keys; ``past_ends`` where no start depends on them.
     """
 
+    planned: PlannedFiles
     token: BatchToken
     rows: DataFrame
     told: DataFrame | None
@@ -94,29 +95,49 @@ class ExtractBatches:
     def __init__(self, planner: Planner, contract: TableContract, table: TableConfig) -> None:
         """Keep what planning needs."""
         self._planner, self._contract, self._table = planner, contract, table
-        self._refused: list[LakehouseError] = []
+        self._refused: dict[LandedFile, LakehouseError] = {}
         self._waiting: dict[LandedFile, str] = {}
+        self._kept = ExitStack()
 
-    def batches(self) -> Iterator[LandedExtracts]:
-        """Give out the batch that a dead run left, then new ones; name the refused extracts at the end."""
-        unfinished = self._planner.unfinished()
+    def next_batch(self, chain: Chain) -> LandedExtracts | None:
+        """The batch that a dead run left, or the next new one; frames are kept until ``release``."""
+        unfinished = self._planner.unfinished(chain)
         if unfinished is not None:
             files = [f for f in unfinished.files if f not in unfinished.refused]
-            with ExitStack() as kept:
-                yield self._given(unfinished, self._see(self._rows(files, kept), files, kept))
-        for files in bounded(self._in_order(), *self._planner.limits):
-            yield from self._judged(files)
+            return self._given(unfinished, self._see(self._rows(files, self._kept), files, self._kept))
+        for files in bounded(self._in_order(chain), *self._planner.limits):
+            given = self._judged(files, chain)
+            if given is not None:
+                return given
+            self.release()
+        return None
+
+    def release(self) -> None:
+        """Let go the frames of the last batch."""
+        self._kept.close()
+
+    def judge_again(self) -> None:
+        """Forget what a guard said of extracts that were judged against another state of the table."""
+        for file in self._waiting:
+            del self._refused[file]
+        self._waiting.clear()
+
+    def end(self) -> None:
+        """Name the extracts that were refused.
+
+        Raises:
+            RefusedExtractsError: There are some; all others are done.
+        """
         if self._refused:
-            raise RefusedExtractsError(table=self._planner.name, errors=self._refused)
+            raise RefusedExtractsError(table=self._planner.name, errors=list(self._refused.values()))
 
     def _order(self, file: LandedFile) -> ExtractOrder:
         return self._planner.source.order_of(file)  # type: ignore[attr-defined, no-any-return]
 
-    def _in_order(self) -> list[LandedFile]:
+    def _in_order(self, chain: Chain) -> list[LandedFile]:
         """New files later than the last accepted extract; earlier ones are refused once and for all."""
-        ledger = self._planner.ledger
-        new = ledger.new(self._planner.source.files())
-        accepted = ledger.accepted()
+        new = [f for f in chain.new(self._planner.listed()) if f not in self._waiting]
+        accepted = chain.accepted()
         if not accepted:
             return new
         last = max(accepted, key=self._order)
@@ -124,38 +145,36 @@ class ExtractBatches:
         delivered = {(f.name, f.size) for f in accepted}
         for file in late:
             if (file.name, file.size) not in delivered:
-                self._refused.append(
-                    SnapshotOutOfOrderError(table=self._planner.name, extract=file.name, last=last.name)
+                self._refused[file] = SnapshotOutOfOrderError(
+                    table=self._planner.name, extract=file.name, last=last.name
                 )
         if late:
-            ledger.refuse(dict.fromkeys(late, SnapshotOutOfOrderError.code))
+            self._planner.ledger.refuse(chain, dict.fromkeys(late, SnapshotOutOfOrderError.code))
         return [f for f in new if f not in late]
 
-    def _judged(self, files: Sequence[LandedFile]) -> Iterator[LandedExtracts]:
-        """Judge extracts: one job, and one more for each that is refused; give out the others."""
-        planner = self._planner
-        with ExitStack() as kept:
-            rows = self._rows(files, kept)
-            accepted, refused = list(files), dict[LandedFile, LakehouseError]()
-            seen = None
-            while accepted:
-                numbers = [files.index(f) + 1 for f in accepted]
-                chosen = rows if len(accepted) == len(files) else renumber_extracts(rows, numbers)
-                seen = self._see(chosen, accepted, kept)
-                bad = first_refused(seen.counts, [f.name for f in accepted], self._table, planner.name)
-                if bad is None:
-                    break
-                refused[accepted.pop(bad[0] - 1)] = bad[1]
-            self._refused += refused.values()
-            self._waiting |= {f: e.code for f, e in refused.items()}
-            if not accepted or seen is None:
-                return
-            newest = self._order(accepted[-1])
-            superseded = {f: c for f, c in self._waiting.items() if self._order(f) < newest}
-            self._waiting = {f: c for f, c in self._waiting.items() if f not in superseded}
-            planned = planner.ledger.plan(planner.next_batch(), [*accepted, *superseded], superseded)
-            enter_phase("planned", planner.name, "ingestion", planned.batch)
-            yield self._given(planned, seen)
+    def _judged(self, files: Sequence[LandedFile], chain: Chain) -> LandedExtracts | None:
+        """Judge extracts: one job, and one more for each that is refused; the others become a batch."""
+        planner, kept = self._planner, self._kept
+        rows = self._rows(files, kept)
+        accepted, refused = list(files), dict[LandedFile, LakehouseError]()
+        seen = None
+        while accepted:
+            numbers = [files.index(f) + 1 for f in accepted]
+            chosen = rows if len(accepted) == len(files) else renumber_extracts(rows, numbers)
+            seen = self._see(chosen, accepted, kept)
+            bad = first_refused(seen.counts, [f.name for f in accepted], self._table, planner.name)
+            if bad is None:
+                break
+            refused[accepted.pop(bad[0] - 1)] = bad[1]
+        self._refused |= refused
+        self._waiting |= {f: e.code for f, e in refused.items()}
+        if not accepted or seen is None:
+            return None
+        newest = self._order(accepted[-1])
+        superseded = {f: c for f, c in self._waiting.items() if self._order(f) < newest}
+        planned = planner.ledger.plan(chain, [*accepted, *superseded], superseded)
+        enter_phase("planned", planner.name, "ingestion", planned.batch)
+        return self._given(planned, seen)
 
     def _see(self, rows: DataFrame, files: Sequence[LandedFile], kept: ExitStack) -> _Seen:
         """Fold the rows of extracts into what they tell, kept for its two uses, and count it: one job."""
@@ -179,6 +198,7 @@ class ExtractBatches:
         events = sum(c.upserts + c.deletes if self._contract.keys else c.rows for c in seen.counts.values())
         counted = {"changed_without_newer_timestamp": stale} if self._contract.updated_at else None
         return LandedExtracts(
+            planned=planned,
             token=self._planner.token(planned, valid if self._contract.keys else None, counted, events),
             rows=seen.rows,
             told=seen.told,

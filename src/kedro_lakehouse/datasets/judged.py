@@ -64,7 +64,7 @@ def snapshot_of(project: Project, name: TableName) -> int | None:
 
 def published(project: Project, name: TableName) -> Published | None:
     """The published state of a table, by metadata and as a lazy frame; None where it holds nothing yet."""
-    from kedro_lakehouse.datasets.blocking import present_rows
+    from kedro_lakehouse.commits.blocking import present_rows
 
     kind: Kind = "current" if project.table(name).current else "history"
     state = project.format_of(name).state(name.with_suffix(kind))

@@ -10,7 +10,8 @@ from kedro_lakehouse.errors import UnsupportedError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.names import Role, TableName
+    from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.names import TableName
 
 
 class PendingDataset(DeclaredDataset):
@@ -30,10 +31,10 @@ class PendingDataset(DeclaredDataset):
 
     role: ClassVar[str] = "pending"
 
-    def __init__(self, *, table: str, target: Role, metadata: dict[str, Any] | None = None) -> None:
+    def __init__(self, *, table: str, target: Kind, metadata: dict[str, Any] | None = None) -> None:
         """Keep the names: nothing is read yet."""
         super().__init__(table=table, metadata=metadata)
-        self._target: Role = target
+        self._target: Kind = target
 
     @property
     def _stored(self) -> TableName:
@@ -41,21 +42,11 @@ class PendingDataset(DeclaredDataset):
 
     def load(self) -> DataFrame:
         """A lazy frame of change events; starts no Spark job."""
-        from pyspark.sql import functions as F
+        from kedro_lakehouse.commits.target import load_pending
 
-        from kedro_lakehouse.changes.events import BATCH
-        from kedro_lakehouse.datasets.token import BatchToken
-        from kedro_lakehouse.datasets.withdrawn import accepted_events
-
-        lake = self.project.format_of(self._name)
-        record, target = lake.state(self._stored), lake.state(self._name.with_suffix(self._target))
-        last, after = record.batch if record else 0, target.batch if target else 0
-        hashed = record.bookmark.content_hash if record and record.bookmark else ""
-        token = BatchToken(table=str(self._name), batch=last, after=after, content_hash=hashed)
-        if record is None or last <= after:
-            return token.mark(self.project.session.createDataFrame([], "_op string, _batch bigint"))
-        events = accepted_events(self.project, self._name)
-        return token.mark(events.where((F.col(BATCH) > after) & (F.col(BATCH) <= last)))
+        events, token = load_pending(self.project, self._name, self._target)
+        frame: DataFrame = token.mark(events)
+        return frame
 
     def save(self, data: DataFrame) -> None:
         """Refuse: pending events are a view of the record."""

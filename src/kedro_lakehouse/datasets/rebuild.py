@@ -10,20 +10,24 @@ from pyspark.sql import types as T
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import EVENT_COLUMNS, ORDER
 from kedro_lakehouse.changes.extract import ORDER_TYPE
-from kedro_lakehouse.datasets.drift import made_for, refuse_drift
-from kedro_lakehouse.datasets.pending import PendingDataset
-from kedro_lakehouse.datasets.refold import declares, refold
-from kedro_lakehouse.datasets.table import TableDataset
-from kedro_lakehouse.datasets.trim import horizon_of
+from kedro_lakehouse.commits import runner
+from kedro_lakehouse.commits.drift import made_for, refuse_drift
+from kedro_lakehouse.commits.fold_frames import declares
+from kedro_lakehouse.commits.marks import horizon_of
+from kedro_lakehouse.commits.target import load_pending, refold
+from kedro_lakehouse.datasets.target import commit_pending
 from kedro_lakehouse.errors import LandedFilesGoneError, UnsupportedError
 from kedro_lakehouse.plugins import SOURCES, load_plugin
 from kedro_lakehouse.sources.ledger import Ledger
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.config.tables import TableConfig
-    from kedro_lakehouse.formats.base import TableState
+    from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.names import Role, TableName
+    from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.project import Project
 
 _GIVEN_UP: Final[tuple[Role, ...]] = ("changes", "quarantine", "current", "history")
@@ -42,8 +46,7 @@ def declared_kinds(table: TableConfig) -> tuple[Kind, ...]:
 def bring_pending(project: Project, name: TableName) -> None:
     """Bring the targets of a table up to the record, as the pipelines do."""
     for kind in declared_kinds(project.table(name)):
-        pending = PendingDataset(table=str(name), target=kind).load()
-        TableDataset(table=str(name), kind=kind).save(pending)
+        commit_pending(project, name, kind, *load_pending(project, name, kind))
 
 
 def refuse_rebuild(project: Project, name: TableName) -> None:
@@ -75,23 +78,42 @@ def rebuild_from_changes(project: Project, name: TableName) -> None:
     Columns that the declaration no longer keeps leave the record and the targets.
     """
     refuse_rebuild(project, name)
-    lake, table = project.format_of(name), project.table(name)
-    changes = name.with_suffix("changes")
-    with project.lease(name, "ingestion"):
-        record = lake.state(changes)
-        if record is not None and record.bookmark is not None:
-            gone = [c for c in record.columns if c not in EVENT_COLUMNS and not declares(table, c)]
-            gone = [c for c in gone if not c.startswith("_")]
-            properties = made_for(TableContract.of(name, table))
-            if gone or any(record.properties.get(k) != v for k, v in properties.items()):
-                with lake.stage(changes, record) as stage:
-                    stage.publish(record.bookmark, properties=properties, without=gone)
-        for kind in declared_kinds(table):
-            state = lake.state(name.with_suffix(kind))
-            if state is not None and record is not None:
-                upto = None if state.batch else record.batch
-                refold(project, name, kind, upto=upto, declared_anew=True)
-        bring_pending(project, name)
+    runner.run(project, name, "ingestion", lambda: _DeclareAnew(project, name))
+    for kind in declared_kinds(project.table(name)):
+        refold(project, name, kind, declared_anew=True)
+    bring_pending(project, name)
+
+
+class _DeclareAnew(runner.Change):
+    """Makes a change log fit the present declaration: its properties, and the columns that it keeps."""
+
+    def __init__(self, project: Project, name: TableName) -> None:
+        super().__init__(project, name, name.with_suffix("changes"), step="rebuild")
+        self._table = project.table(name)
+        self._made_for = made_for(TableContract.of(name, self._table))
+
+    @property
+    def batch(self) -> int:
+        return 0
+
+    def is_done(self, state: TableState | None) -> bool:
+        if state is None or state.bookmark is None:
+            return True
+        fits = all(state.properties.get(k) == v for k, v in self._made_for.items())
+        return fits and not self.dropped_columns(state)
+
+    def write(self, stage: Stage, state: TableState) -> CommitReport:
+        del stage
+        assert state.bookmark is not None  # noqa: S101 - asked for before
+        return state.bookmark
+
+    def properties(self, state: TableState) -> Mapping[str, str]:
+        del state
+        return self._made_for
+
+    def dropped_columns(self, state: TableState) -> Sequence[str]:
+        own = [c for c in state.columns if c not in EVENT_COLUMNS and not c.startswith("_")]
+        return [c for c in own if not declares(self._table, c)]
 
 
 def _declared_order(
@@ -128,7 +150,9 @@ def begin_again(project: Project, name: TableName) -> None:
         if table.source is not None:
             source: Any = load_plugin(SOURCES, project.source(name).type)(project.source(name), name, table)  # type: ignore[operator]
             there = set(source.files())
-            gone = [f.name for f in dict.fromkeys(ledger.accepted()) if f not in there]
+            record = project.format_of(name).state(name.with_suffix("changes"))
+            accepted = ledger.chain(record.bookmark if record else None).accepted()
+            gone = [f.name for f in dict.fromkeys(accepted) if f not in there]
             if gone:
                 raise LandedFilesGoneError(table=name, missing=gone, purpose="ingest them again")
         stored = [project.format_of(name).uuid(name.with_suffix(role)) for role in _GIVEN_UP]
@@ -136,10 +160,15 @@ def begin_again(project: Project, name: TableName) -> None:
 
 
 def drop_given_up(project: Project, name: TableName, ledger: Ledger) -> None:
-    """Drop the stored tables that a rebuild from landed files gave up, and no others."""
-    if not ledger.dropped:
+    """Drop the stored tables that a rebuild gave up, and those of runs that did not see the rebuild."""
+    if not ledger.epoch and not ledger.given_up:
         return
+    lake = project.format_of(name)
     for role in _GIVEN_UP:
         stored = name.with_suffix(role)
-        if project.format_of(name).uuid(stored) in ledger.dropped:
-            project.format_of(name).drop(stored)
+        state = lake.state(stored)
+        if state is None:
+            continue
+        older = state.bookmark is not None and state.bookmark.epoch < ledger.epoch
+        if older or lake.uuid(stored) in ledger.given_up:
+            lake.drop(stored)

@@ -11,8 +11,8 @@ from kedro_lakehouse.logs.context import working_on
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.commits.token import NothingLanded
     from kedro_lakehouse.datasets.preview import TablePreview
-    from kedro_lakehouse.datasets.token import NothingLanded
     from kedro_lakehouse.names import TableName
 
 
@@ -37,7 +37,7 @@ class QuarantineDataset(DeclaredDataset):
         """All quarantined events; an empty frame where there are none."""
         from pyspark.sql import types as T
 
-        from kedro_lakehouse.datasets.ingestion import QUARANTINE_COLUMNS
+        from kedro_lakehouse.commits.ingest import QUARANTINE_COLUMNS
 
         if not self._exists():
             fields = [T.StructField(n, t) for n, t in QUARANTINE_COLUMNS.items()]
@@ -50,7 +50,7 @@ class QuarantineDataset(DeclaredDataset):
 
     def save(self, data: DataFrame | NothingLanded) -> None:
         """Keep checked events, to be quarantined together with the commit of the accepted ones."""
-        from kedro_lakehouse.datasets.token import NothingLanded
+        from kedro_lakehouse.commits.token import NothingLanded
 
         if isinstance(data, NothingLanded):
             return
@@ -85,10 +85,12 @@ class ChangesDataset(DeclaredDataset):
         return self._preview(nrows, "_op", "_batch")
 
     def save(self, data: DataFrame | NothingLanded) -> None:
-        """Commit one batch: quarantine, then changes with the bookmark."""
-        from kedro_lakehouse.changes.contract import TableContract
-        from kedro_lakehouse.datasets.ingestion import IngestionCommit
-        from kedro_lakehouse.datasets.token import BatchToken, NothingLanded
+        """Commit one batch: quarantine, then changes with the bookmark.
+
+        A batch that the landing has given out and that loses its race is planned again by the landing.
+        """
+        from kedro_lakehouse.commits.token import BatchToken, NothingLanded
+        from kedro_lakehouse.datasets.planner import ingest_batch
 
         if isinstance(data, NothingLanded):
             return
@@ -99,8 +101,6 @@ class ChangesDataset(DeclaredDataset):
                 what=f"Saving changes of {name} without their quarantined events.",
                 remedy="Let the node give (quarantine, changes), in this order.",
             )
-        table = project.table(name)
         token = BatchToken.of(data)
         with working_on(batch=token.batch):
-            commit = IngestionCommit(project, name, table, TableContract.of(name, table), token)
-            commit.run(accepted=data, rejected=quarantined)
+            ingest_batch(project, name, token, accepted=data, rejected=quarantined)

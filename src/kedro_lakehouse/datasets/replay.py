@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
@@ -13,14 +13,15 @@ from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, POSITION, REASONS, column
-from kedro_lakehouse.datasets.ingestion import IngestionCommit
-from kedro_lakehouse.datasets.planner import LandedChanges, Planner
+from kedro_lakehouse.commits import runner
+from kedro_lakehouse.commits.engine import engine_of
+from kedro_lakehouse.commits.ingest import STEP, IngestionCommit
+from kedro_lakehouse.datasets.planner import LandedChanges, planner_of
 from kedro_lakehouse.datasets.quarantined import match_records, records_at, released
 from kedro_lakehouse.datasets.rebuild import bring_pending, drop_given_up
 from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
-from kedro_lakehouse.plugins import SOURCES, load_plugin
 from kedro_lakehouse.sources.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -28,11 +29,16 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.datasets.extracts import LandedExtracts
-    from kedro_lakehouse.datasets.token import BatchToken
+    from kedro_lakehouse.datasets.planner import Planner
+    from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.lease import Lease
+    from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.project import Project
     from kedro_lakehouse.sources.files import LandedFile
+    from kedro_lakehouse.sources.ledger import Chain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +83,9 @@ class Replay:
         self.table = project.table(name)
         self.contract = TableContract.of(name, self.table)
         self.quarantine = name.with_suffix("quarantine")
+        self._planner: Planner | None = None
+        self._chain: Chain | None = None
+        self._held: Lease | None = None
         if self.table.write != "merge":
             raise UnsupportedError(
                 what=f"{name} has no keys: rows that come back could not be told from new ones.",
@@ -99,23 +108,28 @@ class Replay:
             UnsupportedError: A batch of the table is not finished.
             LandedFilesGoneError: A later extract, which the result depends on, is gone.
         """
-        with self.project.lease(self.name, "ingestion"):
-            drop_given_up(self.project, self.name, self.planner.ledger)
-            done = self._replay()
+        done = runner.planned_again(self.project, self.name, (STEP,), self._replay)
         bring_pending(self.project, self.name)
         return done
 
-    @cached_property
+    @property
     def planner(self) -> Planner:
-        """The table's planner; the ledger is read at first use, under the lease."""
-        source: Any = load_plugin(SOURCES, self.project.source(self.name).type)(
-            self.project.source(self.name), self.name, self.table
-        )  # type: ignore[operator]
-        ledger = Ledger(self.project.ops, self.name, self.project.run_id)
-        return Planner(self.project, self.name, self.table, source, ledger)
+        """The table's planner, which reads the ledger as it is in this attempt."""
+        assert self._planner is not None  # noqa: S101 - made when an attempt begins
+        return self._planner
 
-    def _replay(self) -> Replayed:
-        if (unfinished := self.planner.unfinished()) is not None:
+    @property
+    def chain(self) -> Chain:
+        """The batches that were published when this attempt began."""
+        assert self._chain is not None  # noqa: S101 - read when an attempt begins
+        return self._chain
+
+    def _replay(self, held: Lease) -> Replayed:
+        ledger = Ledger(self.project.ops, self.name, self.project.run_id)
+        drop_given_up(self.project, self.name, ledger)
+        self._held, self._planner = held, planner_of(self.project, self.name, self.table, ledger)
+        self._chain = self._planner.chain()
+        if (unfinished := self.planner.unfinished(self.chain)) is not None:
             raise UnsupportedError(
                 what=f"{self.name}: batch {unfinished.batch} is planned and not finished.",
                 remedy="Run `kedro run` first.",
@@ -126,16 +140,20 @@ class Replay:
         files, missing = self._files()
         if not files:
             return self._told(None, missing=missing)
+        return self._told(*self._apply(files), missing=missing)
+
+    def _apply(self, files: Mapping[LandedFile, int]) -> tuple[BatchToken | None, int]:
+        """Apply what is valid now of the quarantined records of files; the batch, and how many came back."""
         if self.planner.source.gives == "extracts":
             from kedro_lakehouse.datasets.replay_extracts import ready_extracts
 
-            return self._told(*ready_extracts(self, files), missing=missing)
-        return self._told(*self._changes(files), missing=missing)
+            return ready_extracts(self, files)
+        return self._changes(files)
 
     def _files(self) -> tuple[dict[LandedFile, int], tuple[str, ...]]:
         """The files with quarantined records and their batches, and the names of those that are gone."""
         rows = self.held().select(BATCH, column(POSITION)["file"].alias("file")).distinct().collect()
-        plans = {p.batch: p for p in self.planner.ledger.planned()}
+        plans = {p.batch: p for p in self.chain.published}
         there = set(self.planner.source.files())
         files: dict[LandedFile, int] = {}
         missing: list[str] = []
@@ -165,8 +183,10 @@ class Replay:
         if not groups:
             return None, 0
         found = match_records(groups, self.held(files)).persist(StorageLevel.MEMORY_AND_DISK)
+        head = self.chain.published[-1]  # a stand-in: the batch is planned below
         landed = LandedChanges(
-            token=planner.token(planner.ledger.planned()[-1]),  # a stand-in: the batch is planned below
+            planned=head,
+            token=planner.token(head),
             decoder=load_decoder(planner.source.decoder),  # type: ignore[attr-defined]
             groups=[dataclasses.replace(g, records=records_at(g.records, found)) for g in groups],
             layout=planner.source.layout(),  # type: ignore[attr-defined]
@@ -188,7 +208,6 @@ class Replay:
         apply: Callable[[DataFrame, BatchToken], None] | None = None,
     ) -> tuple[BatchToken | None, int]:
         """Plan a batch, apply it, and take its rows out of quarantine; nothing where nothing is ready."""
-        project, planner = self.project, self.planner
         # Spark takes no delete by a frame that numbers lines as it reads them: this one keeps its rows only.
         doomed = ready.doomed.localCheckpoint()
         facts = doomed.agg(
@@ -196,30 +215,37 @@ class Replay:
         ).collect()[0]
         if not facts["n"]:
             return None, 0
-        what = json.dumps([facts["n"], facts["digest"]])
-        planned = planner.ledger.plan_replay(planner.next_batch(), files, what)
-        enter_phase("planned", self.name, "ingestion", planned.batch)
-        token = planner.token(planned)
+        token = self.plan(files, json.dumps([facts["n"], facts["digest"]]))
         events = token.stamp(ready.events)
         if apply is None:
-            commit = IngestionCommit(project, self.name, self.table, self.contract, token)
-            commit.run(accepted=events, rejected=events)
+            self.ingest(events, token)
         else:
             apply(events, token)
-        self._release(doomed, planned.batch)
+        self.release(doomed, token.batch)
         return token, int(facts["n"])
 
-    def _release(self, doomed: DataFrame, batch: int) -> None:
+    def plan(self, files: Sequence[LandedFile], what: str) -> BatchToken:
+        """Write the batch of what comes back into the ledger."""
+        planned = self.planner.ledger.plan_replay(self.chain, files, what)
+        enter_phase("planned", self.name, STEP, planned.batch)
+        return self.planner.token(planned)
+
+    def ingest(self, events: Any, token: BatchToken) -> None:
+        """Commit what comes back as a batch of its own."""
+        rows = engine_of(self.project).events(self.name, events, events, token)
+        IngestionCommit(self.project, self.name, token, rows).run(self.held_lease)
+
+    @property
+    def held_lease(self) -> Lease:
+        """The lease of this attempt."""
+        assert self._held is not None  # noqa: S101 - taken when an attempt begins
+        return self._held
+
+    def release(self, doomed: Any, batch: int) -> None:
         """Take rows out of quarantine in one commit; its bookmark stays where it was."""
-        lake = self.project.format_of(self.name)
-        state = lake.state(self.quarantine)
-        if state is None or state.bookmark is None:
-            return
-        with lake.stage(self.quarantine, state) as stage:
-            stage.merge(doomed, None, (BATCH, POSITION))
-            enter_phase("staged", self.name, "quarantine", batch)
-            stage.publish(state.bookmark)
-        enter_phase("published", self.name, "quarantine", batch)
+        runner.run(
+            self.project, self.name, "quarantine", lambda: _Release(self.project, self.name, doomed, batch)
+        )
 
     def _told(
         self, token: BatchToken | None, replayed: int = 0, *, missing: tuple[str, ...] = ()
@@ -231,3 +257,23 @@ class Replay:
             applied=counts.get("applied", 0), duplicates=counts.get("duplicates", 0),
             left=state.rows if state else 0, missing=missing,
         )  # fmt: skip
+
+
+class _Release(runner.Change):
+    """Takes rows out of quarantine."""
+
+    def __init__(self, project: Project, name: TableName, doomed: Any, batch: int) -> None:
+        super().__init__(project, name, name.with_suffix("quarantine"), step="quarantine")
+        self._doomed, self._batch = doomed, batch
+
+    @property
+    def batch(self) -> int:
+        return self._batch
+
+    def is_done(self, state: TableState | None) -> bool:
+        return state is None or state.bookmark is None
+
+    def write(self, stage: Stage, state: TableState) -> CommitReport:
+        stage.merge(self._doomed, None, (BATCH, POSITION))
+        assert state.bookmark is not None  # noqa: S101 - asked for before
+        return state.bookmark

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from datetime import UTC
-from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import Observation
@@ -27,20 +26,18 @@ from kedro_lakehouse.changes.events import (
 )
 from kedro_lakehouse.changes.extract import ORDER_TYPE, starts_by_column
 from kedro_lakehouse.changes.lives import rows_before, told_by_extracts
-from kedro_lakehouse.datasets.drift import refuse_drift
+from kedro_lakehouse.commits import runner
+from kedro_lakehouse.commits.engine import Staged, engine_of
+from kedro_lakehouse.commits.ingest import IngestionCommit
+from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.commits.marks import REFOLD, horizon_of
+from kedro_lakehouse.commits.reading import reading_errors
+from kedro_lakehouse.commits.withdrawn import accepted_events
 from kedro_lakehouse.datasets.extracts import ExtractBatches, LandedExtracts
-from kedro_lakehouse.datasets.ingestion import IngestionCommit
-from kedro_lakehouse.datasets.kept import keep
-from kedro_lakehouse.datasets.publish import acknowledge, reading_errors
 from kedro_lakehouse.datasets.quarantined import match_records, released
-from kedro_lakehouse.datasets.refold import REFOLD
 from kedro_lakehouse.datasets.replay import Ready
-from kedro_lakehouse.datasets.trim import horizon_of
-from kedro_lakehouse.datasets.withdrawn import accepted_events
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import AuditFailedError, LandedFilesGoneError
-from kedro_lakehouse.formats.base import enter_phase
-from kedro_lakehouse.ops.report import CommitReport, now
 from kedro_lakehouse.session.observation import observed
 from kedro_lakehouse.sources.ledger import PlannedFiles
 
@@ -48,9 +45,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql import types as T
 
+    from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.datasets.replay import Replay
-    from kedro_lakehouse.datasets.token import BatchToken
+    from kedro_lakehouse.formats.base import Stage, TableState
+    from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.sources.extract import ExtractSource
     from kedro_lakehouse.sources.files import LandedFile
 
@@ -69,7 +69,7 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
     files = _reachable(replay, files)
     if not files:
         return None, 0
-    accepted = sorted(set(planner.ledger.accepted()), key=source.order_of)
+    accepted = sorted(set(replay.chain.accepted()), key=source.order_of)
     first = min(files, key=source.order_of)
     needed = accepted[accepted.index(first) :]
     there = set(source.files())
@@ -123,8 +123,10 @@ def _landed(  # noqa: PLR0913 - what is known of the affected keys
     numbered = batches._numbered(files)  # noqa: SLF001
     told = told_by_extracts(chosen, before, contract, extracts=numbered, count=len(files))
     first = PlannedFiles(1 if order is None else 2, (), "")
+    head = replay.chain.published[-1]  # a stand-in until the batch is planned
     return LandedExtracts(
-        token=planner.token(planner.ledger.planned()[-1]),  # a stand-in until the batch is planned
+        planned=head,
+        token=planner.token(head),
         rows=_of(rows, keys),
         told=_of(told, keys),
         extracts=batches._timed(numbered.drop(FILE), first),  # noqa: SLF001
@@ -181,10 +183,11 @@ def _apply(replay: Replay, events: DataFrame, token: BatchToken, held: DataFrame
     # Spark takes no delete by a frame that numbers lines as it reads them: this one keeps its rows only.
     wrong = _without(held, events, replay.contract.keys, fact).localCheckpoint()
     if wrong.isEmpty():
-        commit = IngestionCommit(replay.project, replay.name, replay.table, replay.contract, token)
-        commit.run(accepted=events, rejected=events)
+        replay.ingest(events, token)
         return
-    _correct(replay, events, _without(events, held, replay.contract.keys, fact), wrong, token)
+    fresh = _without(events, held, replay.contract.keys, fact)
+    with reading_errors(replay.name, fresh):
+        runner.attempt(_Correction(replay, token, events, fresh, wrong), replay.held_lease)
 
 
 def _without(rows: DataFrame, others: DataFrame, keys: Sequence[str], fact: Sequence[str]) -> DataFrame:
@@ -198,34 +201,37 @@ def _without(rows: DataFrame, others: DataFrame, keys: Sequence[str], fact: Sequ
     return left.join(right, alike, "left_anti").drop("__fact")
 
 
-def _correct(
-    replay: Replay, events: DataFrame, fresh: DataFrame, wrong: DataFrame, token: BatchToken
-) -> None:
-    begun = perf_counter()
-    project, name = replay.project, replay.name
-    lake, changes = project.format_of(name), name.with_suffix("changes")
-    kinds = {f.name: f.dataType for f in events.schema.fields}
-    wanted = {c: kinds[c] for c in [*EVENT_COLUMNS, *value_columns(events)]}
-    state = lake.state(changes)
-    if state is None:
-        raise AuditFailedError(
-            table=changes, batch=token.batch, check="the record is there", expected="a table", found="none"
-        )
-    refuse_drift(changes, state, replay.contract, wanted)
-    lake.evolve(changes, wanted, state)
-    new = Observation()
-    identity = (*replay.contract.keys, ORDER, OP, BATCH)
-    with reading_errors(name, fresh), lake.stage(changes, state) as stage:
-        rows = fresh.observe(new, F.count(F.lit(1)).alias("n")).select(*columns(wanted))
-        stage.merge(wrong.select(*columns(identity)), rows, identity)
-        enter_phase("staged", name, "ingestion", token.batch)
+class _Correction(IngestionCommit):
+    """Adds events to the change log and takes others out, in one commit; targets fold again after it."""
+
+    def __init__(
+        self, replay: Replay, token: BatchToken, events: DataFrame, fresh: DataFrame, wrong: DataFrame
+    ) -> None:
+        rows = engine_of(replay.project).events(replay.name, events, events, token)
+        super().__init__(replay.project, replay.name, token, rows)
+        self._fresh, self._wrong = fresh, wrong
+        self._identity = (*replay.contract.keys, ORDER, OP, BATCH)
+
+    def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
+        if state is None:
+            raise AuditFailedError(
+                table=self.target, batch=self.batch, check="the change log is there", expected="a table",
+                found="none",
+            )  # fmt: skip
+        return super().columns(state)
+
+    def write(self, stage: Stage, state: TableState) -> CommitReport:
+        del state
+        new = Observation()
+        wanted = [*EVENT_COLUMNS, *value_columns(self._fresh)]
+        rows = self._fresh.observe(new, F.count(F.lit(1)).alias("n")).select(*columns(wanted))
+        stage.merge(self._wrong.select(*columns(self._identity)), rows, self._identity)
         applied = int(observed(new).get("n", 0))
-        report = CommitReport(
-            table=str(name), stage="ingestion", batch=token.batch, batches=1,
-            content_hash=token.content_hash, run_id=project.run_id,
-            correlation_id=project.correlation_id, committed_at=now(),
-            counts={"events_in": applied, "applied": applied, "quarantined": 0, "duplicates": 0},
-        )  # fmt: skip
-        snapshot = stage.publish(report, properties={REFOLD: str(token.batch)})
-    enter_phase("published", name, "ingestion", token.batch)
-    acknowledge(project, report, snapshot, seconds=perf_counter() - begun)
+        return self.report(Staged(events_in=applied, applied=applied, quarantined=0))
+
+    def audit(self, stage: Stage, state: TableState) -> None:
+        """What comes back was checked when it was read."""
+
+    def properties(self, state: TableState) -> Mapping[str, str]:
+        del state
+        return {REFOLD: str(self.batch)}

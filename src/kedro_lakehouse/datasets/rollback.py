@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime as dt
 import logging
-from contextlib import ExitStack
+import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from kedro_lakehouse.commits import runner
+from kedro_lakehouse.commits.marks import FOLDED_AT, ROLLED_BACK, horizon_of
 from kedro_lakehouse.datasets.rebuild import declared_kinds
-from kedro_lakehouse.datasets.refold import FOLDED_AT
-from kedro_lakehouse.datasets.trim import horizon_of
 from kedro_lakehouse.errors import NoSuchSnapshotError, UnsupportedError
 from kedro_lakehouse.formats.snapshots import KeepsSnapshots
 from kedro_lakehouse.ops.report import BOOKMARK, COUNTS, HELD, CommitReport
 from kedro_lakehouse.ops.store import BATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.formats.snapshots import Snapshot, Snapshots
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
+
+
+_STEPS: Final = ("ingestion", "current", "history", "convert")
+"""Every lease of a table: no other run works on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,36 +128,37 @@ def roll_back(project: Project, name: TableName, goal: Goal, *, hold: bool = Fal
         UnsupportedError: The state is from before the table was folded again, or its history needs events
             that were trimmed since.
     """
-    with _leases(project, name):
-        steps = [_step(project, name, stage, stored, goal) for stage, stored in targets_of(project, name)]
+    done: dict[TableName, RolledBack] = {}
+
+    def back(_: Lease) -> list[RolledBack]:
+        targets = [t for t in targets_of(project, name) if t[1] not in done]
+        steps = [_step(project, name, stage, stored, goal) for stage, stored in targets]
         found = [step for step in steps if step is not None]
-        if not found:
+        if not (found or done):
             raise NoSuchSnapshotError(table=name, wanted=goal.told, known=_known(project, name))
         for step in found:
             _refuse_what_is_lost(project, name, step)
-        return [_publish(project, name, step, hold=hold) for step in found]
+        for step in found:
+            done[step.target] = _publish(project, name, step, hold=hold)
+        return list(done.values())
+
+    return runner.planned_again(project, name, _STEPS, back)
 
 
 def release(project: Project, name: TableName) -> list[str]:
     """Let runs bring a held table up to date again; the stored tables that were held."""
-    snapshots, freed = snapshots_of(project, name), []
-    with _leases(project, name):
-        for _, target in targets_of(project, name):
+    snapshots, freed = snapshots_of(project, name), list[str]()
+
+    def free(_: Lease) -> list[str]:
+        for _stage, target in targets_of(project, name):
             state = project.format_of(name).state(target)
             seen = next((s for s in snapshots.list(target) if s.on_main), None)
             if state is not None and state.is_held and seen is not None:
-                snapshots.roll_back(target, seen.snapshot_id, {HELD: ""})
+                snapshots.roll_back(target, seen.snapshot_id, {HELD: ""}, planned_on=state)
                 freed.append(str(target))
-    return freed
+        return freed
 
-
-@contextlib.contextmanager
-def _leases(project: Project, name: TableName) -> Iterator[None]:
-    """Hold every lease of a table: no run of this machine works on it."""
-    with ExitStack() as held:
-        for stage in ("ingestion", "current", "history", "convert"):
-            held.enter_context(project.lease(name, stage))
-        yield
+    return runner.planned_again(project, name, _STEPS, free)
 
 
 def _step(project: Project, name: TableName, stage: str, target: TableName, goal: Goal) -> _Step | None:
@@ -245,8 +250,13 @@ def _refuse_what_is_lost(project: Project, name: TableName, step: _Step) -> None
 
 def _publish(project: Project, name: TableName, step: _Step, *, hold: bool) -> RolledBack:
     since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds") if hold else ""
-    properties = {BOOKMARK: step.report.to_property(), HELD: since}
-    snapshots_of(project, name).roll_back(step.target, step.snapshot.snapshot_id, properties)
+    # Of a commit before a rebuild nothing is left to go back to: the table's epoch stays what it is.
+    epoch = step.state.bookmark.epoch if step.state.bookmark else 0
+    report = dataclasses.replace(step.report, epoch=epoch)
+    properties = {BOOKMARK: report.to_property(), HELD: since, ROLLED_BACK: uuid.uuid4().hex}
+    snapshots_of(project, name).roll_back(
+        step.target, step.snapshot.snapshot_id, properties, planned_on=step.state
+    )
     logger.info("%s: back from batch %s to %s", step.target, step.state.batch, step.report.batch)
     return RolledBack(
         table=str(step.target), snapshot_id=step.snapshot.snapshot_id, from_batch=step.state.batch,

@@ -84,8 +84,9 @@ class TableDataset(DeclaredDataset):
 
         After a history's commit the view beside it is as declared.
         """
+        from kedro_lakehouse.commits.token import BatchToken
         from kedro_lakehouse.datasets.target import commit_pending
-        from kedro_lakehouse.datasets.token import BatchToken
 
-        with working_on(batch=BatchToken.of(data).batch or None):
-            commit_pending(self.project, self._name, self._kind, data)
+        token = BatchToken.of(data)
+        with working_on(batch=token.batch or None):
+            commit_pending(self.project, self._name, self._kind, data, token)

@@ -5,41 +5,39 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, OPENED_ORDER, OPENED_TIME, ORDER, TIME, column
 from kedro_lakehouse.changes.trim import fold_old_events, is_old
-from kedro_lakehouse.datasets.withdrawn import accepted_events
-from kedro_lakehouse.errors import UnsupportedError
-from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.commits import runner
+from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.commits.marks import HORIZON, horizon_of
+from kedro_lakehouse.commits.withdrawn import accepted_events
+from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.formats.base import TableState
+    from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.lease import Lease
+    from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
 
-HORIZON: Final = "kedro_lakehouse.horizon"
-"""Table property of a trimmed record of changes: events from before this time are too late."""
 _BEFORE: Final = {
     "timestamp_ntz": "{time} < TIMESTAMP_NTZ '{moment}'",
     "timestamp": "{time} < TIMESTAMP '{moment} UTC'",
     "date": "CAST({time} AS TIMESTAMP_NTZ) < TIMESTAMP_NTZ '{moment}'",
 }
-
-
-def horizon_of(state: TableState | None) -> dt.datetime | None:
-    """The time up to which a record of changes is trimmed; None where it is whole."""
-    text = state.properties.get(HORIZON) if state else None
-    return dt.datetime.fromisoformat(text) if text else None
 
 
 def trim_changes(project: Project, name: TableName) -> int:
@@ -56,20 +54,11 @@ def trim_changes(project: Project, name: TableName) -> int:
         UnsupportedError: The table's events have no time, but a log position.
         AuditFailedError: What was staged is not what was planned; nothing was published.
     """
-    table, lake, changes = project.table(name), project.format_of(name), name.with_suffix("changes")
-    if table.changes_retention is None:
+    retention = project.table(name).changes_retention
+    if retention is None:
         return 0
-    with ExitStack() as stack:
-        for stage in ("ingestion", "current", "history"):
-            stack.enter_context(project.lease(name, stage))
-        state = lake.state(changes)
-        if state is None or state.bookmark is None:
-            return 0
-        applied = _applied(project, name)
-        horizon = _new_horizon(lake.read(changes), state, table.changes_retention, name)
-        if applied == 0 or horizon is None:
-            return 0
-        return _trim(project, name, state, horizon, applied)
+    steps = ("ingestion", "current", "history")
+    return runner.planned_again(project, name, steps, lambda held: _trim(project, name, retention, held))
 
 
 def _applied(project: Project, name: TableName) -> int:
@@ -101,39 +90,73 @@ def _new_horizon(
     return max(found, earlier) if earlier else found
 
 
-def _trim(project: Project, name: TableName, state: TableState, horizon: dt.datetime, applied: int) -> int:
-    lake, changes, contract = project.format_of(name), name.with_suffix("changes"), _contract(project, name)
-    opened = project.table(name).history is not None
+def _trim(project: Project, name: TableName, retention: dt.timedelta, held: Lease) -> int:
+    lake, changes = project.format_of(name), name.with_suffix("changes")
+    state = lake.state(changes)
+    if state is None or state.bookmark is None:
+        return 0
+    applied = _applied(project, name)
+    horizon = _new_horizon(lake.read(changes), state, retention, name)
+    if applied == 0 or horizon is None:
+        return 0
     old = lake.read(changes).where(is_old(horizon, applied)).count()
     if old == 0:
         return 0
+    opened = project.table(name).history is not None
     if opened:
         # Before anything reads the record: Spark runs no plan whose table has changed since.
         more = {OPENED_ORDER: state.columns[ORDER], OPENED_TIME: state.columns[TIME]}
         lake.evolve(changes, dict(state.columns) | more, state)
-    events = accepted_events(project, name)
-    rows = fold_old_events(events, contract, horizon=horizon, applied=applied, opened=opened)
-    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
+    with ExitStack() as kept:
+        events = accepted_events(project, name)
+        contract = TableContract.of(name, project.table(name))
+        rows = keep(fold_old_events(events, contract, horizon=horizon, applied=applied, opened=opened), kept)
         new = rows.count()
         if new >= old:
             return 0
-        with lake.stage(changes, state) as stage:
-            moment = horizon.astimezone(dt.UTC).replace(tzinfo=None).isoformat(sep=" ")
-            earlier = _BEFORE[state.columns[TIME].typeName()].format(time=quote(TIME), moment=moment)
-            stage.replace_where(f"{earlier} AND {quote(BATCH)} <= {applied}", rows)
-            stage.expect(state.rows - old + new)
-            assert state.bookmark is not None  # noqa: S101 - asked for before
-            enter_phase("staged", name, "trim", state.batch)
-            stage.publish(state.bookmark, properties={HORIZON: horizon.isoformat()})
-    finally:
-        rows.unpersist()
-    enter_phase("published", name, "trim", state.batch)
+        change = _Trim(project, name, rows, _Trimmed(horizon, applied, state.bookmark, old, new))
+        runner.attempt(change, held)
     logger.info(
         "%s changes: %s events before %s became %s", name, f"{old:,}", horizon.isoformat(), f"{new:,}"
     )
     return old - new
 
 
-def _contract(project: Project, name: TableName) -> TableContract:
-    return TableContract.of(name, project.table(name))
+@dataclass(frozen=True)
+class _Trimmed:
+    """Of which events, of a change log with which bookmark, how many become how many."""
+
+    horizon: dt.datetime
+    applied: int
+    bookmark: CommitReport
+    old: int
+    new: int
+
+
+class _Trim(runner.Change):
+    """Puts folded events in the place of those from before a horizon."""
+
+    def __init__(self, project: Project, name: TableName, rows: DataFrame, facts: _Trimmed) -> None:
+        super().__init__(project, name, name.with_suffix("changes"), step="trim")
+        self._rows, self._facts = rows, facts
+
+    @property
+    def batch(self) -> int:
+        return self._facts.bookmark.batch
+
+    def is_done(self, state: TableState | None) -> bool:
+        if state is None or state.bookmark != self._facts.bookmark:
+            raise CommitConflictError(table=self.target, attempts=1)
+        return False
+
+    def write(self, stage: Stage, state: TableState) -> CommitReport:
+        facts, kind = self._facts, state.columns[TIME].typeName()
+        moment = facts.horizon.astimezone(dt.UTC).replace(tzinfo=None).isoformat(sep=" ")
+        earlier = _BEFORE[kind].format(time=quote(TIME), moment=moment)
+        stage.replace_where(f"{earlier} AND {quote(BATCH)} <= {facts.applied}", self._rows)
+        stage.expect(state.rows - facts.old + facts.new)
+        return facts.bookmark
+
+    def properties(self, state: TableState) -> Mapping[str, str]:
+        del state
+        return {HORIZON: self._facts.horizon.isoformat()}

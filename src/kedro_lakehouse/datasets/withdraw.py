@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,12 +18,12 @@ from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import BATCH, OP, POSITION, UPSERT, column
 from kedro_lakehouse.changes.plain import newest_extract
-from kedro_lakehouse.datasets.blocking import open_refusals
+from kedro_lakehouse.commits.blocking import open_refusals
+from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.commits.target import refold
+from kedro_lakehouse.commits.withdrawn import accepted_events, event_digest, row_of_record, without
 from kedro_lakehouse.datasets.judged import published
-from kedro_lakehouse.datasets.kept import keep
 from kedro_lakehouse.datasets.rebuild import declared_kinds
-from kedro_lakehouse.datasets.refold import refold
-from kedro_lakehouse.datasets.withdrawn import accepted_events, event_digest, row_of_record, without
 from kedro_lakehouse.errors import BatchNotFoundError, NothingToWithdrawError
 from kedro_lakehouse.ops.decisions import WITHDRAW, WithdrawnEvent
 from kedro_lakehouse.ops.store import DECISIONS
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 _FILE, _ROW, _DIGEST, _OTHER = "file", "row", "digest", "other"
 _EXPECTATION, _BROUGHT = "expectation", "brought"
+
+Search = Callable[["Project", "TableName", int], "dict[WithdrawnEvent, str]"]
+"""Finds the events of a batch that stand behind failing rows, each with the expectation that it fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +69,7 @@ def blocked_batches(project: Project, name: TableName) -> list[int]:
     )
 
 
-def withdraw(project: Project, name: TableName, batch: int) -> Withdrawal:
+def withdraw(project: Project, name: TableName, batch: int, *, search: Search | None = None) -> Withdrawal:
     """Withdraw the events of a batch that stand behind rows which fail; the next run publishes the rest.
 
     The pending events are folded as the next commit would fold them, and judged. Of each failing row the
@@ -74,7 +78,8 @@ def withdraw(project: Project, name: TableName, batch: int) -> Withdrawal:
     Both halves of a key change go together. An expectation of the whole table blames the whole batch.
 
     Guarantees:
-        One commit of ``lake.ops.decisions``. Targets that hold the batch already are folded again.
+        One commit of ``lake.ops.decisions``. Targets that hold the batch already are folded again: now or,
+        where this is killed or another run is faster, by the next run.
 
     Raises:
         BatchNotFoundError: The table has no such batch.
@@ -85,7 +90,7 @@ def withdraw(project: Project, name: TableName, batch: int) -> Withdrawal:
         last = record.batch if record else 0
         if not 1 <= batch <= last:
             raise BatchNotFoundError(table=name, batch=batch, last=last)
-        found = _Search(project, name, batch).run()
+        found = (search or _searched)(project, name, batch)
         if not found:
             raise NothingToWithdrawError(table=name, batch=batch, blocked_by=blocked_batches(project, name))
         decision, now = uuid.uuid4().hex[:12], datetime.now(UTC)
@@ -97,7 +102,7 @@ def withdraw(project: Project, name: TableName, batch: int) -> Withdrawal:
             {"file": w.file, "row": w.row, "digest": w.digest, "expectation": e} for w, e in found.items()
         ]
         project.decisions.record([facts | event for event in events])
-        for kind in declared_kinds(project.table(name)):
+        for kind in declared_kinds(project.table(name)):  # what is killed here, the next run does
             state = project.format_of(name).state(name.with_suffix(kind))
             if state is not None and state.batch >= batch:
                 refold(project, name, kind)
@@ -109,6 +114,10 @@ def withdraw(project: Project, name: TableName, batch: int) -> Withdrawal:
 
 def _place() -> list[Column]:
     return [column(POSITION)["file"].alias(_FILE), row_of_record().alias(_ROW)]
+
+
+def _searched(project: Project, name: TableName, batch: int) -> dict[WithdrawnEvent, str]:
+    return _Search(project, name, batch).run()
 
 
 class _Search:

@@ -14,6 +14,7 @@ from kedro_lakehouse.errors.base import (
 from kedro_lakehouse.errors.batches import (
     BatchContentChangedError,
     BatchNotFoundError,
+    LedgerGapError,
     RefusedExtractsError,
     SequenceTieError,
     SnapshotDeletesTooManyError,
@@ -83,6 +84,7 @@ __all__ = [
     "LakehouseError",
     "LandedFilesGoneError",
     "LeaseLostError",
+    "LedgerGapError",
     "LogNotFoundError",
     "MissingColumnError",
     "ModelNotFoundError",

@@ -39,6 +39,21 @@ class TooManyInvalidError(TerminalError):
     )
 
 
+class LedgerGapError(TerminalError):
+    """The ledger of planned batches does not hold the plan of a published one."""
+
+    code = "LEDGER_GAP"
+    table: object
+    batch: int
+    summary = (
+        "Table {table}: lake.ops.batch_ledger lacks the plan of the published batch {batch}, or one before."
+    )
+    advice = (
+        "Nothing was written. Restore lake.ops.batch_ledger, or give the table up by "
+        "`kedro lakehouse drop {table}` and run again."
+    )
+
+
 class SnapshotEmptyError(TerminalError):
     """An extract holds no row."""
 

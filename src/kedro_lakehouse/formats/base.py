@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
@@ -296,8 +297,8 @@ def dropped_on_failure(stage: Stage) -> Iterator[None]:
 
 
 def stage_branch(run_id: str) -> str:
-    """The branch on which a run stages its commits."""
-    return f"stage_{run_id}"
+    """A new name for the branch on which a run stages one commit."""
+    return f"stage_{run_id}_{uuid.uuid4().hex[:8]}"
 
 
 def is_stage_branch(name: str) -> bool:

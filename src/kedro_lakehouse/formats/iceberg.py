@@ -6,20 +6,20 @@ import contextlib
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.base import (
     Bounds,
     Capabilities,
     Layout,
     TableState,
     dropped_on_failure,
-    is_stage_branch,
     stage_branch,
 )
 from kedro_lakehouse.formats.ddl import evolve_table, sql_type, storable
 from kedro_lakehouse.formats.iceberg_files import last_change
 from kedro_lakehouse.formats.iceberg_maintenance import IcebergMaintenance
 from kedro_lakehouse.formats.iceberg_snapshots import IcebergSnapshots
-from kedro_lakehouse.formats.iceberg_stage import IcebergStage, load_table
+from kedro_lakehouse.formats.iceberg_stage import IcebergStage, version_of
 from kedro_lakehouse.formats.literals import text, transform
 from kedro_lakehouse.names import TableName, quote
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
@@ -57,7 +57,7 @@ class IcebergFormat:
         self._session, self._catalog = context.session, context.catalog
         self._run_id, self._correlation_id = context.run_id, context.correlation_id
         self.maintenance = IcebergMaintenance(context.session, context.catalog)
-        self.snapshots = IcebergSnapshots(lambda name: load_table(context.session(), name), context.catalog)
+        self.snapshots = IcebergSnapshots(context.session, context.catalog)
 
     @classmethod
     def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
@@ -86,6 +86,9 @@ class IcebergFormat:
             rows=rows,
             branches=[name for name, ref in found.refs().items() if name != "main"],
             properties=dict(found.properties),
+            version=version_of(
+                str(found.metadata.table_uuid), snapshot.snapshot_id if snapshot else None, found.properties
+            ),
         )
 
     def read(self, table: TableName) -> DataFrame:
@@ -193,33 +196,42 @@ class IcebergFormat:
         """Drop a table with its files."""
         self._session().sql(f"DROP TABLE IF EXISTS {table.sql} PURGE")
 
-    def adopt(self, table: TableName, paths: Sequence[str], report: CommitReport) -> int | None:
+    def adopt(
+        self, table: TableName, paths: Sequence[str], report: CommitReport, *, planned_on: TableState
+    ) -> int | None:
         """Make parquet files the table's own where they lie, and set its bookmark, in one commit.
 
         Only their footers are read; starts no JVM.
 
         Raises:
             ValueError: A file does not fit the table's columns or partitions, or is its own already.
+            CommitConflictError: The table is not in the planned state any more; nothing was published.
         """
+        from pyiceberg.exceptions import CommitFailedException
+
         found = self._catalog.catalog.load_table(table.identifier)
-        with found.transaction() as transaction:
-            transaction.add_files(list(paths))
-            transaction.set_properties({BOOKMARK: report.to_property()})
+        snapshot = found.current_snapshot()
+        base = snapshot.snapshot_id if snapshot else None
+        if version_of(str(found.metadata.table_uuid), base, found.properties) != planned_on.version:
+            raise CommitConflictError(table=table, attempts=1)
+        # pyiceberg must not retry by itself: the files would be added behind another writer's commit.
+        found.metadata.properties["commit.retry.num-retries"] = "0"
+        try:
+            with found.transaction() as transaction:
+                transaction.add_files(list(paths))
+                transaction.set_properties({BOOKMARK: report.to_property()})
+        except CommitFailedException as error:
+            raise CommitConflictError(table=table, attempts=1) from error
         snapshot = found.current_snapshot()
         return snapshot.snapshot_id if snapshot else None
 
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[IcebergStage]:
-        """Open a stage on the table's published state; what the block leaves unpublished is dropped.
-
-        Stages that a dead run left behind are dropped first: the caller holds the table's lease.
-        """
-        for branch in state.branches if state else ():
-            if is_stage_branch(branch):
-                self.drop_branch(table, branch)
+        """Open a stage on one published state of the table; what the block leaves unpublished is dropped."""
         session = self._session()
         session.conf.set(_SNAPSHOT_PROPERTY + CORRELATION_ID, self._correlation_id)
-        stage = IcebergStage(session, self._catalog, table, stage_branch(self._run_id))
+        planned_on = state or self.state(table)
+        stage = IcebergStage(session, self._catalog, table, stage_branch(self._run_id), planned_on)
         with dropped_on_failure(stage):
             yield stage
 
@@ -235,10 +247,6 @@ class IcebergFormat:
     def rows_at(self, table: TableName, snapshot_id: int) -> str:
         """SQL text of a table as it was in one snapshot, to stand behind FROM."""
         return f"{table.sql} VERSION AS OF {int(snapshot_id)}"
-
-    def drop_branch(self, table: TableName, branch: str) -> None:
-        """Drop a branch, published rows untouched."""
-        load_table(self._session(), table).manageSnapshots().removeBranch(branch).commit()
 
 
 def _literal(value: object, *, zoned: bool) -> Any:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
-from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
+from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.base import is_stage_branch
+from kedro_lakehouse.formats.iceberg_stage import load_table, swap_metadata
 from kedro_lakehouse.formats.snapshots import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyiceberg.table import Table
+    from pyspark.sql import SparkSession
 
+    from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
@@ -21,9 +24,12 @@ if TYPE_CHECKING:
 class IcebergSnapshots:
     """The snapshots of tables in catalog ``lake``."""
 
-    def __init__(self, load: Callable[[TableName], Any], catalog: MetadataCatalog) -> None:
-        """Keep how to get at Java's table and at metadata; nothing is opened."""
-        self._load, self._catalog = load, catalog
+    def __init__(self, session: Callable[[], SparkSession], catalog: MetadataCatalog) -> None:
+        """Keep how to get at Java's tables and at metadata; nothing is opened."""
+        self._session, self._catalog = session, catalog
+
+    def _load(self, table: TableName) -> Any:
+        return load_table(self._session(), table)
 
     def list(self, table: TableName) -> Sequence[Snapshot]:
         """The snapshots that can still be read, the newest first; the head of a stage is left out."""
@@ -90,26 +96,23 @@ class IcebergSnapshots:
             )
         return handle.manageSnapshots(), taken is None
 
-    def roll_back(self, table: TableName, snapshot_id: int, properties: Mapping[str, str]) -> None:
-        """Publish an earlier snapshot again, with these properties, in one commit.
+    def roll_back(
+        self, table: TableName, snapshot_id: int, properties: Mapping[str, str], *, planned_on: TableState
+    ) -> None:
+        """Publish an earlier snapshot again, with these properties, in one commit; empty ones are removed.
 
         Raises:
-            CommitConflictError: A writer was faster; nothing was changed.
+            CommitConflictError: The table is not in the planned state any more; nothing was changed.
         """
-        from py4j.protocol import Py4JJavaError
 
-        transaction = self._load(table).newTransaction()
-        transaction.manageSnapshots().setCurrentSnapshot(snapshot_id).commit()
-        update = transaction.updateProperties()
-        for key, value in properties.items():
-            (update.set(key, value) if value else update.remove(key))
-        update.commit()
-        try:
-            transaction.commitTransaction()
-        except Py4JJavaError as error:
-            if "CommitFailedException" in str(error.java_exception):
-                raise CommitConflictError(table=table, attempts=1) from error
-            raise
+        def change(transaction: Any, _: Any) -> None:
+            transaction.manageSnapshots().setCurrentSnapshot(snapshot_id).commit()
+            update = transaction.updateProperties()
+            for key, value in properties.items():
+                (update.set(key, value) if value else update.remove(key))
+            update.commit()
+
+        swap_metadata(self._session(), table, planned_on.version, change)
 
 
 def _ancestors(table: Table) -> Iterator[int]:

@@ -3,41 +3,63 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import AuditFailedError, CommitConflictError, CommitUnknownError
+from kedro_lakehouse.formats.base import is_stage_branch
 from kedro_lakehouse.formats.literals import constant
 from kedro_lakehouse.names import CATALOG, TableName, quote
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
-from kedro_lakehouse.session.jvm import each, java_class
+from kedro_lakehouse.session.jvm import each, java_class, texts
 from kedro_lakehouse.session.line import is_spark3
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 _FEW: Final = 500_000
 """The columns of so many rows are read into this process; of more by Spark."""
 _RACED: Final = (
     "CommitFailedException", "is not an ancestor of", "Cannot commit", "already exists",
-    "Branch does not exist",
+    "Branch does not exist", "branch does not exist", "NoSuchTableException", "Cannot find snapshot",
+    "unknown snapshot",
 )  # fmt: skip
+_OWN: Final = "kedro_lakehouse."
+_TRIES: Final = 20
+"""So often a commit may meet metadata that others changed without changing what readers see."""
+
+
+def version_of(uuid: str, snapshot: int | None, properties: Mapping[str, str]) -> str:
+    """What tells a published state of a table from all others: its rows, and what our commits say of it."""
+    own = sorted((k, v) for k, v in properties.items() if k.startswith(_OWN))
+    return f"{uuid}/{snapshot or '-'}/{hashlib.sha256(json.dumps(own).encode()).hexdigest()[:16]}"
 
 
 class IcebergStage:
-    """A commit in the making, on a branch of its own."""
+    """A commit in the making, on a branch of its own that begins at the state it was planned on."""
 
     def __init__(
-        self, session: SparkSession, catalog: MetadataCatalog, table: TableName, branch: str
+        self,
+        session: SparkSession,
+        catalog: MetadataCatalog,
+        table: TableName,
+        branch: str,
+        planned_on: TableState | None,
     ) -> None:
         """Remember where the stage will be; the branch is made with the first write."""
         self._session, self._catalog, self.table, self.branch = session, catalog, table, branch
+        self._planned_on = planned_on.version if planned_on else ""
         self._open = False
+        self._head: int | None = None
+        """The newest snapshot of this stage."""
         self.base: int | None = None
         self.has_new_rows = self._replaced = False
 
@@ -51,28 +73,49 @@ class IcebergStage:
         """The staged table as SQL, for reads and writes."""
         return f"{self.table.sql}.{quote(f'branch_{self.branch}')}"
 
-    def _ensure(self) -> None:
-        if not self._open:
-            handle = load_table(self._session, self.table)
-            head = handle.currentSnapshot()
-            self.base = head.snapshotId() if head is not None else None
-            with self._told_as_ours():
-                handle.manageSnapshots().createBranch(self.branch).commit()
-            self._open = True
+    @contextlib.contextmanager
+    def _written_here(self) -> Iterator[None]:
+        """Make the branch at the planned state, and see that what the block writes came right behind it.
+
+        Raises:
+            CommitConflictError: Another run published meanwhile, or took the branch for a dead run's.
+        """
+        with self._told_as_ours():
+            if not self._open:
+                self._begin()
+            yield
+            written = load_table(self._session, self.table).snapshot(self.branch)
+        parent = written.parentId() if written is not None else None
+        # On a branch that is gone Iceberg would write behind main: without what this stage wrote before.
+        if written is None or self._head not in (parent, written.snapshotId()):
+            raise CommitConflictError(table=self.table, attempts=1)
+        self._head = written.snapshotId()
+
+    def _begin(self) -> None:
+        handle = load_table(self._session, self.table)
+        refuse_other_state(self.table, handle.operations().current(), self._planned_on)
+        head = handle.currentSnapshot()
+        self.base = head.snapshotId() if head is not None else None
+        manage = handle.manageSnapshots()
+        begun = manage.createBranch(self.branch, self.base) if self.base else manage.createBranch(self.branch)
+        begun.commit()
+        made = load_table(self._session, self.table).snapshot(self.branch)
+        self._head = made.snapshotId() if made is not None else None
+        self._open = True
 
     def append(self, rows: DataFrame) -> None:
         """Write rows; one Spark job."""
-        self._ensure()
         self.has_new_rows = True
-        self._whole(rows).writeTo(self.target).option("fanout-enabled", "true").append()
+        with self._written_here():
+            self._whole(rows).writeTo(self.target).option("fanout-enabled", "true").append()
 
     def replace(self, rows: DataFrame) -> None:
         """Write rows in the place of all that are there; one Spark job, which may read the table itself."""
         from pyspark.sql import functions as F
 
-        self._ensure()
         self.has_new_rows = self._replaced = True
-        self._whole(rows).writeTo(self.target).option("fanout-enabled", "true").overwrite(F.lit(True))
+        with self._written_here():
+            self._whole(rows).writeTo(self.target).option("fanout-enabled", "true").overwrite(F.lit(True))
 
     def _whole(self, rows: DataFrame) -> DataFrame:
         """Rows with nulls in the table's other columns, which Spark 3 does not fill by itself."""
@@ -91,8 +134,8 @@ class IcebergStage:
 
     def replace_where(self, condition: str, rows: DataFrame) -> None:
         """Delete the rows that meet a condition, whole files without a job, and write others."""
-        self._ensure()
-        self._session.sql(f"DELETE FROM {self.target} WHERE {condition}")  # noqa: S608 - the caller's own words
+        with self._written_here():
+            self._session.sql(f"DELETE FROM {self.target} WHERE {condition}")  # noqa: S608 - the caller's words
         self.append(rows)
 
     def merge(
@@ -110,7 +153,6 @@ class IcebergStage:
             self.append(rows)
 
     def _delete(self, doomed: DataFrame, on: Sequence[str], near: Mapping[str, tuple[Any, Any]]) -> None:
-        self._ensure()
         view = f"_doomed_{uuid.uuid4().hex}"
         doomed.createOrReplaceTempView(view)
         matches = " AND ".join(f"t.{quote(c)} = d.{quote(c)}" for c in on)
@@ -119,9 +161,10 @@ class IcebergStage:
         ]
         exists = f"EXISTS (SELECT 1 FROM {quote(view)} AS d WHERE {matches})"  # noqa: S608 - quoted
         try:
-            self._session.sql(
-                f"DELETE FROM {self.target} AS t WHERE {' AND '.join([*ranges, exists])}",  # noqa: S608 - quoted
-            )
+            with self._written_here():
+                self._session.sql(
+                    f"DELETE FROM {self.target} AS t WHERE {' AND '.join([*ranges, exists])}",  # noqa: S608 - quoted
+                )
         finally:
             self._session.catalog.dropTempView(view)
 
@@ -198,14 +241,23 @@ class IcebergStage:
             CommitUnknownError: The catalog did not answer; look for the bookmark before anything else.
         """
         with self._told_as_ours(report.batch):
-            self._commit({**(properties or {}), BOOKMARK: report.to_property()}, without)
+            published = self._commit({**(properties or {}), BOOKMARK: report.to_property()}, without)
         self._open = False
-        head = load_table(self._session, self.table).currentSnapshot()
-        return head.snapshotId() if head is not None else None
+        return published
 
-    def _commit(self, properties: Mapping[str, str], without: Sequence[str]) -> None:
-        transaction = load_table(self._session, self.table).newTransaction()
+    def _commit(self, properties: Mapping[str, str], without: Sequence[str]) -> int | None:
+        return swap_metadata(
+            self._session, self.table, self._planned_on,
+            lambda transaction, before: self._change(transaction, before, properties, without),
+        )  # fmt: skip
+
+    def _change(
+        self, transaction: Any, before: Any, properties: Mapping[str, str], without: Sequence[str]
+    ) -> None:
         if self._open:
+            staged = before.ref(self.branch)
+            if staged is None or staged.snapshotId() != self._head:
+                raise CommitConflictError(table=self.table, attempts=1)
             transaction.manageSnapshots().fastForwardBranch("main", self.branch).commit()
         update = transaction.updateProperties()
         for key, value in properties.items():
@@ -216,9 +268,9 @@ class IcebergStage:
             for name in without:
                 schema.deleteColumn(name)
             schema.commit()
-        if self._open:
-            transaction.manageSnapshots().removeBranch(self.branch).commit()
-        transaction.commitTransaction()
+        # Stages on the planned state, a dead run's among them, can not be published any more.
+        for name in [str(name) for name in each(before.refs().keySet()) if is_stage_branch(str(name))]:
+            transaction.manageSnapshots().removeBranch(name).commit()
 
     @contextlib.contextmanager
     def _told_as_ours(self, batch: int = 0) -> Iterator[None]:
@@ -244,6 +296,52 @@ class IcebergStage:
             if handle.refs().containsKey(self.branch):  # a run without its lease may have dropped it
                 handle.manageSnapshots().removeBranch(self.branch).commit()
             self._open = False
+
+
+def refuse_other_state(table: TableName, metadata: Any, planned_on: str) -> None:
+    """Refuse metadata of another published state than the planned one.
+
+    Raises:
+        CommitConflictError: Another commit was published since, or the table was made again.
+    """
+    head = metadata.currentSnapshot()
+    snapshot = head.snapshotId() if head is not None else None
+    if version_of(str(metadata.uuid()), snapshot, texts(metadata.properties())) != planned_on:
+        raise CommitConflictError(table=table, attempts=1)
+
+
+def swap_metadata(
+    session: SparkSession, table: TableName, planned_on: str, change: Callable[[Any, Any], None]
+) -> int | None:
+    """Put changed metadata in the place of exactly the planned state; the published snapshot's id.
+
+    Iceberg's own retries would apply a change of properties behind whatever was committed meanwhile. Here
+    the catalog swaps metadata for metadata, and where others changed it (a branch of another run's stage, a
+    column) the planned state is looked for again.
+
+    Args:
+        change: What is done in a transaction, given that and the metadata before it.
+
+    Raises:
+        CommitConflictError: The table is not in the planned state any more; nothing was published.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    for _ in range(_TRIES):
+        transaction = load_table(session, table).newTransaction()
+        before = transaction.startMetadata()
+        refuse_other_state(table, before, planned_on)
+        change(transaction, before)
+        after = transaction.currentMetadata()
+        try:
+            transaction.underlyingOps().commit(before, after)
+        except Py4JJavaError as error:
+            if "CommitFailedException" not in str(error.java_exception):
+                raise
+        else:
+            head = after.currentSnapshot()
+            return head.snapshotId() if head is not None else None
+    raise CommitConflictError(table=table, attempts=_TRIES)
 
 
 def load_table(session: SparkSession, table: TableName) -> Any:

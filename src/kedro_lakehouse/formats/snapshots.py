@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Mapping, Sequence
 
+    from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.names import TableName
 
 
@@ -54,11 +55,13 @@ class Snapshots(Protocol):
     def forget(self, table: TableName, name: str) -> None:
         """Take a tag's or a branch's name away."""
 
-    def roll_back(self, table: TableName, snapshot_id: int, properties: Mapping[str, str]) -> None:
-        """Publish an earlier snapshot again, with these properties, in one commit.
+    def roll_back(
+        self, table: TableName, snapshot_id: int, properties: Mapping[str, str], *, planned_on: TableState
+    ) -> None:
+        """Publish an earlier snapshot again, with these properties, in one commit; empty ones are removed.
 
         Raises:
-            CommitConflictError: A writer was faster; nothing was changed.
+            CommitConflictError: The table is not in the planned state any more; nothing was changed.
         """
 
 

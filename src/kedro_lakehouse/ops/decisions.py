@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -41,11 +42,18 @@ class Decisions:
 
     def withdrawn(self, table: TableName) -> list[WithdrawnEvent]:
         """The events of a table that were withdrawn."""
+        return [WithdrawnEvent(r["file"], r["row"], r["digest"]) for r in self._of(table)]
+
+    def digest(self, table: TableName, *, upto: int) -> str:
+        """Tells the decisions about a table's batches up to one from any others; empty without decisions."""
+        found = sorted({r["decision"] for r in self._of(table) if r["batch"] <= upto})
+        return hashlib.sha256(",".join(found).encode()).hexdigest()[:16] if found else ""
+
+    def _of(self, table: TableName) -> list[dict[str, Any]]:
         with self._reading:
             if self._rows is None:
                 self._rows = self._store.read(DECISIONS)
-            rows = [r for r in self._rows if r["table"] == str(table) and r["action"] == WITHDRAW]
-        return [WithdrawnEvent(r["file"], r["row"], r["digest"]) for r in rows]
+            return [r for r in self._rows if r["table"] == str(table) and r["action"] == WITHDRAW]
 
     def record(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write decisions down in one commit; whoever asks next knows of them."""

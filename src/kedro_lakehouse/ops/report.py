@@ -23,6 +23,9 @@ COUNTS: Final = (
 )  # fmt: skip
 """What commits count: a column each of ``lake.ops.batches``."""
 
+_UNRECORDED: Final = ("counts", "digest", "follows", "epoch")
+"""Facts that the bookmark needs and ``lake.ops.batches`` does not show."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CommitReport:
@@ -30,6 +33,8 @@ class CommitReport:
 
     ``batch`` is the last batch that the table holds, ``batches`` how many of them this commit added;
     ``correlation_id`` is the scheduler's name of the run, else the run's own (commits made before have none).
+    ``content_hash`` is the identity of the last batch's plan, ``follows`` that of the plan before it, and
+    ``epoch`` the number of the rebuild that both were made after.
     """
 
     table: str
@@ -41,6 +46,8 @@ class CommitReport:
     committed_at: str
     correlation_id: str | None = None
     digest: str = ""
+    follows: str = ""
+    epoch: int = 0
     lag_seconds: float | None = None
     min_order: str | None = None
     max_order: str | None = None
@@ -58,7 +65,7 @@ class CommitReport:
     def row(self, snapshot_id: int | None) -> dict[str, Any]:
         """The row of ``lake.ops.batches``."""
         known = {name: self.counts.get(name) for name in COUNTS}
-        facts = {k: v for k, v in asdict(self).items() if k not in ("counts", "digest")}
+        facts = {k: v for k, v in asdict(self).items() if k not in _UNRECORDED}
         committed = datetime.fromisoformat(self.committed_at)
         return facts | known | {"snapshot_id": snapshot_id, "committed_at": committed}
 

@@ -53,6 +53,8 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("refused", pa.list_(_REFUSAL)),
             ("run_id", pa.string()),
             ("planned_at", _UTC),
+            ("epoch", pa.int64()),
+            ("follows", pa.string()),
         ]
     ),
     # One row a commit: contract section 12.
@@ -187,18 +189,25 @@ class OpsStore:
         )
         self._commit(table, lambda stored, mark: _add(stored, data, mark))
 
-    def forget(self, table: str, *, of_table: str) -> None:
+    def forget(self, table: str, *, of_table: str, before: tuple[str, int] | None = None) -> None:
         """Delete the rows of one declared table, in one commit; where there are none, nothing is written.
+
+        Args:
+            before: A column and a number: rows that have it there, or a greater one, stay.
 
         Raises:
             CommitConflictError: Other processes won the race twenty times; nothing was written.
         """
         import pyiceberg.expressions as built
 
-        if not self.read(table, of_table=of_table):
+        rows = self.read(table, of_table=of_table)
+        if not any(before is None or (r.get(before[0]) or 0) < before[1] for r in rows):
             return
         expressions: Any = built  # its constructors are typed for pydantic, not for callers
         gone = expressions.EqualTo("table", of_table)
+        if before is not None:
+            older = expressions.Or(expressions.IsNull(before[0]), expressions.LessThan(*before))
+            gone = expressions.And(gone, older)
         self._commit(table, lambda stored, mark: stored.delete(gone, snapshot_properties=mark))
 
     def _commit(self, table: str, change: Callable[[Table, dict[str, str]], None]) -> None:

@@ -1,13 +1,21 @@
-"""The ledger of planned batches: which files are in which batch, and which were refused."""
+"""The ledger of planned batches, and the chain of published ones that it is read against.
+
+Several runs may plan a batch of one number. What tells which of their plans counts is the bookmark of the
+published table, and never a clock: the bookmark holds the identity of its plan (``content_hash``), that plan
+names the one that it follows, and so on back to the first batch. A plan outside of this chain is void, and
+its files are new again.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from kedro_lakehouse.errors import LedgerGapError
 from kedro_lakehouse.ops.store import BATCH_LEDGER
 from kedro_lakehouse.sources.files import LandedFile
 
@@ -15,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.ops.store import OpsStore
 
 _REPLAY: Final = "replay:"
@@ -23,12 +32,17 @@ _REBUILD: Final = "rebuild:"
 
 @dataclass(frozen=True)
 class PlannedFiles:
-    """A batch as the ledger has it."""
+    """A batch as the ledger has it.
+
+    ``content_hash`` is the identity of the plan: of its files, and of everything planned before it.
+    """
 
     batch: int
     files: tuple[LandedFile, ...]
     content_hash: str
     refused: frozenset[LandedFile] = frozenset()
+    epoch: int = 0
+    follows: str = ""
 
     @property
     def is_replay(self) -> bool:
@@ -36,80 +50,141 @@ class PlannedFiles:
         return self.content_hash.startswith(_REPLAY)
 
 
-def content_hash(files: Sequence[LandedFile]) -> str:
-    """A hash of the list of files: their paths, sizes and times."""
-    listed = json.dumps([asdict(f) for f in sorted(files)], sort_keys=True)
-    return hashlib.sha256(listed.encode()).hexdigest()
+@dataclass(frozen=True)
+class Chain:
+    """What the ledger says of a table, given the bookmark of its change log.
+
+    ``published`` are the plans of its batches, in their order; ``open`` those that follow the last of them:
+    of these at most one will be published.
+    """
+
+    epoch: int
+    published: tuple[PlannedFiles, ...]
+    open: tuple[PlannedFiles, ...]
+    refused: frozenset[LandedFile]
+    void: frozenset[tuple[int, str]] = frozenset()
+    """Number and identity of the plans that were not published and can not be any more."""
+
+    @property
+    def batch(self) -> int:
+        """The number of the last published batch; 0 where there is none."""
+        return self.published[-1].batch if self.published else 0
+
+    @property
+    def head(self) -> str:
+        """The identity of the last published plan; empty where there is none."""
+        return self.published[-1].content_hash if self.published else ""
+
+    @cached_property
+    def hashes(self) -> frozenset[str]:
+        """The identities of the published plans."""
+        return frozenset(p.content_hash for p in self.published)
+
+    def holds(self, batch: int, content_hash: str) -> bool:
+        """Whether a batch of this number and identity is published."""
+        return 0 < batch <= self.batch and self.published[batch - 1].content_hash == content_hash
+
+    def accepted(self) -> list[LandedFile]:
+        """The files of the published batches, without those that were refused."""
+        return [f for p in self.published for f in p.files if f not in p.refused]
+
+    @cached_property
+    def _known(self) -> frozenset[LandedFile]:
+        return self.refused.union(*(p.files for p in self.published))
+
+    def new(self, files: Iterable[LandedFile]) -> list[LandedFile]:
+        """Those of ``files`` that no published batch holds; a file that was replaced since is new."""
+        return [f for f in files if f not in self._known]
 
 
 class Ledger:
-    """The ledger of one table, as it was when the run first asked."""
+    """The ledger of one table; its rows are read once, and again when the bookmark is one that they lack."""
 
     def __init__(self, store: OpsStore, table: TableName, run_id: str) -> None:
-        """Read the table's rows."""
+        """Keep the store; nothing is read yet."""
         self._store, self._table, self._run_id = store, str(table), run_id
-        rows = sorted(store.read(BATCH_LEDGER, of_table=str(table)), key=lambda r: r["planned_at"])
-        begun = [i for i, r in enumerate(rows) if (r["content_hash"] or "").startswith(_REBUILD)]
-        rows = rows[begun[-1] :] if begun else rows  # what was planned before a rebuild does not count
-        self._batches = {r["batch"]: r for r in rows if r["batch"] is not None}  # the newest plan counts
-        self._refusals = [r for r in rows if r["batch"] is None]
+        self._rows: list[dict[str, Any]] | None = None
+
+    def _read(self, *, anew: bool = False) -> list[dict[str, Any]]:
+        if self._rows is None or anew:
+            self._rows = list(self._store.read(BATCH_LEDGER, of_table=self._table))
+        return self._rows
 
     @property
-    def last(self) -> PlannedFiles | None:
-        """The highest planned batch."""
-        if not self._batches:
-            return None
-        return _planned(self._batches[max(self._batches)])
-
-    def planned(self) -> list[PlannedFiles]:
-        """All batches, in their order."""
-        return [_planned(self._batches[batch]) for batch in sorted(self._batches)]
+    def epoch(self) -> int:
+        """The number of the last rebuild from landed files; 0 where there was none."""
+        return max((_epoch(r) for r in self._read()), default=0)
 
     @property
-    def dropped(self) -> frozenset[str]:
-        """The identities of the stored tables that the last rebuild from landed files gave up."""
-        marks = [r["content_hash"] or "" for r in self._refusals]
+    def given_up(self) -> frozenset[str]:
+        """The identities of the stored tables that the last rebuild gave up."""
+        marks = [r["content_hash"] or "" for r in self._read() if _epoch(r) == self.epoch]
         found = [m.removeprefix(_REBUILD) for m in marks if m.startswith(_REBUILD)]
-        return frozenset(found[-1].split(",")) - {""} if found else frozenset()
+        return frozenset(uuid for mark in found for uuid in mark.split(",")) - {""}
 
-    def accepted(self) -> list[LandedFile]:
-        """The files of all batches, without those that were refused."""
-        return [f for p in map(_planned, self._batches.values()) for f in p.files if f not in p.refused]
+    def chain(self, bookmark: CommitReport | None, *, anew: bool = False) -> Chain:
+        """Read the ledger against the bookmark of the change log.
 
-    def new(self, files: Sequence[LandedFile]) -> list[LandedFile]:
-        """Those of ``files`` that no batch holds; a file that was replaced since is new."""
-        rows = [*self._batches.values(), *self._refusals]
-        known = {LandedFile(**f) for row in rows for f in row["files"] or ()}
-        return [f for f in files if f not in known]
+        Args:
+            bookmark: Of the change log as it is published now; None where nothing is.
+            anew: Whether rows that other runs wrote meanwhile must be seen.
 
-    def forget(self, batch: int) -> None:
-        """Let a batch of which nothing is published be planned anew under its number."""
-        del self._batches[batch]
+        Raises:
+            LedgerGapError: The ledger does not hold the plan of a published batch.
+        """
+        found = _chain(self._read(anew=anew), bookmark, self.epoch)
+        if found is None and not anew:
+            found = _chain(self._read(anew=True), bookmark, self.epoch)
+        if found is None:
+            raise LedgerGapError(table=self._table, batch=bookmark.batch if bookmark else 0)
+        return found
 
     def plan(
-        self, batch: int, files: Sequence[LandedFile], refused: Mapping[LandedFile, str]
+        self, chain: Chain, files: Sequence[LandedFile], refused: Mapping[LandedFile, str]
     ) -> PlannedFiles:
-        """Write a batch down before any of its rows is written."""
-        planned = PlannedFiles(batch, tuple(files), content_hash(files), frozenset(refused))
-        self._append(planned.batch, planned.content_hash, planned.files, refused)
-        return planned
+        """Write the batch after the chain's last one down, before any of its rows is written.
 
-    def plan_replay(self, batch: int, files: Sequence[LandedFile], what: str) -> PlannedFiles:
+        A plan of the same files that stands there already is taken as it is.
+        """
+        return self._plan(chain, files, refused)
+
+    def plan_replay(self, chain: Chain, files: Sequence[LandedFile], what: str) -> PlannedFiles:
         """Write down a batch of events that leave quarantine, told apart by ``what``."""
-        digest = hashlib.sha256(f"{content_hash(files)} {what}".encode()).hexdigest()
-        planned = PlannedFiles(batch, tuple(files), _REPLAY + digest)
-        self._append(planned.batch, planned.content_hash, planned.files, {})
+        return self._plan(chain, files, {}, prefix=_REPLAY, what=what)
+
+    def _plan(
+        self,
+        chain: Chain,
+        files: Sequence[LandedFile],
+        refused: Mapping[LandedFile, str],
+        *,
+        prefix: str = "",
+        what: str = "",
+    ) -> PlannedFiles:
+        facts = [
+            chain.epoch,
+            chain.head,
+            sorted(map(asdict, files), key=_path),
+            sorted(f.path for f in refused),
+        ]
+        digest = hashlib.sha256(json.dumps([*facts, what], sort_keys=True).encode()).hexdigest()
+        planned = PlannedFiles(
+            chain.batch + 1, tuple(files), prefix + digest, frozenset(refused), chain.epoch, chain.head
+        )
+        if planned.content_hash not in {p.content_hash for p in chain.open}:
+            self._append(planned.batch, planned.content_hash, planned.files, refused, chain)
         return planned
 
-    def begin_again(self, stored: Iterable[str]) -> None:
-        """Let all files be new, and the stored tables of these identities be given up: one commit."""
-        self._batches.clear()
-        self._refusals.clear()
-        self._append(None, _REBUILD + ",".join(sorted(stored)), (), {})
+    def begin_again(self, stored: Iterable[str]) -> int:
+        """Let all files be new, and give up the stored tables of these identities; the new epoch's number."""
+        self._read(anew=True)
+        epoch = self.epoch + 1
+        self._append(None, _REBUILD + ",".join(sorted(stored)), (), {}, Chain(epoch, (), (), frozenset()))
+        return epoch
 
-    def refuse(self, refused: Mapping[LandedFile, str]) -> None:
-        """Write down files that no batch will ever hold."""
-        self._append(None, None, tuple(sorted(refused)), refused)
+    def refuse(self, chain: Chain, refused: Mapping[LandedFile, str]) -> None:
+        """Write down files that no batch will ever hold as long as the chain's last batch is published."""
+        self._append(None, None, tuple(sorted(refused)), refused, chain)
 
     def _append(
         self,
@@ -117,6 +192,7 @@ class Ledger:
         hashed: str | None,
         files: Sequence[LandedFile],
         refused: Mapping[LandedFile, str],
+        after: Chain,
     ) -> None:
         row = {
             "table": self._table,
@@ -126,17 +202,102 @@ class Ledger:
             "refused": [{"path": f.path, "code": code} for f, code in sorted(refused.items())],
             "run_id": self._run_id,
             "planned_at": datetime.now(UTC),
+            "epoch": after.epoch,
+            "follows": after.head,
         }
         self._store.append(BATCH_LEDGER, [row])
-        if batch is None:
-            self._refusals.append(row)
-        else:
-            self._batches[batch] = row
+        self._read().append(row)
+
+
+def _path(file: Mapping[str, Any]) -> str:
+    return str(file["path"])
+
+
+def _epoch(row: Mapping[str, Any]) -> int:
+    return int(row.get("epoch") or 0)
+
+
+def _chain(rows: Sequence[Mapping[str, Any]], bookmark: CommitReport | None, epoch: int) -> Chain | None:
+    """The chain that ends in the bookmark; None where a plan of it is not among the rows."""
+    if epoch == 0:
+        rows = _since_the_last_rebuild(rows)
+    plans = {_identity(r): r for r in _by_time(rows) if r["batch"] is not None}
+    published: list[PlannedFiles] = []
+    at = (bookmark.batch, bookmark.content_hash) if bookmark and bookmark.batch else None
+    while at is not None:
+        row = plans.get(at)
+        if row is None:
+            return None
+        published.append(_planned(row))
+        at = _before(row, plans)
+    published.reverse()
+    hashes = {p.content_hash for p in published} | {""}
+    head = published[-1] if published else None
+    may_follow = [i for i, r in plans.items() if _may_follow(r, i, head, epoch, plans)]
+    follows = head.content_hash if head else ""
+    return Chain(
+        epoch=max(epoch, head.epoch if head else 0),
+        published=tuple(published),
+        open=tuple(replace(_planned(plans[i]), follows=follows) for i in may_follow),
+        void=frozenset(plans.keys() - {(p.batch, p.content_hash) for p in published} - set(may_follow)),
+        refused=frozenset(
+            LandedFile(**f)
+            for r in rows
+            if r["batch"] is None and _epoch(r) == epoch and (r.get("follows") or "") in hashes
+            for f in r["files"] or ()
+        ),
+    )
+
+
+def _identity(row: Mapping[str, Any]) -> tuple[int, str]:
+    return row["batch"], row["content_hash"]
+
+
+def _by_time(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return sorted(rows, key=lambda r: r["planned_at"])
+
+
+def _since_the_last_rebuild(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Rows of ledgers from before epochs were numbered: there the newest rebuild ended what was before it."""
+    ordered = _by_time(rows)
+    begun = [i for i, r in enumerate(ordered) if (r["content_hash"] or "").startswith(_REBUILD)]
+    return ordered[begun[-1] :] if begun else ordered
+
+
+def _before(
+    row: Mapping[str, Any], plans: Mapping[tuple[int, str], Mapping[str, Any]]
+) -> tuple[int, str] | None:
+    """The identity of the plan that a published one follows.
+
+    Ledgers from before plans named it hold one plan that counts for each number: the newest.
+    """
+    number = row["batch"] - 1
+    if number == 0:
+        return None
+    if row.get("follows"):
+        return number, row["follows"]
+    earlier = [i for i, r in plans.items() if i[0] == number and not r.get("follows")]
+    return earlier[-1] if earlier else (number, "")
+
+
+def _may_follow(
+    row: Mapping[str, Any],
+    identity: tuple[int, str],
+    head: PlannedFiles | None,
+    epoch: int,
+    plans: Mapping[tuple[int, str], Mapping[str, Any]],
+) -> bool:
+    if identity[0] != (head.batch if head else 0) + 1 or _epoch(row) != max(epoch, head.epoch if head else 0):
+        return False
+    if row.get("follows") or head is None or row.get("epoch") is not None:
+        return (row.get("follows") or "") == (head.content_hash if head else "")
+    return _before(row, plans) == (head.batch, head.content_hash)
 
 
 def _planned(row: Mapping[str, Any]) -> PlannedFiles:
     files = tuple(LandedFile(**f) for f in row["files"])
     paths = {r["path"] for r in row["refused"] or ()}
     return PlannedFiles(
-        row["batch"], files, row["content_hash"], frozenset(f for f in files if f.path in paths)
-    )
+        row["batch"], files, row["content_hash"], frozenset(f for f in files if f.path in paths),
+        _epoch(row), row.get("follows") or "",
+    )  # fmt: skip

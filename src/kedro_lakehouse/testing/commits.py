@@ -104,6 +104,98 @@ class CommitContract(MadeFormat):
         assert rows_of(first.read(filled), "id") == [(1,), (10,), (2,), (3,)]
         assert state_of(second, filled).rows == len(FIRST) + 1
 
+    @pytest.mark.parametrize("kinds", [("rows", "rows"), ("bookmark", "rows"), ("rows", "bookmark")])
+    def test_a_stage_that_is_written_after_another_commit_is_refused(
+        self, make_format: MakeFormat, session: SparkSession, filled: TableName, kinds: tuple[str, str]
+    ) -> None:
+        first, second = make_format("run1"), make_format("run2")
+        state = state_of(first, filled)
+        with (
+            first.stage(filled, state) as one,
+            pytest.raises(CommitConflictError),
+            second.stage(filled, state) as other,
+        ):
+            if kinds[0] == "rows":
+                one.append(frame_of(session, (10, "raced", 10)))
+            told = report(2)
+            one.publish(told)
+            if kinds[1] == "rows":
+                other.append(frame_of(session, (11, "raced", 11)))
+            other.publish(report(2))
+        expected = [(1,), (10,), (2,), (3,)] if kinds[0] == "rows" else [(1,), (2,), (3,)]
+        assert rows_of(first.read(filled), "id") == expected
+        assert state_of(second, filled).bookmark == told
+
+    def test_two_runs_that_make_a_table_race_as_two_commits_do(
+        self, make_format: MakeFormat, session: SparkSession, table: TableName
+    ) -> None:
+        runs = [make_format("run1"), make_format("run2")]
+        for made in runs:
+            made.create(table, COLUMNS, Layout())
+        first, second = ((made, state_of(made, table)) for made in runs)
+        with first[0].stage(table, first[1]) as stage:
+            stage.append(frame_of(session, *FIRST))
+            stage.publish(report(1))
+        with pytest.raises(CommitConflictError), second[0].stage(table, second[1]) as stage:
+            stage.append(frame_of(session, *FIRST))
+            stage.publish(report(1))
+        assert rows_of(runs[0].read(table)) == sorted(FIRST, key=repr)
+
+    def test_a_stage_on_a_table_that_was_made_again_is_refused(
+        self, make_format: MakeFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        first, second = make_format("run1"), make_format("run2")
+        state = state_of(first, filled)
+        second.drop(filled)
+        second.create(filled, COLUMNS, Layout())
+        with second.stage(filled, second.state(filled)) as stage:
+            stage.append(frame_of(session, *FIRST))
+            stage.publish(report(1))
+        with pytest.raises(CommitConflictError), first.stage(filled, state) as stage:
+            stage.append(frame_of(session, (9, "lost", 9)))
+            stage.publish(report(2))
+        assert rows_of(second.read(filled)) == sorted(FIRST, key=repr)
+
+    def test_the_stage_of_a_run_at_work_is_left_alone(
+        self, make_format: MakeFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        first, second = make_format("run1"), make_format("run2")
+        with first.stage(filled, first.state(filled)) as stage:
+            stage.append(frame_of(session, (4, "four", 4)))
+            with second.stage(filled, second.state(filled)) as other:
+                other.append(frame_of(session, (5, "five", 5)))
+                other.drop()
+            with second.stage(filled, second.state(filled)) as other:
+                other.append(frame_of(session, (6, "six", 6)))
+                stage.publish(report(2))
+                other.drop()
+        assert rows_of(first.read(filled), "id") == [(1,), (2,), (3,), (4,)]
+
+    def test_what_dead_runs_staged_goes_with_the_next_commit(
+        self, make_format: MakeFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        dead = make_format("run1").stage(filled, make_format("run1").state(filled))
+        dead.__enter__().append(frame_of(session, (4, "four", 4)))  # and is killed
+        made = make_format("run2")
+        with made.stage(filled, made.state(filled)) as stage:
+            stage.append(frame_of(session, (5, "five", 5)))
+            stage.publish(report(2))
+        assert list(state_of(made, filled).branches) == []
+        assert rows_of(made.read(filled), "id") == [(1,), (2,), (3,), (5,)]
+
+    def test_each_published_state_has_a_version_of_its_own(
+        self, made: TableFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        versions = [state_of(made, filled).version]
+        for batch in (2, 3):
+            with made.stage(filled, made.state(filled)) as stage:
+                if batch == 2:
+                    stage.append(frame_of(session, (4, "four", 4)))
+                stage.publish(report(batch))
+            assert state_of(made, filled).version == state_of(made, filled).version
+            versions.append(state_of(made, filled).version)
+        assert len({*versions, ""}) == 4
+
     @pytest.mark.parametrize("lost", ["request", "answer"])
     def test_an_outcome_that_nobody_tells_is_looked_up(
         self, make_format: MakeFormat, session: SparkSession, filled: TableName, lose: Lose, lost: Lost

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.changes.contract import TableContract
+    from kedro_lakehouse.commits.token import NothingLanded
     from kedro_lakehouse.datasets.extracts import LandedExtracts
     from kedro_lakehouse.datasets.planner import LandedChanges
-    from kedro_lakehouse.datasets.token import NothingLanded
 
 
 def ingest(
@@ -23,8 +23,8 @@ def ingest(
     The tables that a derived table is made of are inputs for order only: they are merged first.
     Kedro cannot take an empty stream of pairs: where nothing has landed, one pair says so.
     """
+    from kedro_lakehouse.commits.token import NothingLanded
     from kedro_lakehouse.datasets.extracts import LandedExtracts
-    from kedro_lakehouse.datasets.token import NothingLanded
 
     nothing = True
     for batch in batches:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.datasets.kept import keep
+from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.session.observation import observed
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.config.tables import TableConfig
 
 
 def counted(rows: DataFrame, kept: ExitStack, *, sorted_write: bool) -> tuple[DataFrame, Callable[[], int]]:
@@ -29,3 +32,8 @@ def counted(rows: DataFrame, kept: ExitStack, *, sorted_write: bool) -> tuple[Da
     seen = Observation()
     watched = rows.observe(seen, F.count(F.lit(1)).alias("rows"))
     return watched, lambda: int(observed(seen).get("rows", 0))
+
+
+def sorts_writes(table: TableConfig) -> bool:
+    """Whether a write to a target of the table sorts its rows, for which they are read twice."""
+    return Layout(sort_by=table.sort_by, properties=table.properties).sorts_writes

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import re
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.datasets.glue import tell_glue
-from kedro_lakehouse.errors import UnreadableFileError
+from kedro_lakehouse.commits.glue import tell_glue
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ops.store import BATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
-
-    from pyspark.sql import DataFrame
+    from collections.abc import Container, Iterable, Mapping
 
     from kedro_lakehouse.names import Role, TableName
     from kedro_lakehouse.ops.report import CommitReport
@@ -25,11 +20,6 @@ logger = logging.getLogger(__name__)
 
 _STAGES: Final[Mapping[Role, str]] = {"changes": "ingestion", "current": "current", "history": "history"}
 """The lease under which a stored table is written."""
-
-# What Spark 4 calls a file that it cannot read, and what Spark 3 does.
-_UNREADABLE: Final = ("FAILED_READ_FILE", "Encountered error while reading file")
-_TORN: Final = ("Unexpected end of input stream", "java.util.zip.ZipException", "incorrect data check")
-"""What a damaged archive is called by Spark 3, which does not name the file of a text."""
 
 
 def acknowledge(project: Project, report: CommitReport, snapshot: int | None, *, seconds: float) -> None:
@@ -81,34 +71,3 @@ def _owed_row(
     if state is None or report is None or (report.table, report.stage, report.batch) in held:
         return None
     return report, state.snapshot_id
-
-
-@contextlib.contextmanager
-def reading_errors(table: TableName, rows: DataFrame) -> Iterator[None]:
-    """Name the file where Spark could not read one of those that ``rows`` come from.
-
-    Raises:
-        UnreadableFileError: A landed file is truncated, or not of its declared format.
-    """
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except Exception as error:
-        text = str(error)
-        unreadable = isinstance(error, PySparkException) or "Py4JJavaError" in type(error).__name__
-        if unreadable and any(sign in text for sign in _UNREADABLE):
-            path = re.search(r"file (?:file:)?(\S+?)[.:]?\s", text)
-            name = path[1].rpartition("/")[2] if path else "unknown"
-            raise UnreadableFileError(table=table, file=name, detail="it ends early or is damaged") from error
-        if unreadable and any(sign in text for sign in _TORN):
-            packed = [f for f in (path.rpartition("/")[2] for path in rows.inputFiles()) if _is_packed(f)]
-            detail = "it, or one of them, ends early or is damaged"
-            raise UnreadableFileError(
-                table=table, file=", ".join(packed) or "unknown", detail=detail
-            ) from error
-        raise
-
-
-def _is_packed(name: str) -> bool:
-    return name.rpartition(".")[2] in ("gz", "bz2", "deflate", "lz4", "snappy", "zst")

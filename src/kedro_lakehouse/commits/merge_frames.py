@@ -1,16 +1,14 @@
-"""One commit of a current or history table: plan, stage, audit, publish with the bookmark."""
+"""What pending events make of a current or history table with keys, computed by Spark."""
 
 from __future__ import annotations
 
-import logging
-import random
-import time
 from contextlib import ExitStack
-from time import perf_counter
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import (
     BATCH,
     DELETE,
@@ -37,31 +35,22 @@ from kedro_lakehouse.changes.plan import (
     mark_late,
 )
 from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
-from kedro_lakehouse.datasets.audit import refuse_doubled_keys
-from kedro_lakehouse.datasets.blocking import judge_stage
-from kedro_lakehouse.datasets.drift import made_for, refuse_drift
-from kedro_lakehouse.datasets.kept import keep
-from kedro_lakehouse.datasets.observed import counted
-from kedro_lakehouse.datasets.publish import acknowledge
-from kedro_lakehouse.datasets.trim import horizon_of
-from kedro_lakehouse.datasets.withdrawn import accepted_events
-from kedro_lakehouse.errors import AuditFailedError, CommitConflictError
-from kedro_lakehouse.formats.base import Layout, enter_phase
-from kedro_lakehouse.ops.report import CommitReport, now
+from kedro_lakehouse.commits.audit import refuse_doubled_keys
+from kedro_lakehouse.commits.blocking import judge_stage
+from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.commits.marks import horizon_of
+from kedro_lakehouse.commits.observed import counted, sorts_writes
+from kedro_lakehouse.commits.withdrawn import accepted_events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql import types as T
 
-    from kedro_lakehouse.changes.contract import TableContract
-    from kedro_lakehouse.config.tables import TableConfig
-    from kedro_lakehouse.datasets.token import BatchToken
+    from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
-logger = logging.getLogger(__name__)
-
-_ATTEMPTS: Final = 10
 _FEW: Final = 500_000
 """So many keys are sent whole to every task that reads the target."""
 _METRIC: Final = {
@@ -70,105 +59,59 @@ _METRIC: Final = {
 }
 
 
-class MergeCommit:
-    """Applies the pending batches of a table to one of its targets."""
+class MergeFrames:
+    """Pending events as Spark frames, and what they make of a target: its first rows, or a merge into it."""
 
     def __init__(
-        self, project: Project, name: TableName, table: TableConfig, contract: TableContract, kind: Kind
+        self, project: Project, name: TableName, kind: Kind, pending: DataFrame, token: BatchToken
     ) -> None:
-        """Keep what the commit is about."""
-        self._project, self._name, self._table, self._contract, self._kind = (
-            project,
-            name,
-            table,
-            contract,
-            kind,
-        )
+        """Keep the pending events, of which a target may have some already."""
+        self._project, self._name, self._kind = project, name, kind
+        self._pending, self._token = pending, token
+        self._contract = TableContract.of(name, project.table(name))
         self._format = project.format_of(name)
         self._target, self._record = name.with_suffix(kind), name.with_suffix("changes")
-        self._layout = Layout(
-            partition_by=table.partition_by,
-            sort_by=table.sort_by,
-            properties=made_for(contract, kind) | dict(table.properties),
-            identity=identity_columns(kind, contract),
-        )
+        self._table = project.table(name)
+        self._rows: tuple[tuple[int, bool], DataFrame] | None = None
 
-    def run(self, pending: DataFrame, token: BatchToken) -> None:
-        """Commit the pending batches; plan again on a conflict; do nothing if the target has them.
+    def columns(self, state: TableState | None) -> dict[str, T.DataType]:
+        """The columns that the target must have."""
+        return {f.name: f.dataType for f in self._new_rows(state).schema.fields}
 
-        Raises:
-            CommitConflictError: Other writers won every race.
-            AuditFailedError: What was staged is not what was planned; nothing was published.
-            ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
-        """
-        with self._project.lease(self._name, self._kind):
-            for attempt in range(_ATTEMPTS):
-                state = self._format.state(self._target)
-                if state is not None and state.batch >= token.batch:
-                    return
-                if token.batch == 0:
-                    return
-                try:
-                    self._commit(pending, token, state)
-                except CommitConflictError:
-                    logger.warning("%s %s: another writer was faster, planning again", self._name, self._kind)
-                    time.sleep(random.uniform(0, 0.1 * 2**attempt))  # noqa: S311 - jitter
-                else:
-                    return
-        raise CommitConflictError(table=self._target, attempts=_ATTEMPTS)
+    def write(self, stage: Stage, state: TableState) -> dict[str, int]:
+        """Stage the rows that the pending events insert, change and remove; compare them with the plan."""
+        if _is_empty(state):
+            return self._stage_first(stage, self._new_rows(state))
+        target = self._planned_on(state.batch, self._token.batch)
+        return self._stage_changes(stage, self._events(state), target, state)
 
-    def _commit(self, pending: DataFrame, token: BatchToken, state: TableState | None) -> None:
-        begun = perf_counter()
-        lake, held = self._format, state.batch if state else 0
-        events = pending.where(column(BATCH) > held)
-        truncates = lake.may_hold(self._record, OP, TRUNCATE, TRUNCATE)
-        empty = state is None or (state.rows == 0 and held == 0)
-        if empty or self._kind == "history":
-            rows = first_rows(self._kind, events, self._contract, truncates=truncates)
-        else:  # only the columns are asked for: to analyse the fold takes longer than some merges
-            rows = events.select(*columns(value_columns(events)), column(ORDER))
-        state = self._ensure(state, rows)
-        with lake.stage(self._target, state) as stage:
-            if empty:
-                counts = self._stage_first(stage, rows)
-            else:
-                target = self._planned_on(held, token.batch, truncates=truncates)
-                counts = self._stage_changes(stage, events, target, state)
-            enter_phase("staged", self._name, self._kind, token.batch)
-            judge_stage(self._project, self._name, self._kind, stage, events, before=state.rows)
-            report = CommitReport(
-                table=str(self._name), stage=self._kind, batch=token.batch, batches=token.batch - held,
-                content_hash=token.content_hash, run_id=self._project.run_id,
-                correlation_id=self._project.correlation_id, committed_at=now(),
-                counts=counts,
-            )  # fmt: skip
-            snapshot = stage.publish(report, properties=self._changed_properties(state))
-        enter_phase("published", self._name, self._kind, token.batch)
-        acknowledge(self._project, report, snapshot, seconds=perf_counter() - begun)
+    def judge(self, stage: Stage, state: TableState) -> None:
+        """Judge the staged rows by the expectations that block."""
+        judge_stage(self._project, self._name, self._kind, stage, self._events(state), before=state.rows)
 
-    def _changed_properties(self, state: TableState) -> dict[str, str]:
-        """Declared properties that the table does not have yet: the next commit writes by them."""
-        declared = {k: v for k, v in self._table.properties.items() if k != "format-version"}
-        return {k: v for k, v in declared.items() if state.properties.get(k) != v}
+    def _events(self, state: TableState | None) -> DataFrame:
+        return self._pending.where(column(BATCH) > (state.batch if state else 0))
 
-    def _ensure(self, state: TableState | None, rows: DataFrame) -> TableState:
-        wanted = {f.name: f.dataType for f in rows.schema.fields}
-        lake = self._format
-        if state is None:
-            lake.create(self._target, wanted, self._layout)
-        else:
-            refuse_drift(self._target, state, self._contract, wanted, self._kind)
-            lake.evolve(self._target, wanted, state)
-        found = lake.state(self._target)
-        if found is None:
-            raise AuditFailedError(
-                table=self._target, batch=0, check="the table is there", expected="a table", found="none"
-            )
-        return found
+    @cached_property
+    def _truncates(self) -> bool:
+        """Whether the record may hold a truncate."""
+        return self._format.may_hold(self._record, OP, TRUNCATE, TRUNCATE)
 
-    def _planned_on(self, held: int, batch: int, *, truncates: bool) -> Target:
+    def _new_rows(self, state: TableState | None) -> DataFrame:
+        """The first rows of a target; of one that has rows only a frame with the right columns."""
+        held, empty = state.batch if state else 0, _is_empty(state)
+        if self._rows is None or self._rows[0] != (held, empty):
+            events = self._events(state)
+            if empty or self._kind == "history":
+                rows = first_rows(self._kind, events, self._contract, truncates=self._truncates)
+            else:  # only the columns are asked for: to analyse the fold takes longer than some merges
+                rows = events.select(*columns(value_columns(events)), column(ORDER))
+            self._rows = (held, empty), rows
+        return self._rows[1]
+
+    def _planned_on(self, held: int, batch: int) -> Target:
         """The target as planning needs it; what metadata tells spares passes over tables."""
-        lake = self._format
+        lake, truncates = self._format, self._truncates
         past = accepted_events(self._project, self._name).where(column(BATCH) <= batch)
         new_truncates = (
             truncates and not past.where((column(OP) == TRUNCATE) & (column(BATCH) > held)).isEmpty()
@@ -185,7 +128,7 @@ class MergeCommit:
     def _stage_first(self, stage: Stage, rows: DataFrame) -> dict[str, int]:
         """Write the rows of a table that holds nothing yet."""
         with ExitStack() as kept:
-            rows, count = counted(rows, kept, sorted_write=self._layout.sorts_writes)
+            rows, count = counted(rows, kept, sorted_write=sorts_writes(self._table))
             stage.append(rows)
             written = count()
         self._audit(stage, inserted=written, removed=0, before=0)
@@ -265,3 +208,7 @@ class MergeCommit:
         stage.expect(before - removed + inserted)
         if inserted:
             refuse_doubled_keys(stage, self._kind, self._contract.keys)
+
+
+def _is_empty(state: TableState | None) -> bool:
+    return state is None or (state.rows == 0 and state.batch == 0)

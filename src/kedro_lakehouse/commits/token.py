@@ -14,6 +14,9 @@ from kedro_lakehouse.errors import UnsupportedError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.report import CommitReport
+
 _KEY: Final = "kedro_lakehouse.token"
 
 
@@ -31,10 +34,22 @@ class BatchToken:
     batch: int
     after: int
     content_hash: str
+    follows: str = ""
+    epoch: int = 0
     unchanged: int | None = None
     counted: dict[str, int] | None = None
     at_least: int = 0
     lag_from: str | None = None
+
+    @classmethod
+    def at(cls, table: TableName, bookmark: CommitReport | None, *, after: int) -> BatchToken:
+        """The token of all batches up to a bookmark; of none where there is no bookmark."""
+        if bookmark is None:
+            return cls(table=str(table), batch=0, after=after, content_hash="")
+        return cls(
+            table=str(table), batch=bookmark.batch, after=after, content_hash=bookmark.content_hash,
+            follows=bookmark.follows, epoch=bookmark.epoch,
+        )  # fmt: skip
 
     def stamp(self, events: DataFrame) -> DataFrame:
         """Give every event of one batch its number, and the frame this token."""

@@ -1,0 +1,1 @@
+"""How a stored table is changed: planned, staged, audited, published with its bookmark, acknowledged."""

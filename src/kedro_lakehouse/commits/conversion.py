@@ -1,0 +1,220 @@
+"""Plain files that become an Iceberg table: by copy, or in place; each set of new files is one commit."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.changes.events import cast_or_null, column, columns
+from kedro_lakehouse.commits import runner
+from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.decoders.records import MALFORMED_RECORD
+from kedro_lakehouse.errors import (
+    CommitConflictError,
+    LandedFilesGoneError,
+    UnreadableFileError,
+    UnsupportedError,
+)
+from kedro_lakehouse.formats.base import Layout, enter_phase
+from kedro_lakehouse.ops.report import CommitReport, now
+from kedro_lakehouse.session.observation import observed
+from kedro_lakehouse.sources.files import list_files, shapes
+from kedro_lakehouse.sources.ledger import Ledger
+from kedro_lakehouse.sources.read import read_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql import types as T
+
+    from kedro_lakehouse.config.convert import ConvertConfig
+    from kedro_lakehouse.formats.base import Stage, TableState
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.lease import Lease
+    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.sources.files import FileShape, LandedFile, Load
+    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
+
+logger = logging.getLogger(__name__)
+
+STAGE = "convert"
+"""Name of these commits in ``lake.ops.batches``, and of the lease."""
+
+
+def convert(project: Project, name: TableName) -> None:
+    """Add the files that a table lacks: those of planned batches above its bookmark, then new ones.
+
+    Guarantees:
+        Rows and bookmark in one commit: a run after a kill or a rollback adds each file once.
+
+    Raises:
+        LandedFilesGoneError: Files of a planned batch are gone or were replaced.
+        UnreadableFileError: A file is not what it is declared to be; nothing of its batch was added.
+        CommitConflictError: Other writers won every race until the deadline.
+    """
+    runner.planned_again(project, name, (STAGE,), lambda held: _convert(project, name, held))
+
+
+def _convert(project: Project, name: TableName, held: Lease) -> None:
+    config, ledger = project.conversions[name], Ledger(project.ops, name, project.run_id)
+    found = list_files(config.path, [config.pattern], table=name)
+    while True:
+        state = project.format_of(name).state(name)
+        if state is not None and state.is_held:
+            logger.warning(
+                "%s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
+                name, name,
+            )  # fmt: skip
+            return
+        planned = _planned(name, ledger, ledger.chain(state.bookmark if state else None), found)
+        if planned is None:
+            return
+        enter_phase("planned", name, STAGE, planned.batch)
+        conversion = _Adoption if config.mode == "in_place" else _Copy
+        runner.attempt(conversion(project, name, config, planned), held)
+
+
+def _planned(
+    name: TableName, ledger: Ledger, chain: Chain, found: Sequence[LandedFile]
+) -> PlannedFiles | None:
+    """The plan to finish, else one of the new files; None where nothing is to do."""
+    if chain.open:
+        planned = min(chain.open, key=lambda p: (-len(p.files), p.content_hash))
+        if gone := [f.name for f in planned.files if f not in found]:
+            raise LandedFilesGoneError(table=name, missing=gone, purpose="convert them")
+        return planned
+    new = chain.new(found)
+    return ledger.plan(chain, new, {}) if new else None
+
+
+class _Conversion(runner.Change):
+    """One batch of files."""
+
+    def __init__(
+        self, project: Project, name: TableName, config: ConvertConfig, planned: PlannedFiles
+    ) -> None:
+        super().__init__(project, name, name, step=STAGE)
+        self._config, self._planned = config, planned
+
+    @property
+    def batch(self) -> int:
+        return self._planned.batch
+
+    @property
+    def layout(self) -> Layout:
+        config = self._config
+        return Layout(
+            partition_by=config.partition_by, sort_by=config.sort_by, properties=dict(config.properties)
+        )
+
+    def is_done(self, state: TableState | None) -> bool:
+        held = state.bookmark if state else None
+        if (held.content_hash if held else "") != self._planned.follows:
+            raise CommitConflictError(table=self.name, attempts=1)
+        return False
+
+    def columns(self, state: TableState | None) -> dict[str, T.DataType]:
+        del state
+        return {f.name: f.dataType for f in self._rows.schema.fields if not f.name.startswith("__")}
+
+    @cached_property
+    def _rows(self) -> DataFrame:
+        """The files' rows with their types, and in ``__wrong`` whether a row cannot be read."""
+        headers: dict[Load, bool] = {"full_load": self._config.csv.header is not False}
+        groups = read_groups(
+            self.project.session, self._look(), file_format=self._config.file_format,
+            options={"full_load": self._config.csv}, headers=headers,
+        )  # fmt: skip
+        if not groups:
+            raise UnreadableFileError(
+                table=self.name, file=self._planned.files[0].name, detail="no file of the batch has rows"
+            )
+        parts = []
+        for group in groups:
+            typed, wrong = [], column(MALFORMED_RECORD)
+            for name in group.columns:
+                kind = self._config.types.get(name)
+                value = cast_or_null(name, kind) if kind else column(name)
+                wrong = wrong | (column(name).isNotNull() & value.isNull())
+                typed.append(value.alias(name))
+            parts.append(group.records.select(*typed, wrong.alias("__wrong")))
+        return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts).withColumn(
+            "__wrong", F.coalesce(column("__wrong"), F.lit(False))
+        )
+
+    def _look(self) -> list[FileShape]:
+        load: Load = "full_load"  # every file holds whole rows
+        csv = self._config.csv
+        return shapes(
+            [(file, load) for file in self._planned.files],
+            file_format=self._config.file_format, options={load: csv}, table=self.name,
+            headers={load: csv.header is not False}, fallback={load: list(self._config.types)},
+        )  # fmt: skip
+
+    def _report(self, rows: int) -> CommitReport:
+        planned = self._planned
+        return CommitReport(
+            table=str(self.name), stage=STAGE, batch=planned.batch, batches=1,
+            content_hash=planned.content_hash, follows=planned.follows, epoch=planned.epoch,
+            run_id=self.project.run_id, correlation_id=self.project.correlation_id, committed_at=now(),
+            counts={"inserted": rows},
+        )  # fmt: skip
+
+
+class _Copy(_Conversion):
+    """Writes the rows of a batch of files into the table."""
+
+    def write(self, stage: Stage, state: TableState) -> CommitReport:
+        facts = (
+            F.count(F.lit(1)).alias("rows"),
+            F.count(F.when(column("__wrong"), 1)).alias("wrong"),
+        )
+        names, seen = list(self.columns(state)), Observation()
+        with ExitStack() as kept:
+            # A write that sorts reads its rows twice, and would count them twice.
+            stored = keep(self._rows, kept) if self._config.sort_by else None
+            written = self._rows.observe(seen, *facts) if stored is None else stored
+            stage.append(written.select(*columns(names)))
+            found = observed(seen) if stored is None else stored.agg(*facts).collect()[0].asDict()
+        stage.expect(state.rows + found.get("rows", 0))
+        if wrong := found.get("wrong"):
+            raise UnreadableFileError(
+                table=self.name, file=self._planned.files[0].name,
+                detail=f"{wrong} rows of its batch are malformed, or do not fit `types`",
+            )  # fmt: skip
+        return self._report(found.get("rows", 0))
+
+
+class _Adoption(_Conversion):
+    """Makes a batch of files the table's own where they lie, with the bookmark, in one commit; no job."""
+
+    def write(self, stage: Stage, state: TableState) -> CommitReport:
+        del stage, state
+        return self._report(sum(_rows_of(file) for file in self._planned.files))
+
+    def publish(self, stage: Stage, report: CommitReport, state: TableState) -> int | None:
+        del stage
+        lake: Any = self.format
+        paths = [f.path for f in self._planned.files]
+        try:
+            snapshot: int | None = lake.adopt(self.name, paths, report, planned_on=state)
+        except (ValueError, NotImplementedError) as error:
+            raise UnsupportedError(
+                what=f"The files of {self.name} cannot be adopted in place: {error}",
+                remedy="Use `mode: copy` in convert.yml, then `kedro run --pipelines=convert`.",
+            ) from error
+        return snapshot
+
+
+def _rows_of(file: LandedFile) -> int:
+    import fsspec
+    import pyarrow.parquet as pq
+
+    with fsspec.open(file.path, "rb") as handle:
+        return int(pq.ParquetFile(handle).metadata.num_rows)

@@ -1,0 +1,76 @@
+"""What the whole change log makes of a current or history table, computed by Spark."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.changes.events import BATCH, OP, ORDER, UPSERT, column, columns, value_columns
+from kedro_lakehouse.changes.plain import newest_extract
+from kedro_lakehouse.changes.plan import first_rows
+from kedro_lakehouse.commits.audit import refuse_doubled_keys
+from kedro_lakehouse.commits.blocking import judge_stage
+from kedro_lakehouse.commits.observed import counted, sorts_writes
+from kedro_lakehouse.commits.withdrawn import accepted_events
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql import types as T
+
+    from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.formats.base import Stage, TableState
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+
+def declares(table: TableConfig, name: str) -> bool:
+    """Tell whether a declaration keeps a column, by the column's name in the table."""
+    chosen = table.columns
+    if chosen is None or name in table.keys:
+        return True
+    if chosen.include is not None:
+        return name in chosen.include
+    return name not in (chosen.exclude or ())
+
+
+class FoldFrames:
+    """All rows of a target, folded from the accepted events up to a batch."""
+
+    def __init__(self, project: Project, name: TableName, kind: Kind, upto: int) -> None:
+        """Keep what is folded."""
+        self._project, self._name, self._kind, self._upto = project, name, kind, upto
+        self._table = project.table(name)
+        self._contract = TableContract.of(name, self._table)
+        self._events = accepted_events(project, name).where(column(BATCH) <= upto)
+        gone = [c for c in value_columns(self._events) if not declares(self._table, c)]
+        self._rows = self._folded(self._events.drop(*columns(gone)))
+
+    def _folded(self, events: DataFrame) -> DataFrame:
+        if self._contract.write == "merge":
+            return first_rows(self._kind, events, self._contract, truncates=True)
+        upserts = events.where(column(OP) == UPSERT)
+        rows = newest_extract(upserts) if self._contract.write == "replace" else upserts
+        return rows.select(*columns(value_columns(rows)), column(ORDER))
+
+    def columns(self, state: TableState | None) -> dict[str, T.DataType]:
+        """The columns that the target must have, and keeps."""
+        del state
+        return {f.name: f.dataType for f in self._rows.schema.fields}
+
+    def write(self, stage: Stage, state: TableState) -> dict[str, int]:
+        """Stage all rows in the place of those that are there."""
+        del state
+        with ExitStack() as kept:
+            rows, count = counted(self._rows, kept, sorted_write=sorts_writes(self._table))
+            stage.replace(rows)
+            written = count()
+        stage.expect(written)
+        if self._contract.write == "merge":
+            refuse_doubled_keys(stage, self._kind, self._contract.keys, batch=self._upto)
+        return {}
+
+    def judge(self, stage: Stage, state: TableState) -> None:
+        """Judge the staged rows by the expectations that block."""
+        judge_stage(self._project, self._name, self._kind, stage, self._events, before=state.rows)

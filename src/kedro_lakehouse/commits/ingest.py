@@ -1,0 +1,244 @@
+"""The commit of one landed batch: its rejected events become quarantine, its accepted ones the change log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.changes.events import BATCH, OP, POSITION, RAW, REASONS
+from kedro_lakehouse.commits import runner
+from kedro_lakehouse.commits.drift import made_for, refuse_drift
+from kedro_lakehouse.commits.engine import engine_of
+from kedro_lakehouse.errors import (
+    BatchContentChangedError,
+    CommitConflictError,
+    SequenceTieError,
+    TooManyInvalidError,
+)
+from kedro_lakehouse.formats.base import Layout
+from kedro_lakehouse.ops.report import CommitReport, now
+from kedro_lakehouse.sources.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import types as T
+
+    from kedro_lakehouse.commits.engine import EventRows, Staged
+    from kedro_lakehouse.commits.token import BatchToken
+    from kedro_lakehouse.formats.base import Stage, TableState
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.lease import Lease
+    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.sources.ledger import Chain
+
+
+def _quarantine_columns() -> Mapping[str, T.DataType]:
+    from pyspark.sql import types as T
+
+    place = T.StructType([T.StructField("file", T.StringType()), T.StructField("row", T.LongType())])
+    return {
+        BATCH: T.LongType(),
+        POSITION: place,
+        REASONS: T.ArrayType(T.StringType()),
+        OP: T.StringType(),
+        RAW: T.StringType(),
+    }
+
+
+QUARANTINE_COLUMNS: Final = _quarantine_columns()
+STEP: Final = "ingestion"
+"""Name of these commits in ``lake.ops.batches``, and of their lease."""
+_UNORDERED: Final = {"write.distribution-mode": "none"}
+
+
+class IngestionCommit(runner.Change):
+    """Stages, validates and publishes one batch.
+
+    It may be published only right behind the batch that its plan follows. Quarantine is published first, the
+    change log's bookmark acknowledges both. What a run published to quarantine of a batch that another plan
+    won is replaced by the next commit to quarantine.
+    """
+
+    def __init__(self, project: Project, name: TableName, token: BatchToken, rows: EventRows) -> None:
+        """Keep what the commit is about."""
+        super().__init__(project, name, name.with_suffix("changes"), step=STEP)
+        self._quarantine, self._token, self._rows = name.with_suffix("quarantine"), token, rows
+        self._table = project.table(name)
+        self._contract = TableContract.of(name, self._table)
+        self._staged: Staged | None = None
+        self._behind: CommitReport | None = None
+
+    def run(self, held: Lease) -> bool:
+        """Commit the batch once; do nothing if it is there already.
+
+        Raises:
+            CommitConflictError: The batch cannot follow what is published by now: plan again.
+            TooManyInvalidError: More than ``max_invalid_fraction`` are invalid; nothing was published.
+            BatchContentChangedError: The same batch was rebuilt differently.
+        """
+        with self._rows.reading():
+            return runner.attempt(self, held)
+
+    @property
+    def batch(self) -> int:
+        """The number of the batch."""
+        return self._token.batch
+
+    @property
+    def layout(self) -> Layout:
+        """A change log is partitioned by what its events do."""
+        return Layout(partition_by=(OP,), properties=_UNORDERED | made_for(self._contract))
+
+    def is_done(self, state: TableState | None) -> bool:
+        """Whether the batch is published.
+
+        Raises:
+            CommitConflictError: Another plan was published in its place.
+        """
+        bookmark, token = state.bookmark if state else None, self._token
+        batch, content_hash = (bookmark.batch, bookmark.content_hash) if bookmark else (0, "")
+        if (batch, content_hash) == (token.batch, token.content_hash):
+            return True
+        if (batch, content_hash) == (token.batch - 1, token.follows):
+            self._behind = bookmark
+            return False
+        if batch > token.batch and self._ledger().chain(bookmark).holds(token.batch, token.content_hash):
+            return True
+        raise CommitConflictError(table=self.target, attempts=1)
+
+    def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
+        """The columns of the accepted events."""
+        del state
+        return self._rows.columns()
+
+    def refuse_drift(self, state: TableState, columns: Mapping[str, T.DataType]) -> None:
+        """Refuse other keys and another order."""
+        refuse_drift(self.target, state, self._contract, columns)
+
+    def write(self, stage: Stage, state: TableState) -> CommitReport:
+        """Stage the accepted events, once."""
+        self._staged = self._rows.write(stage, state)
+        return self.report(self._staged)
+
+    def audit(self, stage: Stage, state: TableState) -> None:
+        """Judge the batch by its counts, and publish its quarantine."""
+        del state
+        staged = self._staged
+        assert staged is not None  # noqa: S101 - written before
+        self._judge(staged)
+        if staged.quarantined:
+            publish_quarantine(self, staged, self._ledger().chain(self._behind, anew=True))
+        if not staged.applied:
+            stage.drop()  # a batch without accepted events moves the bookmark and nothing else
+
+    def _ledger(self) -> Ledger:
+        return Ledger(self.project.ops, self.name, self.project.run_id)
+
+    def _judge(self, staged: Staged) -> None:
+        limit = 0.0 if self._table.on_invalid == "fail" else self._table.max_invalid_fraction
+        if staged.quarantined > limit * staged.events_in:
+            raise TooManyInvalidError(
+                table=self.name, batch=self._token.batch, invalid=staged.quarantined,
+                total=staged.events_in, limit=limit,
+            )  # fmt: skip
+        if self._table.on_tie == "fail" and staged.ties:
+            raise SequenceTieError(table=self.name, batch=self._token.batch, ties=staged.ties)
+
+    def report(self, staged: Staged) -> CommitReport:
+        """The bookmark of the batch, with what was counted."""
+        token = self._token
+        counts = {
+            "events_in": staged.events_in,
+            "applied": staged.applied,
+            "quarantined": staged.quarantined,
+            "duplicates": staged.events_in - staged.quarantined - staged.applied,
+            "sequence_ties": staged.ties,
+            "too_late": staged.too_late,
+        }
+        counts |= token.counted or {}
+        if token.unchanged is not None:
+            counts["unchanged"] = max(token.unchanged - staged.upserts, 0)
+        return CommitReport(
+            table=str(self.name), stage=self.step, batch=token.batch, batches=1,
+            content_hash=token.content_hash, follows=token.follows, epoch=token.epoch,
+            run_id=self.project.run_id, correlation_id=self.project.correlation_id, committed_at=now(),
+            digest=staged.digest, counts=counts, **staged.facts,
+        )  # fmt: skip
+
+    @property
+    def token(self) -> BatchToken:
+        """The plan that is committed."""
+        return self._token
+
+    def rejected(self) -> Any:
+        """The rejected events as rows of the quarantine."""
+        return self._rows.rejected()
+
+
+def publish_quarantine(ingestion: IngestionCommit, staged: Staged, chain: Chain) -> None:
+    """Publish the rejected events of a batch in one commit, unless they are there.
+
+    Raises:
+        CommitConflictError: Another plan has its rows there and can still be published: that one comes first.
+        BatchContentChangedError: The batch was rebuilt differently since its rows were published.
+    """
+    project, name, token = ingestion.project, ingestion.name, ingestion.token
+    lake, target = project.format_of(name), name.with_suffix("quarantine")
+    state = lake.state(target)
+    if state is None:
+        lake.create(target, QUARANTINE_COLUMNS, Layout(properties=_UNORDERED))
+        state = lake.state(target)
+    if state is None:
+        raise CommitConflictError(table=target, attempts=1)
+    held = state.bookmark
+    if held is not None and (held.batch, held.content_hash) == (token.batch, token.content_hash):
+        if held.digest != staged.digest:
+            raise BatchContentChangedError(
+                table=name, batch=token.batch, detail="its accepted events were rebuilt differently"
+            )
+        return
+    void = _void_batch(state, chain)
+    if held is not None and not void and held.batch >= token.batch:
+        raise CommitConflictError(table=target, attempts=1)
+    with lake.stage(target, state) as stage:
+        if void:
+            stage.replace(engine_of(project).quarantined(name, without=void, more=ingestion.rejected()))
+        else:
+            stage.append(ingestion.rejected())
+        stage.publish(ingestion.report(staged))
+
+
+def clear_void_quarantine(project: Project, name: TableName, chain: Chain) -> None:
+    """Remove the quarantined rows of a plan that was published nowhere else and can not be any more.
+
+    Raises:
+        CommitConflictError: Another writer changed the quarantine meanwhile.
+    """
+    if not chain.void:
+        return
+    lake, target = project.format_of(name), name.with_suffix("quarantine")
+    state = lake.state(target)
+    if state is None or not (void := _void_batch(state, chain)):
+        return
+    head = CommitReport(
+        table=str(name), stage=STEP, batch=chain.batch, batches=0, content_hash=chain.head,
+        epoch=chain.epoch, run_id=project.run_id, correlation_id=project.correlation_id, committed_at=now(),
+    )  # fmt: skip
+    with lake.stage(target, state) as stage:
+        stage.replace(engine_of(project).quarantined(name, without=void))
+        stage.publish(head)
+
+
+def _void_batch(state: TableState, chain: Chain) -> int:
+    """The batch under which a quarantine holds the rows of a void plan; 0 where it holds none.
+
+    Only the last plan that was published there can be void: nobody publishes behind such a one without
+    removing its rows.
+    """
+    held = state.bookmark
+    if held is None or chain.holds(held.batch, held.content_hash):
+        return 0
+    if any((p.batch, p.content_hash) == (held.batch, held.content_hash) for p in chain.open):
+        return 0
+    return held.batch

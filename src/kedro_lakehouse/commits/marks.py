@@ -1,0 +1,30 @@
+"""What commits leave on a table beside its rows and bookmark, as table properties."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.formats.base import TableState
+
+HORIZON: Final = "kedro_lakehouse.horizon"
+"""On a compacted change log: events from before this time are too late."""
+
+REFOLD: Final = "kedro_lakehouse.refold"
+"""On a change log: the batch that took events out of it; targets from before that batch fold again."""
+
+FOLDED_AT: Final = "kedro_lakehouse.folded_at"
+"""On a target that was folded again: a rollback does not go back to its states from before this time."""
+
+DECIDED: Final = "kedro_lakehouse.decided"
+"""On a target: which decisions about events of its batches its rows respect."""
+
+ROLLED_BACK: Final = "kedro_lakehouse.rolled_back"
+"""On a target that went back: which rollback it was. A stage planned before it cannot be published."""
+
+
+def horizon_of(state: TableState | None) -> dt.datetime | None:
+    """The time up to which a change log is compacted; None where it is whole."""
+    text = state.properties.get(HORIZON) if state else None
+    return dt.datetime.fromisoformat(text) if text else None

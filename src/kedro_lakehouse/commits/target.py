@@ -1,0 +1,255 @@
+"""The commit of a current or history table: pending batches are applied, or the whole log is folded again."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.changes.plan import identity_columns
+from kedro_lakehouse.commits import runner
+from kedro_lakehouse.commits.drift import made_for, refuse_drift
+from kedro_lakehouse.commits.engine import engine_of
+from kedro_lakehouse.commits.marks import DECIDED, FOLDED_AT, REFOLD
+from kedro_lakehouse.commits.token import BatchToken
+from kedro_lakehouse.errors import CommitConflictError, LedgerGapError
+from kedro_lakehouse.formats.base import Layout
+from kedro_lakehouse.ops.report import CommitReport, now
+from kedro_lakehouse.sources.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import types as T
+
+    from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.commits.engine import TargetRows
+    from kedro_lakehouse.formats.base import Stage, TableState
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+
+class TargetCommit(runner.Change):
+    """Applies the pending batches of a table to its current or its history table."""
+
+    def __init__(
+        self, project: Project, name: TableName, kind: Kind, token: BatchToken, rows: TargetRows
+    ) -> None:
+        """Keep what the commit is about."""
+        super().__init__(project, name, name.with_suffix(kind), step=kind)
+        self._kind, self._token, self._rows = kind, token, rows
+        self._table = project.table(name)
+        self._contract = TableContract.of(name, self._table)
+
+    @property
+    def batch(self) -> int:
+        """The last of the pending batches."""
+        return self._token.batch
+
+    @property
+    def layout(self) -> Layout:
+        """As declared."""
+        keyed = self._contract.write == "merge"
+        made = made_for(self._contract, self._kind if keyed else None)
+        return Layout(
+            partition_by=self._table.partition_by,
+            sort_by=self._table.sort_by,
+            properties=made | dict(self._table.properties),
+            identity=identity_columns(self._kind, self._contract) if keyed else (),
+        )
+
+    def is_done(self, state: TableState | None) -> bool:
+        """Whether the target has the batches.
+
+        Raises:
+            CommitConflictError: The change log holds others by now: it was built anew meanwhile.
+        """
+        if self._token.batch == 0 or (state is not None and state.batch >= self._token.batch):
+            return True
+        record = self.format.state(self.name.with_suffix("changes"))
+        if not holds(self.project, self.name, record, self._token.batch, self._token.content_hash):
+            raise CommitConflictError(table=self.name.with_suffix("changes"), attempts=1)
+        return False
+
+    def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
+        """The columns of the rows to come."""
+        return self._rows.columns(state)
+
+    def refuse_drift(self, state: TableState, columns: Mapping[str, T.DataType]) -> None:
+        """Refuse other keys, another order, other rules of folding, and other tracked columns."""
+        kind = self._kind if self._contract.write == "merge" else None
+        refuse_drift(self.target, state, self._contract, columns, kind)
+
+    def write(self, stage: Stage, state: TableState) -> CommitReport:
+        """Stage what the pending batches change."""
+        counts = self._rows.write(stage, state)
+        return self._report(state, counts)
+
+    def _report(self, state: TableState, counts: dict[str, int]) -> CommitReport:
+        token = self._token
+        return CommitReport(
+            table=str(self.name), stage=self._kind, batch=token.batch, batches=token.batch - state.batch,
+            content_hash=token.content_hash, epoch=token.epoch, run_id=self.project.run_id,
+            correlation_id=self.project.correlation_id, committed_at=now(), counts=counts,
+        )  # fmt: skip
+
+    def audit(self, stage: Stage, state: TableState) -> None:
+        """Judge what is staged by the expectations that block."""
+        self._rows.judge(stage, state)
+
+    def properties(self, state: TableState) -> Mapping[str, str]:
+        """Declared properties that the table does not have yet, and which decisions its rows respect."""
+        declared = {k: v for k, v in self._table.properties.items() if k != "format-version"}
+        wanted = declared | self._decided(self._token.batch)
+        return {k: v for k, v in wanted.items() if state.properties.get(k, "") != v}
+
+    def _decided(self, batch: int) -> dict[str, str]:
+        return {DECIDED: self.project.decisions.digest(self.name, upto=batch)}
+
+
+class Refold(TargetCommit):
+    """Replaces all rows of a target by what the whole change log makes of it."""
+
+    def __init__(
+        self, project: Project, name: TableName, kind: Kind, token: BatchToken, *, declared_anew: bool
+    ) -> None:
+        """Keep up to which batch is folded, and whether the declaration may be another one."""
+        super().__init__(project, name, kind, token, engine_of(project).folded(name, kind, token.batch))
+        self._declared_anew, self._since = declared_anew, now()
+
+    def is_done(self, state: TableState | None) -> bool:
+        """Whether there is no target to fold."""
+        return state is None
+
+    def refuse_drift(self, state: TableState, columns: Mapping[str, T.DataType]) -> None:
+        """The same as for other commits, unless the declaration is meant to be another one."""
+        if not self._declared_anew:
+            super().refuse_drift(state, columns)
+
+    def _report(self, state: TableState, counts: dict[str, int]) -> CommitReport:
+        held, token = state.bookmark, self._token
+        if held is not None and (held.batch, held.content_hash) == (token.batch, token.content_hash):
+            return held
+        return super()._report(state, counts)
+
+    def properties(self, state: TableState) -> Mapping[str, str]:
+        """What the table is made for now, and since when."""
+        del state
+        made = self.layout.properties
+        return {**made, **self._decided(self._token.batch), FOLDED_AT: self._since}
+
+    def dropped_columns(self, state: TableState) -> Sequence[str]:
+        """The columns that the declaration does not keep any more."""
+        wanted = self._rows.columns(state)
+        return [c for c in state.columns if c not in wanted]
+
+
+def commit_target(project: Project, name: TableName, kind: Kind, pending: object, token: BatchToken) -> None:
+    """Bring a target up to the pending batches; fold it again where its rows are not what the log makes.
+
+    Where the change log was built anew since the batches were loaded, what is pending now is loaded again.
+
+    Raises:
+        CommitConflictError: Other writers won every race until the deadline.
+        AuditFailedError: What was staged is not what was planned; nothing was published.
+        ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
+    """
+    loaded = pending, token
+
+    def plan() -> runner.Change:
+        nonlocal loaded
+        record = project.format_of(name).state(name.with_suffix("changes"))
+        if not holds(project, name, record, loaded[1].batch, loaded[1].content_hash):
+            loaded = load_pending(project, name, kind)
+        if must_refold(project, name, kind):
+            upto = _fold_upto(project, name, kind, loaded[1])
+            return Refold(project, name, kind, upto or loaded[1], declared_anew=False)
+        engine = engine_of(project)
+        merges = project.table(name).write == "merge"
+        rows = engine.merged(name, kind, *loaded) if merges else engine.added(name, *loaded)
+        return TargetCommit(project, name, kind, loaded[1], rows)
+
+    runner.run(project, name, kind, plan)
+
+
+def load_pending(project: Project, name: TableName, kind: Kind) -> tuple[Any, BatchToken]:
+    """The accepted events that a target does not have, and which batches they are; lazily."""
+    lake = project.format_of(name)
+    record, target = lake.state(name.with_suffix("changes")), lake.state(name.with_suffix(kind))
+    token = BatchToken.at(name, record.bookmark if record else None, after=target.batch if target else 0)
+    return engine_of(project).pending(name, after=token.after, upto=token.batch), token
+
+
+def must_refold(project: Project, name: TableName, kind: Kind) -> bool:
+    """Whether a target holds rows that the change log, as it is now, does not make.
+
+    So it is where events left the log, where events of batches that it has were excluded since, and where it
+    was committed by a run that did not see the log being built anew.
+    """
+    target = project.format_of(name).state(name.with_suffix(kind))
+    if target is None or target.batch == 0:
+        return False
+    record = project.format_of(name).state(name.with_suffix("changes"))
+    if record is None or record.bookmark is None or target.bookmark is None:
+        return False
+    if target.batch < int(record.properties.get(REFOLD, 0)):
+        return True
+    if not holds(project, name, record, target.batch, target.bookmark.content_hash):
+        return True
+    return target.properties.get(DECIDED, "") != project.decisions.digest(name, upto=target.batch)
+
+
+def holds(
+    project: Project, name: TableName, record: TableState | None, batch: int, content_hash: str
+) -> bool:
+    """Whether a change log holds just this batch: its bookmark tells, or for older ones the ledger."""
+    head = record.bookmark if record else None
+    if head is None or head.batch < batch:
+        return False
+    if head.batch == batch:
+        return head.content_hash == content_hash
+    if head.batch == batch + 1 and head.follows:
+        return head.follows == content_hash
+    try:
+        return Ledger(project.ops, name, project.run_id).chain(head).holds(batch, content_hash)
+    except LedgerGapError:
+        return True  # nothing says otherwise
+
+
+def refold(project: Project, name: TableName, kind: Kind, *, declared_anew: bool = False) -> None:
+    """Replace all rows of a target by the fold of the change log, under the present declaration.
+
+    It keeps its bookmark, or gets that of the change log where it has none that the log holds. A target that
+    does not exist stays so.
+
+    Raises:
+        TrackHistoryDriftError: The declaration is another one, and may not be.
+        AuditFailedError: What was staged is not one row a key; nothing was published.
+        ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
+        CommitConflictError: Other writers won every race until the deadline.
+    """
+
+    def plan() -> runner.Change | None:
+        upto = _fold_upto(project, name, kind, None)
+        return Refold(project, name, kind, upto, declared_anew=declared_anew) if upto else None
+
+    if runner.run(project, name, kind, plan):
+        logger.info("%s %s: folded again", name, kind)
+
+
+def _fold_upto(project: Project, name: TableName, kind: Kind, loaded: BatchToken | None) -> BatchToken | None:
+    """Up to which batch a target is folded: its own or that of the loaded ones, whichever is later.
+
+    One that the change log does not hold does not count; without any the whole log is folded.
+    """
+    lake = project.format_of(name)
+    record, target = lake.state(name.with_suffix("changes")), lake.state(name.with_suffix(kind))
+    if record is None or record.bookmark is None:
+        return None
+    own = BatchToken.at(name, target.bookmark if target else None, after=0)
+    known = [
+        t for t in (own, loaded) if t and t.batch and holds(project, name, record, t.batch, t.content_hash)
+    ]
+    return max(known, key=lambda t: t.batch, default=BatchToken.at(name, record.bookmark, after=0))
