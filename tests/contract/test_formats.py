@@ -24,6 +24,7 @@ from kedro_lakehouse.formats.iceberg import IcebergFormat
 from kedro_lakehouse.formats.iceberg_stage import IcebergStage
 from kedro_lakehouse.plugins import TABLE_FORMATS, load_plugin
 from kedro_lakehouse.testing import cut_off, report, rows_of
+from kedro_lakehouse.testing.memory import MemoryFormat, MemoryStage
 from kedro_lakehouse.testing.samples import COLUMNS, FIRST
 
 pytestmark = [pytest.mark.contract, pytest.mark.spark]
@@ -69,6 +70,14 @@ class TestIceberg(InOneSession):
         assert made.maintenance.storage(table).delete_files == 1
         assert made.maintenance.plan(table, settings) == []
         assert (made.state(table).batch, made.state(table).rows, made.read(table).count()) == (6, 995, 995)
+
+
+class TestMemory(InOneSession):
+    made_by = MemoryFormat
+
+    @pytest.fixture
+    def lose(self):
+        return lambda lost: cut_off(MemoryStage, "_commit", lost, SILENT)
 
 
 class TestParquetPlugin(InOneSession):
