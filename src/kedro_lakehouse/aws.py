@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 from typing import Any, Final, Literal
 
@@ -15,10 +16,25 @@ from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError, Unsuppor
 
 Service = Literal["s3", "glue", "ssm", "secretsmanager"]
 _making: Final = threading.Lock()
+_BUSY: Final = frozenset(
+    {
+        "ConditionalRequestConflict", "InternalError", "InternalFailure", "InternalServiceException",
+        "OperationAborted", "OperationTimeoutException", "RequestLimitExceeded", "RequestTimeout",
+        "ServiceUnavailable", "SlowDown", "Throttling", "ThrottlingException", "TooManyRequestsException",
+    }
+)  # fmt: skip
+"""Codes of a service that could not answer now; some come without a status of 500 or more."""
+_THROTTLED, _BROKEN = 429, 500
 
 
-def client(service: Service) -> Any:
+def client(service: Service, *, timeout: float | None = None) -> Any:
     """A client of one service, in the region of the environment; it has called nothing yet.
+
+    With a ``timeout`` it waits so long for a connection and so long for an answer, and asks once: whoever
+    calls decides when to ask again. Without one it waits and repeats as boto3 is configured.
+
+    Units:
+        timeout: seconds.
 
     Raises:
         UnsupportedError: boto3 is not installed.
@@ -31,8 +47,31 @@ def client(service: Service) -> Any:
             remedy="Install the extra: pip install 'kedro-lakehouse[aws]'.",
         ) from error
     # boto3 itself looks only at AWS_DEFAULT_REGION; jobs of Glue and EMR are told AWS_REGION.
+    from botocore.config import Config
+
+    asks_once = {"connect_timeout": timeout, "read_timeout": timeout, "retries": {"total_max_attempts": 1}}
+    config = Config(**asks_once) if timeout is not None else None
     with _making:  # a client may be used by several threads, and be made by one at a time
-        return boto3.client(service, region_name=os.environ.get("AWS_REGION"))
+        return boto3.client(service, region_name=os.environ.get("AWS_REGION"), config=config)
+
+
+def is_unanswered(error: Exception) -> bool:
+    """Whether an error of a client says that no answer came, or that the service is at its limit.
+
+    What was asked for may have been done all the same. Any other error is an answer: a refusal.
+    """
+    modules = sys.modules  # an error of botocore is only met where botocore was imported
+    if (errors := modules.get("botocore.exceptions")) is None:
+        return False
+    if isinstance(error, errors.ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        return status >= _BROKEN or status == _THROTTLED or code in _BUSY
+    lost = (
+        errors.HTTPClientError, errors.ConnectionError, errors.IncompleteReadError,
+        errors.CredentialRetrievalError, errors.MetadataRetrievalError,
+    )  # fmt: skip
+    return isinstance(error, lost)
 
 
 def read_parameter(name: str) -> str:

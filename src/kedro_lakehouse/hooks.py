@@ -66,7 +66,7 @@ class LakehouseHooks:
         self._close_log()  # of a run that was interrupted
         self._log = RunLog(self._project, run_params).open()
         try:
-            owed = write_owed_rows(self._project, self._project.declarations.tables)
+            owed = write_owed_rows(self._project, self._project.all_tables)
         except BaseException:
             self._close_log()
             raise

@@ -203,6 +203,11 @@ class Project:
 
         return load_conversions(raw, self.declarations.tables)
 
+    @property
+    def all_tables(self) -> list[TableName]:
+        """The declared tables, and those of convert.yml."""
+        return [*self.declarations.tables, *self.conversions]
+
     def source(self, name: TableName) -> SourceConfig:
         """The declaration of a table's source; a derived table has none."""
         return self.declarations.sources[str(self.table(name).source)]

@@ -106,7 +106,7 @@ def recorded(project: Project, what: str, work: Any, *, changed: Collection[str]
 
     started, params = datetime.now(UTC), {"pipeline_name": what}
     with RunLog(project, params), working_on(node=what):
-        write_owed_rows(project, project.declarations.tables)
+        write_owed_rows(project, project.all_tables)
         try:
             done = work()
         except Exception as error:

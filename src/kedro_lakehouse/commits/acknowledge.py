@@ -6,11 +6,11 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.commits.glue import tell_glue
-from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.formats.base import KeepsCommits, enter_phase
 from kedro_lakehouse.ops.store import BATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from kedro_lakehouse.names import Role, TableName
     from kedro_lakehouse.ops.report import CommitReport
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_IDENTITY: Final = ("table", "stage", "batch", "run_id", "committed_at")
+"""The columns of ``lake.ops.batches`` that tell one commit from all others."""
 _STAGES: Final[Mapping[Role, str]] = {"changes": "ingestion", "current": "current", "history": "history"}
 """The lease under which a stored table is written."""
 
 
 def acknowledge(project: Project, report: CommitReport, snapshot: int | None, *, seconds: float) -> None:
-    """Write a published commit's row, and tell of it.
+    """Write a published commit's row, unless another run has written it, and tell of the commit.
 
     Raises:
         AwsRefusedError: The environment's catalog refuses the table; the row is left to the next run.
     """
     tell_glue(project, report)
-    project.ops.append(BATCHES, [report.row(snapshot)])
+    project.ops.append(BATCHES, [report.row(snapshot)], unless=_IDENTITY)
     enter_phase("acknowledged", report.table, report.stage, report.batch)
     project.reports.append(report)
     told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in report.counts.items() if count)
@@ -39,35 +41,73 @@ def acknowledge(project: Project, report: CommitReport, snapshot: int | None, *,
 
 
 def write_owed_rows(project: Project, tables: Iterable[TableName]) -> int:
-    """Write the rows of commits that a killed run published and did not acknowledge; how many.
+    """Write the rows of commits that runs published and did not acknowledge; how many.
 
-    A run that is alive has the lease until its own row is there: what it is about to write is not owed.
+    A run that is alive has the lease until its own row is there; if it lost the lease, the row is written by
+    one of the two.
     """
-    held, written = _acknowledged(project.ops.read(BATCHES)), 0
+    rows, written = project.ops.read(BATCHES), 0
+    recorded = _Recorded(rows)
     for name in tables:
-        for role, stage in _STAGES.items():
-            if _owed_row(project, name, role, held) is None:
+        for stored, step in _stored(project, name):
+            if not _unrecorded(project, name, stored, recorded):
                 continue
-            with project.lease(name, stage):
-                now_held = _acknowledged(project.ops.read(BATCHES, of_table=str(name)))
-                if owed := _owed_row(project, name, role, now_held):
-                    report, snapshot = owed
+            with project.lease(name, step):
+                now_recorded = _Recorded(project.ops.read(BATCHES, of_table=str(name)))
+                for report, snapshot in reversed(_unrecorded(project, name, stored, now_recorded)):
                     tell_glue(project, report)
-                    project.ops.append(BATCHES, [report.row(snapshot)])
+                    project.ops.append(BATCHES, [report.row(snapshot)], unless=_IDENTITY)
                     written += 1
     return written
 
 
-def _acknowledged(rows: Iterable[Mapping[str, Any]]) -> set[tuple[str, str, int]]:
-    return {(r["table"], r["stage"], r["batch"]) for r in rows}
+class _Recorded:
+    """The commits of which ``lake.ops.batches`` has a row."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        rows = list(rows)
+        self._commits = {tuple(r[c] for c in _IDENTITY) for r in rows}
+        self._batches = {(r["table"], r["stage"], r["batch"], r["content_hash"]) for r in rows}
+
+    def has(self, report: CommitReport) -> bool:
+        """Whether this very commit is recorded."""
+        row = report.row(None)
+        return tuple(row[c] for c in _IDENTITY) in self._commits
+
+    def has_what_came_before(self, report: CommitReport) -> bool:
+        """Whether the commit that this one followed is recorded; yes where none did, or nobody can tell."""
+        batch = report.batch - report.batches
+        before = (report.table, report.stage, batch, report.follows)
+        return batch <= 0 or not report.follows or before in self._batches
 
 
-def _owed_row(
-    project: Project, name: TableName, role: Role, held: Container[tuple[str, str, int]]
-) -> tuple[CommitReport, int | None] | None:
-    """The last commit of a stored table and its snapshot, where its row is not there."""
-    state = project.format_of(name).state(name.with_suffix(role))
-    report = state.bookmark if state else None
-    if state is None or report is None or (report.table, report.stage, report.batch) in held:
-        return None
-    return report, state.snapshot_id
+def _stored(project: Project, name: TableName) -> list[tuple[TableName, str]]:
+    """The stored tables of a declared or converted one, each with the lease under which it is written."""
+    if name in project.conversions:
+        return [(name, "convert")]
+    return [(name.with_suffix(role), step) for role, step in _STAGES.items()]
+
+
+def _unrecorded(
+    project: Project, name: TableName, stored: TableName, recorded: _Recorded
+) -> list[tuple[CommitReport, int | None]]:
+    """The commits of a stored table without a row, the newest first, as far as its format keeps them.
+
+    Where the last commit and the one before it are recorded nothing more is read.
+    """
+    lake = project.format_of(name)
+    state = lake.state(stored)
+    if state is None or state.bookmark is None:
+        return []
+    if recorded.has(state.bookmark) and recorded.has_what_came_before(state.bookmark):
+        return []
+    kept: Iterable[tuple[CommitReport, int | None]] = [(state.bookmark, state.snapshot_id)]
+    if isinstance(lake, KeepsCommits):
+        kept = lake.commits(stored)
+    found = []
+    for report, snapshot in kept:
+        if not recorded.has(report):
+            found.append((report, snapshot))
+        if recorded.has_what_came_before(report):
+            break
+    return found

@@ -91,7 +91,8 @@ class TargetCommit(runner.Change):
         token = self._token
         return CommitReport(
             table=str(self.name), stage=self._kind, batch=token.batch, batches=token.batch - state.batch,
-            content_hash=token.content_hash, epoch=token.epoch, run_id=self.project.run_id,
+            content_hash=token.content_hash, epoch=token.epoch,
+            follows=state.bookmark.content_hash if state.bookmark else "", run_id=self.project.run_id,
             correlation_id=self.project.correlation_id, committed_at=now(), counts=counts,
         )  # fmt: skip
 

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, runtime_checkable
 
 from kedro_lakehouse.errors import CommitUnknownError
 from kedro_lakehouse.ops.report import HELD
@@ -281,6 +281,17 @@ class TableFormat(Protocol):
 
         A stage that another run has open is left alone. Publishing removes those that were opened on
         states before it, a dead run's among them: none of them can be published any more.
+        """
+
+
+@runtime_checkable
+class KeepsCommits(Protocol):
+    """A table format that tells of earlier commits: rows of ``lake.ops.batches`` are made anew from them."""
+
+    def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
+        """The published commits that the table still keeps, the newest first: what each did, its snapshot.
+
+        Lazily: the newest one costs no walk through all.
         """
 
 

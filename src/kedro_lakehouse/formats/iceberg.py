@@ -16,7 +16,7 @@ from kedro_lakehouse.formats.base import (
     stage_branch,
 )
 from kedro_lakehouse.formats.ddl import evolve_table, sql_type, storable
-from kedro_lakehouse.formats.iceberg_files import last_change
+from kedro_lakehouse.formats.iceberg_files import earlier_commits, last_change
 from kedro_lakehouse.formats.iceberg_maintenance import IcebergMaintenance
 from kedro_lakehouse.formats.iceberg_snapshots import IcebergSnapshots
 from kedro_lakehouse.formats.iceberg_stage import IcebergStage, version_of
@@ -90,6 +90,11 @@ class IcebergFormat:
                 str(found.metadata.table_uuid), snapshot.snapshot_id if snapshot else None, found.properties
             ),
         )
+
+    def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
+        """The published commits that the table's metadata files still tell of, the newest first."""
+        found = self._catalog.find(table)
+        return earlier_commits(found) if found is not None else iter(())
 
     def read(self, table: TableName) -> DataFrame:
         """The published table as a lazy frame."""

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.formats.base import is_stage_branch
 from kedro_lakehouse.formats.maintenance import Storage
+from kedro_lakehouse.ops.report import bookmark_of
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
+
+    from kedro_lakehouse.ops.report import CommitReport
 
 _TARGET_BYTES: Final = 512 * 2**20
 _MANIFEST_BYTES: Final = 8 * 2**20
@@ -56,6 +60,32 @@ def last_change(table: Table) -> Snapshot | None:
             break
         snapshot = before
     return snapshot
+
+
+def earlier_commits(table: Table) -> Iterator[tuple[CommitReport, int | None]]:
+    """The commits of ours that a table's metadata files tell of, the newest first, each with its snapshot.
+
+    A file of metadata is read only when it is asked for; what was deleted of them ends the list.
+    """
+    at: tuple[CommitReport, int | None] | None = None
+    for metadata in _metadata(table):
+        report = bookmark_of(metadata.properties)
+        if at is not None and report != at[0]:
+            yield at
+        at = None if report is None else (report, metadata.current_snapshot_id)
+    if at is not None:
+        yield at
+
+
+def _metadata(table: Table) -> Iterator[TableMetadata]:
+    from pyiceberg.serializers import FromInputFile
+
+    yield table.metadata
+    for entry in reversed(table.metadata.metadata_log):
+        try:
+            yield FromInputFile.table_metadata(table.io.new_input(entry.metadata_file))
+        except FileNotFoundError:
+            return
 
 
 def is_staged_on(table: Table) -> bool:

@@ -33,8 +33,8 @@ class CommitReport:
 
     ``batch`` is the last batch that the table holds, ``batches`` how many of them this commit added;
     ``correlation_id`` is the scheduler's name of the run, else the run's own (commits made before have none).
-    ``content_hash`` is the identity of the last batch's plan, ``follows`` that of the plan before it, and
-    ``epoch`` the number of the rebuild that both were made after.
+    ``content_hash`` is the identity of the last batch's plan, ``follows`` that of the bookmark before this
+    one, and ``epoch`` the number of the rebuild that both were made after.
     """
 
     table: str

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import random
-import sys
 import threading
 import time
-import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -15,12 +13,14 @@ import pyarrow as pa
 from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.names import OPS_NAMESPACE, TableName
 from kedro_lakehouse.ops.report import COUNTS
+from kedro_lakehouse.ops.rows import holds, missing, of_declared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyiceberg.table import Table
 
+    from kedro_lakehouse.ops.commits import Change
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 _UTC: Final = pa.timestamp("us", tz="UTC")
@@ -162,9 +162,6 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     ),
 }
 _ATTEMPTS: Final = 20
-_UNANSWERED: Final = 3
-_MARK: Final = "kedro_lakehouse.write"
-"""Tells one write from all others, in the summary of its snapshot."""
 _FILES: Final = 12
 """An append that finds so many files puts one in their place: to read a small file costs about 4 ms."""
 
@@ -177,17 +174,30 @@ class OpsStore:
         self._catalog = catalog
         self._writing = threading.Lock()
 
-    def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows in one commit; where the catalog's answer is lost, it is looked up whether they are in.
+    def append(self, table: str, rows: Sequence[Mapping[str, Any]], *, unless: Sequence[str] = ()) -> None:
+        """Append rows in one commit, also where the answer to it is lost: once, whoever compacts meanwhile.
+
+        Rows of which the table already holds one that is equal in the columns ``unless`` are left out. The
+        commit succeeds only on the very state in which they were looked for: of several processes that
+        append the same row at once, one does.
 
         Raises:
             CommitConflictError: Other processes won the race twenty times; nothing was written.
         """
+        if not rows:
+            return
         schema = SCHEMAS[table]
         data = pa.Table.from_pylist(
             [{name: row.get(name) for name in schema.names} for row in rows], schema=schema
         )
-        self._commit(table, lambda stored, mark: _add(stored, data, mark))
+
+        def add(stored: Table, mark: dict[str, str]) -> None:
+            new = missing(stored, data, unless) if unless else data
+            if new.num_rows:
+                _add(stored, new, mark)
+
+        (first,) = data.slice(0, 1).to_pylist()
+        self._commit(table, add, lambda stored: holds(stored, first))
 
     def forget(self, table: str, *, of_table: str, before: tuple[str, int] | None = None) -> None:
         """Delete the rows of one declared table, in one commit; where there are none, nothing is written.
@@ -201,36 +211,35 @@ class OpsStore:
         import pyiceberg.expressions as built
 
         rows = self.read(table, of_table=of_table)
-        if not any(before is None or (r.get(before[0]) or 0) < before[1] for r in rows):
+        going = [r for r in rows if before is None or (r.get(before[0]) or 0) < before[1]]
+        if not going:
             return
         expressions: Any = built  # its constructors are typed for pydantic, not for callers
-        gone = expressions.EqualTo("table", of_table)
+        gone = of_declared(of_table)
         if before is not None:
             older = expressions.Or(expressions.IsNull(before[0]), expressions.LessThan(*before))
             gone = expressions.And(gone, older)
-        self._commit(table, lambda stored, mark: stored.delete(gone, snapshot_properties=mark))
+        self._commit(
+            table,
+            lambda stored, mark: stored.delete(gone, snapshot_properties=mark),
+            lambda stored: not holds(stored, going[0]),
+        )
 
-    def _commit(self, table: str, change: Callable[[Table, dict[str, str]], None]) -> None:
-        mark = {_MARK: uuid.uuid4().hex}
+    def _commit(self, table: str, change: Change, is_done: Callable[[Table], bool]) -> None:
+        from kedro_lakehouse.ops.commits import Commit, may_be_tried_again  # they bring pyiceberg
+
+        commit = Commit(change, is_done)
         with self._writing:
             for attempt in range(_ATTEMPTS):
                 try:
-                    change(self._table(table), mark)
+                    commit.attempt(self._table(table))
                 except Exception as error:
-                    if not _may_be_tried_again(error, attempt):
+                    if not may_be_tried_again(error, attempt):
                         raise
-                    # A conflict too may be with ourselves: a client asks again where it hears nothing.
-                    if self._has(table, mark):
-                        return
                     time.sleep(random.uniform(0, 0.05 * 2 ** min(attempt, 5)))  # noqa: S311 - jitter
                 else:
                     return
         raise CommitConflictError(table=f"{OPS_NAMESPACE}.{table}", attempts=_ATTEMPTS)
-
-    def _has(self, table: str, mark: Mapping[str, str]) -> bool:
-        found = self._catalog.find(TableName.ops(table))
-        summaries = (snapshot.summary for snapshot in found.snapshots()) if found is not None else ()
-        return any(s is not None and s.additional_properties.get(_MARK) == mark[_MARK] for s in summaries)
 
     def _table(self, table: str) -> Table:
         found = self._catalog.find(TableName.ops(table))
@@ -254,31 +263,11 @@ class OpsStore:
 
     def read(self, table: str, *, of_table: str | None = None) -> list[dict[str, Any]]:
         """Read rows in no order, of one declared table or of all; none where nothing was written yet."""
-        import pyiceberg.expressions as built
-
         found = self._catalog.find(TableName.ops(table))
         if found is None:
             return []
-        expressions: Any = built  # its constructors are typed for pydantic, not for callers
-        wanted = expressions.AlwaysTrue() if of_table is None else expressions.EqualTo("table", of_table)
-        return list(found.scan(row_filter=wanted).to_arrow().to_pylist())
-
-
-def _may_be_tried_again(error: Exception, attempt: int) -> bool:
-    """Whether another writer was faster, or the catalog did not answer, which is asked a few times only."""
-    from pyiceberg.exceptions import (
-        CommitFailedException,
-        CommitStateUnknownException,
-        ValidationException,
-    )
-
-    names = {"botocore.exceptions": "HTTPClientError", "requests.exceptions": "ConnectionError"}
-    of_clients = [
-        getattr(sys.modules[module], name) for module, name in names.items() if module in sys.modules
-    ]
-    if isinstance(error, (CommitStateUnknownException, *of_clients)):
-        return attempt < _UNANSWERED
-    return isinstance(error, (CommitFailedException, ValidationException))
+        scan = found.scan() if of_table is None else found.scan(row_filter=of_declared(of_table))
+        return list(scan.to_arrow().to_pylist())
 
 
 def _add(stored: Table, data: pa.Table, mark: dict[str, str]) -> None:
@@ -301,8 +290,8 @@ def _add(stored: Table, data: pa.Table, mark: dict[str, str]) -> None:
 def _evolved(table: Table, schema: pa.Schema) -> Table:
     """The table with all columns of its schema: one that an earlier version made gets those it lacks."""
     held = {field.name for field in table.schema().fields}
-    missing = [field for field in schema if field.name not in held]
-    if missing:
+    new = [field for field in schema if field.name not in held]
+    if new:
         with table.update_schema() as update:
-            update.union_by_name(pa.schema(missing))
+            update.union_by_name(pa.schema(new))
     return table

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import fnmatch
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +14,7 @@ from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from fsspec import AbstractFileSystem
     from pyspark.sql import types as T
 
     from kedro_lakehouse.config.sources import CsvOptions
@@ -57,15 +57,16 @@ class FileShape:
 def list_files(root: str, patterns: Sequence[str], *, table: TableName) -> list[LandedFile]:
     """List the files below a folder whose names match a pattern, sorted by path.
 
-    A file that appears while the listing runs is left for the next one, so that one listing never
-    holds a later file without the earlier ones. Hidden and unfinished files are passed over.
+    A listing takes a while: it may hold a file that landed meanwhile, and have missed an earlier one. So the
+    folder is listed twice, and one call never gives a later file without the earlier ones. What lands or
+    changes meanwhile is left for the next call. The store's own times are compared with each other, and
+    with no clock of this machine. Hidden and unfinished files are passed over.
 
     Raises:
         SourceNotFoundError: There is no such folder.
     """
     import fsspec
 
-    begun = time.time()
     fs, path = fsspec.core.url_to_fs(root)
     fs.invalidate_cache()  # object storage's client remembers listings for the life of the process
     if not fs.isdir(path):
@@ -74,17 +75,33 @@ def list_files(root: str, patterns: Sequence[str], *, table: TableName) -> list[
             path=root,
             remedy="Create the folder, or correct `path` or `entity` of its declarations.",
         )
-    found = []
+    first = _listed(fs, path)
+    settled = _settled(first, _listed(fs, path)) if first else set()
+    return sorted(f for f in settled if any(fnmatch.fnmatchcase(f.name, p) for p in patterns))
+
+
+def _settled(first: set[LandedFile], second: set[LandedFile]) -> set[LandedFile]:
+    """The unchanged files of the first listing, and what it missed of files older than its newest one."""
+    newest = max(f.modified for f in first)
+    meanwhile = second - first
+    # Object storage tells whole seconds: whether all files of the newest one were there is not known.
+    unsettled = any(f.modified == newest for f in meanwhile)
+    changed = {f.path for f in first - second}
+    earlier = {f for f in meanwhile if f.modified < newest and f.path not in changed}
+    return {f for f in first & second if f.modified < newest or not unsettled} | earlier
+
+
+def _listed(fs: AbstractFileSystem, path: str) -> set[LandedFile]:
+    """All files below a folder as they are now, without hidden and unfinished ones."""
+    fs.invalidate_cache()  # object storage's client remembers listings for the life of the process
+    found = set()
     for name, facts in fs.find(path, detail=True).items():
-        base = name.rpartition("/")[2]
-        modified = _modified(facts)
-        folders = name.removeprefix(path).strip("/").split("/")[:-1]
-        hidden = any(part.startswith((".", "_")) for part in (*folders, base))
-        if hidden or base.endswith((".tmp", ".part", ".crc")) or modified > begun:
-            continue
-        if any(fnmatch.fnmatchcase(base, pattern) for pattern in patterns):
-            found.append(LandedFile(fs.unstrip_protocol(name), int(facts["size"]), int(modified * 1000)))
-    return sorted(found)
+        parts = name.removeprefix(path).strip("/").split("/")
+        hidden = any(part.startswith((".", "_")) for part in parts)
+        if not hidden and not parts[-1].endswith((".tmp", ".part", ".crc")):
+            modified = int(_modified(facts) * 1000)
+            found.add(LandedFile(fs.unstrip_protocol(name), int(facts["size"]), modified))
+    return found
 
 
 def _modified(facts: dict[str, Any]) -> float:

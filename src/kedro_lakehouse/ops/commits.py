@@ -1,0 +1,111 @@
+"""One commit to a table of ``lake.ops``: tried on state after state of it, and made once."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.io import FileIO, InputFile, OutputFile
+
+from kedro_lakehouse.aws import is_unanswered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+
+    Change = Callable[[Table, dict[str, str]], None]
+    """Commits to a table, with the properties that it is given in the summary of its snapshots."""
+
+_MARK: Final = "kedro_lakehouse.write"
+"""Tells one write from all others, in the summary of its snapshot."""
+_UNANSWERED: Final = 3
+
+
+class Commit:
+    """A change of a table, which several attempts make once, whatever their answers said.
+
+    ``is_done`` tells by the table's rows whether the change was made; it is asked only where the table's
+    snapshots cannot tell.
+    """
+
+    def __init__(self, change: Change, is_done: Callable[[Table], bool]) -> None:
+        """Try nothing yet."""
+        self._change, self._is_done = change, is_done
+        self._mark = {_MARK: uuid.uuid4().hex}
+        self._before: TableMetadata | None = None
+        self._leftovers: list[str] = []
+
+    def attempt(self, stored: Table) -> None:
+        """Make the change on this very state of the table, unless an earlier attempt has made it.
+
+        An earlier attempt that arrives in between is a conflict, as is any other commit.
+        """
+        if self._before is not None and self._is_in(stored):
+            return
+        self._before = self._before or stored.metadata
+        _delete(stored.io, self._leftovers)
+        files = _DeletesLater(stored.io)
+        self._leftovers, stored.io = files.unwanted, files
+        # pyiceberg would repeat it on states that nobody looked at. Only this process's copy of the
+        # properties says no: Spark's maintenance of the same table goes on repeating.
+        once = stored.metadata.properties | {"commit.retry.num-retries": "0"}
+        stored.metadata = stored.metadata.model_copy(update={"properties": once})
+        self._change(stored, self._mark)
+        _delete(files.wrapped, self._leftovers)
+
+    def _is_in(self, stored: Table) -> bool:
+        snapshots = stored.snapshots()
+        summaries = [snapshot.summary for snapshot in snapshots]
+        if any(s and s.additional_properties.get(_MARK) == self._mark[_MARK] for s in summaries):
+            return True
+        # Snapshots are removed from the oldest on: where the one before the change is left, so is the mark.
+        before = self._before.current_snapshot_id if self._before else None
+        known = {s.parent_snapshot_id if before is None else s.snapshot_id for s in snapshots}
+        return bool(snapshots) and before not in known and self._is_done(stored)
+
+
+def may_be_tried_again(error: Exception, attempt: int) -> bool:
+    """Whether another writer was faster, or the catalog did not answer, which is asked a few times only."""
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        CommitStateUnknownException,
+        ValidationException,
+    )
+
+    requests = sys.modules.get("requests.exceptions")  # it cannot be raised before it is imported
+    lost = (CommitStateUnknownException, *([requests.ConnectionError] if requests else ()))
+    if isinstance(error, lost) or is_unanswered(error):
+        return attempt < _UNANSWERED
+    return isinstance(error, (CommitFailedException, ValidationException))
+
+
+class _DeletesLater(FileIO):
+    """Reads and writes files as another does, and only notes which are to be deleted.
+
+    After a conflict pyiceberg deletes the manifests that it wrote. But a client that heard nothing asks
+    again by itself, and then conflicts with its own commit, which needs them.
+    """
+
+    def __init__(self, wrapped: FileIO) -> None:
+        super().__init__(wrapped.properties)
+        self.wrapped, self.unwanted = wrapped, list[str]()
+
+    def new_input(self, location: str) -> InputFile:
+        return self.wrapped.new_input(location)
+
+    def new_output(self, location: str) -> OutputFile:
+        return self.wrapped.new_output(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        self.unwanted.append(location if isinstance(location, str) else location.location)
+
+
+def _delete(files: FileIO, unwanted: list[str]) -> None:
+    """Delete files that no snapshot needs; one that cannot be deleted does no harm."""
+    for location in unwanted:
+        with contextlib.suppress(OSError):
+            files.delete(location)

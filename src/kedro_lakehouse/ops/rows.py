@@ -1,0 +1,54 @@
+"""Look rows up in a table of ``lake.ops`` by what is in them; few files are read for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import Table
+
+
+def missing(stored: Table, data: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The rows of ``data`` of which a table holds none that is equal in these columns; null equals null."""
+    wanted = data.select(columns).to_pylist()
+    scan = stored.scan(row_filter=_equal_to_one_of(wanted), selected_fields=tuple(columns))
+    held = {tuple(row[c] for c in columns) for row in scan.to_arrow().to_pylist()}
+    return data.filter([tuple(row.values()) not in held for row in wanted])
+
+
+def holds(stored: Table, row: Mapping[str, Any]) -> bool:
+    """Whether a table holds a row that is equal to this one in all its columns."""
+    found = stored.scan(row_filter=_equal_to_one_of([row])).to_arrow().to_pylist()
+    return any(all(there.get(name) == value for name, value in row.items()) for there in found)
+
+
+def of_declared(table: str) -> BooleanExpression:
+    """The rows that tell of one declared table."""
+    return _equal_to_one_of([{"table": table}])
+
+
+def _equal_to_one_of(rows: Sequence[Mapping[str, Any]]) -> BooleanExpression:
+    """An expression that holds for such rows, by which files are left out unread.
+
+    Lists and structs cannot be compared in it, so it may hold for a few rows more.
+    """
+    import pyiceberg.expressions as built
+
+    expressions: Any = built  # its constructors are typed for pydantic, not for callers
+
+    def equal(row: Mapping[str, Any]) -> Any:
+        terms = [
+            expressions.IsNull(name) if value is None else expressions.EqualTo(name, value)
+            for name, value in row.items()
+            if not isinstance(value, (list, dict, float))
+        ]
+        return expressions.And(expressions.AlwaysTrue(), expressions.AlwaysTrue(), *terms)
+
+    found: BooleanExpression = expressions.Or(
+        expressions.AlwaysFalse(), expressions.AlwaysFalse(), *map(equal, rows)
+    )
+    return found

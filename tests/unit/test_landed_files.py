@@ -1,0 +1,111 @@
+"""Files that land while their folder is listed; whatever the clock of this machine says."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+
+from kedro_lakehouse.errors import SourceNotFoundError
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.sources.files import list_files
+
+pytestmark = pytest.mark.unit
+
+ITEM = TableName("shop", "item")
+
+
+def land(folder, name, at, text="x"):
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(text)
+    os.utime(folder / name, (at, at))
+
+
+def names(folder):
+    return [f.name for f in list_files(str(folder), ["*.csv"], table=ITEM)]
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Do something after the folder was listed for the first time, or look at what that listing gave."""
+
+    def do(action):
+        listings, find = [], LocalFileSystem.find
+
+        def found(*given, **options):
+            given = find(*given, **options)
+            listings.append(given)
+            return (action(given) or given) if len(listings) == 1 else given
+
+        monkeypatch.setattr(LocalFileSystem, "find", found)
+        return listings
+
+    return do
+
+
+@pytest.mark.parametrize("minutes", [-10, 10])
+def test_a_clock_that_is_off_hides_no_file(tmp_path, monkeypatch, minutes):
+    now = time.time()
+    for name, seconds in {"a.csv": -1200, "b.csv": -1, "c.csv": 0}.items():
+        land(tmp_path, name, now + seconds)
+    monkeypatch.setattr(time, "time", lambda: now + 60 * minutes)
+    assert names(tmp_path) == ["a.csv", "b.csv", "c.csv"]
+
+
+@pytest.mark.parametrize("minutes", [-10, 10])
+def test_a_file_that_lands_meanwhile_is_left_for_the_next_listing(tmp_path, monkeypatch, meanwhile, minutes):
+    now = time.time()
+    land(tmp_path, "a.csv", now - 60)
+    monkeypatch.setattr(time, "time", lambda: now + 60 * minutes)
+    meanwhile(lambda _: land(tmp_path, "b.csv", now))
+    assert names(tmp_path) == ["a.csv"]
+    assert names(tmp_path) == ["a.csv", "b.csv"]
+
+
+def test_an_earlier_file_that_the_first_listing_missed_is_there(tmp_path, meanwhile):
+    """As when folder 1 was read before its file landed, and folder 2 after its own, later one did."""
+    land(tmp_path / "1", "early.csv", 1000)
+    land(tmp_path / "2", "late.csv", 2000)
+    meanwhile(lambda found: {k: v for k, v in found.items() if "early" not in k})
+    assert names(tmp_path) == ["early.csv", "late.csv"]
+
+
+def test_files_of_a_second_in_which_more_landed_meanwhile_wait_together(tmp_path, meanwhile):
+    land(tmp_path, "a.csv", 1000)
+    land(tmp_path, "b.csv", 2000)
+    meanwhile(lambda _: land(tmp_path, "c.csv", 2000))
+    assert names(tmp_path) == ["a.csv"]
+    assert names(tmp_path) == ["a.csv", "b.csv", "c.csv"]
+
+
+@pytest.mark.parametrize("at", [500, 1000, 3000])
+def test_a_file_that_changes_meanwhile_is_left_for_the_next_listing(tmp_path, meanwhile, at):
+    land(tmp_path, "a.csv", 1000)
+    land(tmp_path, "b.csv", 2000)
+    meanwhile(lambda _: land(tmp_path, "a.csv", at, "longer"))
+    assert names(tmp_path) == ["b.csv"]
+    assert names(tmp_path) == ["a.csv", "b.csv"]
+
+
+def test_a_file_that_is_deleted_meanwhile_is_not_listed(tmp_path, meanwhile):
+    land(tmp_path, "a.csv", 1000)
+    land(tmp_path, "b.csv", 2000)
+    meanwhile(lambda _: (tmp_path / "a.csv").unlink())
+    assert names(tmp_path) == ["b.csv"]
+
+
+def test_hidden_and_unfinished_files_are_passed_over(tmp_path):
+    for name in (".a.csv", "_b.csv", "c.csv.tmp", "d.csv.part", ".d.csv.crc", "e.txt", "f.csv"):
+        land(tmp_path, name, 1000)
+    land(tmp_path / "_temporary", "g.csv", 1000)
+    assert names(tmp_path) == ["f.csv"]
+
+
+def test_an_empty_folder_is_listed_once_and_a_file_is_no_folder(tmp_path, meanwhile):
+    listings = meanwhile(lambda _: land(tmp_path, "a.csv", 1000))
+    assert names(tmp_path) == []
+    assert len(listings) == 1
+    with pytest.raises(SourceNotFoundError):
+        names(tmp_path / "a.csv")
