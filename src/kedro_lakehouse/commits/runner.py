@@ -14,7 +14,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
 from kedro_lakehouse.commits.acknowledge import acknowledge
-from kedro_lakehouse.errors import CommitConflictError, LeaseLostError
+from kedro_lakehouse.errors import (
+    CommitConflictError,
+    LeaseLostError,
+    TransientError,
+    UnknownOutcomeError,
+)
 from kedro_lakehouse.formats.base import Layout, enter_phase
 
 if TYPE_CHECKING:
@@ -145,7 +150,7 @@ def attempt(change: Change, held: Lease) -> bool:
         return False
     found = _ensured(change, state)
     held.check()
-    with lake.stage(change.target, found) as stage:
+    with _stale_plans_as_lost_races(change, found), lake.stage(change.target, found) as stage:
         report = change.write(stage, found)
         enter_phase("staged", change.name, change.step, change.batch)
         held.check()
@@ -155,6 +160,23 @@ def attempt(change: Change, held: Lease) -> bool:
     if report != found.bookmark:
         acknowledge(change.project, report, snapshot, seconds=perf_counter() - begun)
     return True
+
+
+@contextlib.contextmanager
+def _stale_plans_as_lost_races(change: Change, planned_on: TableState) -> Iterator[None]:
+    """Take an error for a lost race where the table is not in the planned state any more.
+
+    A plan reads the table while others commit to it: what it finds then need not fit together.
+    """
+    try:
+        yield
+    except (TransientError, UnknownOutcomeError):
+        raise
+    except Exception as error:
+        now = change.format.state(change.target)
+        if now is None or now.version != planned_on.version:
+            raise CommitConflictError(table=change.target, attempts=1) from error
+        raise
 
 
 def _ensured(change: Change, state: TableState | None) -> TableState:

@@ -1,0 +1,205 @@
+"""What writers do: runs as ``kedro run`` makes them, and each command that changes a table."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from simulator.landing import Record, events_of
+from simulator.world import TABLES
+
+from kedro_lakehouse.commits.acknowledge import write_owed_rows
+from kedro_lakehouse.commits.engine import engine_of
+from kedro_lakehouse.commits.target import load_pending
+from kedro_lakehouse.datasets.maintenance import maintain_table
+from kedro_lakehouse.datasets.planner import ingest_batch, landed_batches
+from kedro_lakehouse.datasets.rebuild import begin_again, rebuild_from_changes
+from kedro_lakehouse.datasets.replay import Decoding, Replay
+from kedro_lakehouse.datasets.rollback import Goal, roll_back
+from kedro_lakehouse.datasets.target import commit_pending
+from kedro_lakehouse.datasets.withdraw import withdraw
+from kedro_lakehouse.errors import (
+    BatchNotFoundError,
+    CommitUnknownError,
+    NoSuchSnapshotError,
+    NothingToWithdrawError,
+    UnsupportedError,
+)
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.ops.decisions import WithdrawnEvent
+from kedro_lakehouse.sources.files import LandedFile
+from kedro_lakehouse.testing.memory import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from simulator.scheduler import Writer
+    from simulator.world import SimulatedProject, World
+
+ALLOWED = (CommitUnknownError, BatchNotFoundError, NoSuchSnapshotError, NothingToWithdrawError, UnsupportedError)
+"""How a run or a command may end: told that nobody answered, or that there is nothing to do."""
+
+
+def land(world: World, table: str) -> None:
+    """Let a file land: some records, each of an order that no other has; now and then a broken one."""
+    landed, scheduler = world.landed[table], world.scheduler
+    number = len(landed) + 1
+    count = scheduler.pick([1, 1, 2, 3])
+    records = [
+        Record(
+            id=scheduler.pick(range(4)), order=100 * scheduler.pick(range(1000)) + 10 * number + row,
+            op="delete" if table == "shop.item" and scheduler.chance(0.15) else "upsert",
+            value=f"{number}.{row}", broken=scheduler.chance(0.12),
+        )
+        for row in range(count)
+    ]  # fmt: skip
+    landed[LandedFile(f"memory://{table}/{number:03}", count, number)] = records
+
+
+def run(world: World, tables: Iterable[str], name: str) -> None:
+    """What ``kedro run`` does: the rows that are owed, then each table's batches, then its targets."""
+    project = world.project(name)
+    names = [TableName.parse(t) for t in tables]
+    with contextlib.suppress(*ALLOWED):
+        write_owed_rows(project, names)
+    for table in names:
+        with contextlib.suppress(CommitUnknownError):
+            ingest(world, project, table)
+            bring(project, table)
+
+
+def ingest(world: World, project: SimulatedProject, table: TableName) -> None:
+    """The node of pipeline ``ingestion``, between its datasets."""
+    for batch in landed_batches(project, table):
+        events = list(events_of(batch.groups, batch.token.batch, world.corrected_files))
+        ingest_batch(project, table, batch.token, accepted=events, rejected=events)
+
+
+def bring(project: SimulatedProject, table: TableName) -> None:
+    """The node of pipeline ``cdc_merge``, between its datasets."""
+    commit_pending(project, table, "current", *load_pending(project, table, "current"))
+
+
+def rebuild_landing(world: World, project: SimulatedProject, table: TableName) -> None:
+    """Give all up; the next run ingests anew."""
+    begin_again(project, table)
+    ingest(world, project, table)
+    bring(project, table)
+
+
+def fold_again(world: World, project: SimulatedProject, table: TableName) -> None:
+    """``kedro lakehouse rebuild``."""
+    del world
+    rebuild_from_changes(project, table)
+
+
+def go_back(world: World, project: SimulatedProject, table: TableName) -> None:
+    """``kedro lakehouse rollback`` to a batch, and the run after it."""
+    roll_back(project, table, Goal(batch=world.scheduler.pick([1, 1, 2, 3])))
+    bring(project, table)
+
+
+def tidy(world: World, project: SimulatedProject, table: TableName) -> None:
+    """``kedro run --pipelines=maintenance``; who loses a race there says so."""
+    del world
+    maintain_table(project, table)
+
+
+def exclude(world: World, project: SimulatedProject, table: TableName) -> None:
+    """``kedro lakehouse withdraw``: the first event of some batch."""
+    state = project.format_of(table).state(table.with_suffix("changes"))
+    batch = world.scheduler.pick(range(1, (state.batch if state else 1) + 1))
+
+    def search(*_: object) -> dict[WithdrawnEvent, str]:
+        held = project.format_of(table).read(table.with_suffix("changes"))
+        found = sorted(e["_position"] for e in held.rows if e["_batch"] == batch)
+        return {WithdrawnEvent(*found[0], 0): "made up"} if found else {}
+
+    withdraw(project, table, batch, search=search)
+    bring(project, table)
+
+
+class SimulatedReplay(Replay):
+    """Brings back all quarantined events of files whose rules were corrected."""
+
+    def _files(self) -> Any:
+        held = self.project.format_of(self.name).read(self.quarantine).rows
+        world: World = self.project.world  # type: ignore[attr-defined]
+        world.corrected_files |= {r["_position"][0] for r in held}
+        return {f: p.batch for p in self.chain.published for f in p.files if f.name in world.corrected_files}, ()
+
+    def _apply(self, files: Any) -> Any:
+        held = self.project.format_of(self.name).read(self.quarantine).rows
+        back = [r for r in held if r["_position"][0] in {f.name for f in files}]
+        if not back:
+            return None, 0
+        token = self.plan(list(files), str(sorted(r["_position"] for r in back)))
+        self.ingest([r | {"_reasons": [], "_batch": token.batch} for r in back], token)
+        self.release(Rows(tuple(back)), token.batch)
+        return token, len(back)
+
+
+def bring_back(world: World, project: SimulatedProject, table: TableName) -> None:
+    """``kedro lakehouse quarantine --replay``."""
+    del world
+    nothing: Any = None
+    SimulatedReplay(project, table, Decoding(changes=nothing, extracts=nothing)).run()
+
+
+COMMANDS: dict[str, Callable[[Any, Any, TableName], None]] = {
+    "rebuild --from-landing": rebuild_landing,
+    "rebuild": fold_again,
+    "rollback": go_back,
+    "maintenance": tidy,
+    "withdraw": exclude,
+    "replay": bring_back,
+}
+_KEYED = ("rebuild", "withdraw", "replay")
+
+
+def program(world: World, tables: list[str], commands: list[str]) -> Callable[[Writer], None]:
+    """A writer's life: some runs, with a command here and there, while files land."""
+    plan = [world.scheduler.pick(["run", "run", *commands]) for _ in range(world.scheduler.pick([1, 2, 3]))]
+
+    def work(writer: Writer) -> None:
+        for number, what in enumerate(plan):
+            if world.scheduler.chance(0.5):
+                land(world, world.scheduler.pick(tables))
+            name = f"{writer.name}.{number}"
+            if what == "run":
+                run(world, tables, name)
+            else:
+                command(world, what, world.scheduler.pick(tables), name)
+
+    return work
+
+
+def command(world: World, what: str, table: str, name: str) -> None:
+    """Run one command on a table that has it."""
+    from kedro_lakehouse.errors import CommitConflictError
+
+    if what in _KEYED and "keys" not in TABLES[table]:
+        return
+    lost = (CommitConflictError,) if what == "maintenance" else ()
+    with contextlib.suppress(*ALLOWED, *lost):
+        COMMANDS[what](world, world.project(name), TableName.parse(table))
+
+
+def settle(world: World, tables: list[str]) -> None:
+    """Let clean runs end what was begun, until one of them changes nothing."""
+    for number in range(6):
+        before = {t: world.lake.tables.get(t) for t in world.lake.tables}
+        project = world.project(f"settle.{number}")
+        write_owed_rows(project, [TableName.parse(t) for t in tables])
+        for table in map(TableName.parse, tables):
+            ingest(world, project, table)
+            bring(project, table)
+        if before == {t: world.lake.tables.get(t) for t in world.lake.tables}:
+            return
+    world.violations.append("runs without anything new go on changing tables")
+
+
+def accepted(project: SimulatedProject, table: TableName) -> Any:
+    """The events that a table's targets are made from."""
+    engine: Any = engine_of(project)
+    return engine.accepted(table, upto=10**9)
