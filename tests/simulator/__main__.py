@@ -1,4 +1,4 @@
-"""Run schedules: ``python -m simulator SCHEDULES [SEED]``; the seed of a schedule that went wrong repeats it."""
+"""Run schedules: ``python -m simulator SCHEDULES [SEED]``; the seed of one that went wrong repeats it."""
 
 from __future__ import annotations
 

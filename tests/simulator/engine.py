@@ -23,7 +23,7 @@ _FACT = ("id", "_order", "_op", "value")
 
 
 def fold(events: Iterable[Event]) -> list[Event]:
-    """The rows that events make of a table with keys: of each key the last upsert, unless a delete is later."""
+    """The rows of a table with keys: of each key the last upsert, unless a delete is later."""
     last: dict[int, Event] = {}
     for event in sorted(events, key=lambda e: e["_order"]):
         last[event["id"]] = event
@@ -84,7 +84,9 @@ class ListEngine:
 class ListEvents:
     """The checked events of one batch."""
 
-    def __init__(self, project: Project, name: TableName, accepted: list[Event], rejected: list[Event]) -> None:
+    def __init__(
+        self, project: Project, name: TableName, accepted: list[Event], rejected: list[Event]
+    ) -> None:
         self._project, self._name = project, name
         self._accepted, self._rejected = accepted, rejected
 

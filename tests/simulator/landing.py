@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kedro_lakehouse.config.sources import SourceConfig
 from kedro_lakehouse.datasets.planner import Planner
-from kedro_lakehouse.sources.files import LandedFile
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
     from simulator.world import World
+
+    from kedro_lakehouse.sources.files import LandedFile
 
 
 @dataclass(frozen=True)

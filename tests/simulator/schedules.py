@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import traceback
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -55,15 +56,19 @@ def schedule(seed: int) -> Outcome:
         writers.append(Writer(f"w{number}", work, offset=offset))
     try:
         world.scheduler.run(writers)
-        problems = [f"{w.name} ended with {type(w.error).__name__}: {w.error}" for w in writers if w.error]
+        problems = [_told(w.error, f"{w.name} ends") for w in writers if w.error]
         calm(world)
         settle(world, tables)
         problems += differences(world, tables)
     except StarvedError as error:
         problems = [f"somebody starves: {error}"]
     except Exception as error:  # noqa: BLE001 - whatever a clean run raises is what the schedule led to
-        problems = [f"a clean run ends with {type(error).__name__}: {error}"]
+        problems = [_told(error, "a clean run ends")]
     return Outcome(seed, kind, world.scheduler.steps, tuple(problems), tuple(world.scheduler.trace))
+
+
+def _told(error: BaseException, who: str) -> str:
+    return "".join([f"{who} with an error:\n", *traceback.format_exception(error)])
 
 
 def calm(world: World) -> None:

@@ -1,4 +1,4 @@
-"""What the writers of a schedule share: landed files, tables, lake.ops, leases, clocks; and what can go wrong."""
+"""What the writers of a schedule share: landed files, tables, lake.ops, leases, clocks; and what goes wrong."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from simulator.scheduler import Scheduler
 from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.errors import CommitUnknownError, LeaseLostError
 from kedro_lakehouse.formats.base import FormatContext
-from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.patience import Patience
 from kedro_lakehouse.project import Project
 from kedro_lakehouse.testing.memory import MemoryFormat, MemoryLake
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from simulator.landing import Record
     from simulator.scheduler import Writer
 
+    from kedro_lakehouse.names import TableName
     from kedro_lakehouse.sources.files import LandedFile
 
 TABLES: dict[str, dict[str, Any]] = {
@@ -91,7 +91,9 @@ class World:
     def may_lose(self, what: str, *, applied: bool) -> None:
         """Lose a request, or the answer to one that was done."""
         if self.scheduler.current is not None and self.scheduler.chance(self.chances.lost_answer / 2):
-            self.scheduler.trace.append(f"{self.scheduler.current.name}: {what}: {'answer' if applied else 'request'} lost")
+            self.scheduler.trace.append(
+                f"{self.scheduler.current.name}: {what}: {'answer' if applied else 'request'} lost"
+            )
             raise CommitUnknownError(table=what, batch=0)
 
 
@@ -207,7 +209,11 @@ class SimulatedProject(Project):
             run_id=run, default_format="memory",
         )  # fmt: skip
         context = FormatContext(
-            session=_no_session, catalog=None, lakehouse="memory", run_id=run, correlation_id=run  # type: ignore[arg-type]
+            session=_no_session,
+            catalog=None,
+            lakehouse="memory",
+            run_id=run,
+            correlation_id=run,  # type: ignore[arg-type]
         )
         made.world = world
         made.__dict__["ops"] = world.ops
@@ -249,4 +255,6 @@ def _no_session() -> Any:
 def _declarations() -> Any:
     sys.path.append(str(Path(__file__).with_name("installed")))
     sources = {"shop": {"type": "simulated", "path": "memory", "max_files": 3}}
-    return load_declarations(sources, TABLES, {"simulated": SimulatedSource.config_model}, {}, table_format="memory")
+    return load_declarations(
+        sources, TABLES, {"simulated": SimulatedSource.config_model}, {}, table_format="memory"
+    )

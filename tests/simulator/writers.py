@@ -36,7 +36,13 @@ if TYPE_CHECKING:
     from simulator.scheduler import Writer
     from simulator.world import SimulatedProject, World
 
-ALLOWED = (CommitUnknownError, BatchNotFoundError, NoSuchSnapshotError, NothingToWithdrawError, UnsupportedError)
+ALLOWED = (
+    CommitUnknownError,
+    BatchNotFoundError,
+    NoSuchSnapshotError,
+    NothingToWithdrawError,
+    UnsupportedError,
+)
 """How a run or a command may end: told that nobody answered, or that there is nothing to do."""
 
 
@@ -108,7 +114,7 @@ def tidy(world: World, project: SimulatedProject, table: TableName) -> None:
 def exclude(world: World, project: SimulatedProject, table: TableName) -> None:
     """``kedro lakehouse withdraw``: the first event of some batch."""
     state = project.format_of(table).state(table.with_suffix("changes"))
-    batch = world.scheduler.pick(range(1, (state.batch if state else 1) + 1))
+    batch = world.scheduler.pick(range(1, max(state.batch if state else 0, 1) + 1))
 
     def search(*_: object) -> dict[WithdrawnEvent, str]:
         held = project.format_of(table).read(table.with_suffix("changes"))
@@ -126,7 +132,9 @@ class SimulatedReplay(Replay):
         held = self.project.format_of(self.name).read(self.quarantine).rows
         world: World = self.project.world  # type: ignore[attr-defined]
         world.corrected_files |= {r["_position"][0] for r in held}
-        return {f: p.batch for p in self.chain.published for f in p.files if f.name in world.corrected_files}, ()
+        return {
+            f: p.batch for p in self.chain.published for f in p.files if f.name in world.corrected_files
+        }, ()
 
     def _apply(self, files: Any) -> Any:
         held = self.project.format_of(self.name).read(self.quarantine).rows

@@ -16,8 +16,8 @@ from kedro.framework.startup import bootstrap_project
 from kedro.validation import DataValidationError
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
+from kedro_lakehouse.commits import merge_frames
 from kedro_lakehouse.config import ExpectationConfig
-from kedro_lakehouse.datasets import merge
 from kedro_lakehouse.errors import ExpectationFailedError
 from kedro_lakehouse.quality.answers import answer
 from kedro_lakehouse.quality.engine import answer_by_engine
@@ -134,7 +134,7 @@ REST = [*WAYS, "ops"]
 def audited(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Runs a test with the audit, and again without it, where it must fail."""
     if not request.param:
-        monkeypatch.setattr(merge, "judge_stage", lambda *_, **__: None)
+        monkeypatch.setattr(merge_frames, "judge_stage", lambda *_, **__: None)
     return request.param
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from harness.project import SMALL, TemporaryProject, write_text
-from kedro_lakehouse.commits.refold import refold
 
+from kedro_lakehouse.commits.target import refold
 from kedro_lakehouse.names import TableName
 
 if TYPE_CHECKING:

@@ -128,7 +128,7 @@ class IngestionCommit(runner.Change):
         assert staged is not None  # noqa: S101 - written before
         self._judge(staged)
         if staged.quarantined:
-            publish_quarantine(self, staged, self._ledger().chain(self._behind, anew=True))
+            publish_quarantine(self, staged, self._ledger().chain(self._behind))
         if not staged.applied:
             stage.drop()  # a batch without accepted events moves the bookmark and nothing else
 
@@ -237,8 +237,4 @@ def _void_batch(state: TableState, chain: Chain) -> int:
     removing its rows.
     """
     held = state.bookmark
-    if held is None or chain.holds(held.batch, held.content_hash):
-        return 0
-    if any((p.batch, p.content_hash) == (held.batch, held.content_hash) for p in chain.open):
-        return 0
-    return held.batch
+    return held.batch if held and (held.batch, held.content_hash) in chain.void else 0

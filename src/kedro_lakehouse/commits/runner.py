@@ -61,6 +61,11 @@ class Change:
         """The batch that the table holds afterwards."""
         raise NotImplementedError
 
+    @property
+    def inputs(self) -> Mapping[TableName, TableState | None]:
+        """The other tables that the change reads, in the state in which it was planned."""
+        return {}
+
     def is_done(self, state: TableState | None) -> bool:
         """Whether nothing is to be done on this state.
 
@@ -150,7 +155,8 @@ def attempt(change: Change, held: Lease) -> bool:
         return False
     found = _ensured(change, state)
     held.check()
-    with _stale_plans_as_lost_races(change, found), lake.stage(change.target, found) as stage:
+    planned_on = {change.target: found, **change.inputs}
+    with lost_races(lake, planned_on), lake.stage(change.target, found) as stage:
         report = change.write(stage, found)
         enter_phase("staged", change.name, change.step, change.batch)
         held.check()
@@ -163,19 +169,23 @@ def attempt(change: Change, held: Lease) -> bool:
 
 
 @contextlib.contextmanager
-def _stale_plans_as_lost_races(change: Change, planned_on: TableState) -> Iterator[None]:
-    """Take an error for a lost race where the table is not in the planned state any more.
+def lost_races(lake: TableFormat, planned_on: Mapping[TableName, TableState | None]) -> Iterator[None]:
+    """Take an error for a lost race where one of the tables is not in its planned state any more.
 
-    A plan reads the table while others commit to it: what it finds then need not fit together.
+    A plan reads tables while others commit to them, or drop them: what it finds then need not fit together.
+
+    Raises:
+        CommitConflictError: One of the tables was changed; the error is its cause.
     """
     try:
         yield
     except (TransientError, UnknownOutcomeError):
         raise
     except Exception as error:
-        now = change.format.state(change.target)
-        if now is None or now.version != planned_on.version:
-            raise CommitConflictError(table=change.target, attempts=1) from error
+        for table, state in planned_on.items():
+            now = lake.state(table)
+            if (now.version if now else None) != (state.version if state else None):
+                raise CommitConflictError(table=table, attempts=1) from error
         raise
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.changes.contract import TableContract
@@ -31,15 +32,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class TargetPlan:
+    """Which target is brought up to which batch of a change log, and the state that the log was found in."""
+
+    kind: Kind
+    token: BatchToken
+    record: TableState | None
+
+
 class TargetCommit(runner.Change):
     """Applies the pending batches of a table to its current or its history table."""
 
-    def __init__(
-        self, project: Project, name: TableName, kind: Kind, token: BatchToken, rows: TargetRows
-    ) -> None:
+    def __init__(self, project: Project, name: TableName, plan: TargetPlan, rows: TargetRows) -> None:
         """Keep what the commit is about."""
-        super().__init__(project, name, name.with_suffix(kind), step=kind)
-        self._kind, self._token, self._rows = kind, token, rows
+        super().__init__(project, name, name.with_suffix(plan.kind), step=plan.kind)
+        self._kind, self._token, self._record, self._rows = plan.kind, plan.token, plan.record, rows
         self._table = project.table(name)
         self._contract = TableContract.of(name, self._table)
 
@@ -61,17 +69,13 @@ class TargetCommit(runner.Change):
         )
 
     def is_done(self, state: TableState | None) -> bool:
-        """Whether the target has the batches.
+        """Whether the target has the batches."""
+        return self._token.batch <= (state.batch if state else 0)
 
-        Raises:
-            CommitConflictError: The change log holds others by now: it was built anew meanwhile.
-        """
-        if self._token.batch == 0 or (state is not None and state.batch >= self._token.batch):
-            return True
-        record = self.format.state(self.name.with_suffix("changes"))
-        if not holds(self.project, self.name, record, self._token.batch, self._token.content_hash):
-            raise CommitConflictError(table=self.name.with_suffix("changes"), attempts=1)
-        return False
+    @property
+    def inputs(self) -> Mapping[TableName, TableState | None]:
+        """The change log."""
+        return {self.name.with_suffix("changes"): self._record}
 
     def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
         """The columns of the rows to come."""
@@ -113,11 +117,9 @@ class TargetCommit(runner.Change):
 class Refold(TargetCommit):
     """Replaces all rows of a target by what the whole change log makes of it."""
 
-    def __init__(
-        self, project: Project, name: TableName, kind: Kind, token: BatchToken, *, declared_anew: bool
-    ) -> None:
+    def __init__(self, project: Project, name: TableName, plan: TargetPlan, *, declared_anew: bool) -> None:
         """Keep up to which batch is folded, and whether the declaration may be another one."""
-        super().__init__(project, name, kind, token, engine_of(project).folded(name, kind, token.batch))
+        super().__init__(project, name, plan, engine_of(project).folded(name, plan.kind, plan.token.batch))
         self._declared_anew, self._since = declared_anew, now()
 
     def is_done(self, state: TableState | None) -> bool:
@@ -159,28 +161,35 @@ def commit_target(project: Project, name: TableName, kind: Kind, pending: object
     """
     loaded = pending, token
 
-    def plan() -> runner.Change:
+    def plan() -> runner.Change | None:
         nonlocal loaded
         record = project.format_of(name).state(name.with_suffix("changes"))
-        if not holds(project, name, record, loaded[1].batch, loaded[1].content_hash):
-            loaded = load_pending(project, name, kind)
-        if must_refold(project, name, kind):
-            upto = _fold_upto(project, name, kind, loaded[1])
-            return Refold(project, name, kind, upto or loaded[1], declared_anew=False)
-        engine = engine_of(project)
-        merges = project.table(name).write == "merge"
-        rows = engine.merged(name, kind, *loaded) if merges else engine.added(name, *loaded)
-        return TargetCommit(project, name, kind, loaded[1], rows)
+        with runner.lost_races(project.format_of(name), {name.with_suffix("changes"): record}):
+            if not holds(project, name, record, loaded[1].batch, loaded[1].content_hash):
+                loaded = load_pending(project, name, kind)
+            if must_refold(project, name, kind):
+                folded = _fold_upto(project, name, kind, loaded[1])
+                return Refold(project, name, folded, declared_anew=False) if folded else None
+            engine = engine_of(project)
+            merges = project.table(name).write == "merge"
+            rows = engine.merged(name, kind, *loaded) if merges else engine.added(name, *loaded)
+            return TargetCommit(project, name, TargetPlan(kind, loaded[1], record), rows)
 
     runner.run(project, name, kind, plan)
 
 
 def load_pending(project: Project, name: TableName, kind: Kind) -> tuple[Any, BatchToken]:
     """The accepted events that a target does not have, and which batches they are; lazily."""
-    lake = project.format_of(name)
-    record, target = lake.state(name.with_suffix("changes")), lake.state(name.with_suffix(kind))
-    token = BatchToken.at(name, record.bookmark if record else None, after=target.batch if target else 0)
-    return engine_of(project).pending(name, after=token.after, upto=token.batch), token
+    lake, changes, patience = project.format_of(name), name.with_suffix("changes"), project.patience(name)
+    while True:
+        record, target = lake.state(changes), lake.state(name.with_suffix(kind))
+        bookmark = record.bookmark if record else None
+        token = BatchToken.at(name, bookmark, after=target.batch if target else 0)
+        try:
+            with runner.lost_races(lake, {changes: record}):
+                return engine_of(project).pending(name, after=token.after, upto=token.batch), token
+        except CommitConflictError as error:  # it was dropped, and is made anew
+            patience.pause(error)
 
 
 def must_refold(project: Project, name: TableName, kind: Kind) -> bool:
@@ -233,14 +242,16 @@ def refold(project: Project, name: TableName, kind: Kind, *, declared_anew: bool
     """
 
     def plan() -> runner.Change | None:
-        upto = _fold_upto(project, name, kind, None)
-        return Refold(project, name, kind, upto, declared_anew=declared_anew) if upto else None
+        changes = name.with_suffix("changes")
+        with runner.lost_races(project.format_of(name), {changes: project.format_of(name).state(changes)}):
+            folded = _fold_upto(project, name, kind, None)
+            return Refold(project, name, folded, declared_anew=declared_anew) if folded else None
 
     if runner.run(project, name, kind, plan):
         logger.info("%s %s: folded again", name, kind)
 
 
-def _fold_upto(project: Project, name: TableName, kind: Kind, loaded: BatchToken | None) -> BatchToken | None:
+def _fold_upto(project: Project, name: TableName, kind: Kind, loaded: BatchToken | None) -> TargetPlan | None:
     """Up to which batch a target is folded: its own or that of the loaded ones, whichever is later.
 
     One that the change log does not hold does not count; without any the whole log is folded.
@@ -253,4 +264,5 @@ def _fold_upto(project: Project, name: TableName, kind: Kind, loaded: BatchToken
     known = [
         t for t in (own, loaded) if t and t.batch and holds(project, name, record, t.batch, t.content_hash)
     ]
-    return max(known, key=lambda t: t.batch, default=BatchToken.at(name, record.bookmark, after=0))
+    upto = max(known, key=lambda t: t.batch, default=BatchToken.at(name, record.bookmark, after=0))
+    return TargetPlan(kind, upto, record)

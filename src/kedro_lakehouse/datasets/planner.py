@@ -77,7 +77,6 @@ def landed_batches(project: Project, name: TableName) -> Iterator[Any]:
     while True:
         try:
             with project.lease(name, "ingestion") as held:
-                drop_given_up(project, name, planner.ledger)
                 yield from planner.given_out(held, patience)
                 return
         except LeaseLostError as error:
@@ -152,8 +151,7 @@ class Planner:
             LeaseLostError: Another run may work on the table by now.
             RefusedExtractsError: Extracts were refused; raised after all others were given out.
         """
-        batches = self._batches()
-        chain = self.chain()
+        batches, chain = self._batches(), self.chain(anew=True)
         while (batch := batches.next_batch(chain)) is not None:
             planned = batch.planned
             self.project.ingesting[self.name] = Ingesting(planned=planned, lease=held)
@@ -181,8 +179,11 @@ class Planner:
 
     def chain(self, *, anew: bool = False) -> Chain:
         """The published batches and the plans that may follow; removes quarantined rows of other plans."""
+        if anew:
+            self.ledger.read_again()
+            drop_given_up(self.project, self.name, self.ledger)
         state = self.state()
-        chain = self.ledger.chain(state.bookmark if state else None, anew=anew)
+        chain = self.ledger.chain(state.bookmark if state else None)
         with contextlib.suppress(CommitConflictError):  # whoever was faster has looked at it too
             clear_void_quarantine(self.project, self.name, chain)
         return chain

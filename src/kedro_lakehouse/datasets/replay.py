@@ -18,7 +18,7 @@ from kedro_lakehouse.commits.engine import engine_of
 from kedro_lakehouse.commits.ingest import STEP, IngestionCommit
 from kedro_lakehouse.datasets.planner import LandedChanges, planner_of
 from kedro_lakehouse.datasets.quarantined import match_records, records_at, released
-from kedro_lakehouse.datasets.rebuild import bring_pending, drop_given_up
+from kedro_lakehouse.datasets.rebuild import bring_pending
 from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
@@ -126,9 +126,8 @@ class Replay:
 
     def _replay(self, held: Lease) -> Replayed:
         ledger = Ledger(self.project.ops, self.name, self.project.run_id)
-        drop_given_up(self.project, self.name, ledger)
         self._held, self._planner = held, planner_of(self.project, self.name, self.table, ledger)
-        self._chain = self._planner.chain()
+        self._chain = self._planner.chain(anew=True)
         if (unfinished := self.planner.unfinished(self.chain)) is not None:
             raise UnsupportedError(
                 what=f"{self.name}: batch {unfinished.batch} is planned and not finished.",

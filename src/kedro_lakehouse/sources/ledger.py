@@ -63,7 +63,7 @@ class Chain:
     open: tuple[PlannedFiles, ...]
     refused: frozenset[LandedFile]
     void: frozenset[tuple[int, str]] = frozenset()
-    """Number and identity of the plans that were not published and can not be any more."""
+    """Number and identity of the plans in whose place another one was published: for good."""
 
     @property
     def batch(self) -> int:
@@ -105,8 +105,8 @@ class Ledger:
         self._store, self._table, self._run_id = store, str(table), run_id
         self._rows: list[dict[str, Any]] | None = None
 
-    def _read(self, *, anew: bool = False) -> list[dict[str, Any]]:
-        if self._rows is None or anew:
+    def _read(self) -> list[dict[str, Any]]:
+        if self._rows is None:
             self._rows = list(self._store.read(BATCH_LEDGER, of_table=self._table))
         return self._rows
 
@@ -122,19 +122,23 @@ class Ledger:
         found = [m.removeprefix(_REBUILD) for m in marks if m.startswith(_REBUILD)]
         return frozenset(uuid for mark in found for uuid in mark.split(",")) - {""}
 
-    def chain(self, bookmark: CommitReport | None, *, anew: bool = False) -> Chain:
+    def read_again(self) -> None:
+        """See the rows that other runs have written meanwhile."""
+        self._rows = None
+
+    def chain(self, bookmark: CommitReport | None) -> Chain:
         """Read the ledger against the bookmark of the change log.
 
         Args:
             bookmark: Of the change log as it is published now; None where nothing is.
-            anew: Whether rows that other runs wrote meanwhile must be seen.
 
         Raises:
             LedgerGapError: The ledger does not hold the plan of a published batch.
         """
-        found = _chain(self._read(anew=anew), bookmark, self.epoch)
-        if found is None and not anew:
-            found = _chain(self._read(anew=True), bookmark, self.epoch)
+        found = _chain(self._read(), bookmark, self.epoch)
+        if found is None:
+            self.read_again()
+            found = _chain(self._read(), bookmark, self.epoch)
         if found is None:
             raise LedgerGapError(table=self._table, batch=bookmark.batch if bookmark else 0)
         return found
@@ -177,7 +181,7 @@ class Ledger:
 
     def begin_again(self, stored: Iterable[str]) -> int:
         """Let all files be new, and give up the stored tables of these identities; the new epoch's number."""
-        self._read(anew=True)
+        self.read_again()
         epoch = self.epoch + 1
         self._append(None, _REBUILD + ",".join(sorted(stored)), (), {}, Chain(epoch, (), (), frozenset()))
         return epoch
@@ -239,7 +243,15 @@ def _chain(rows: Sequence[Mapping[str, Any]], bookmark: CommitReport | None, epo
         epoch=max(epoch, head.epoch if head else 0),
         published=tuple(published),
         open=tuple(replace(_planned(plans[i]), follows=follows) for i in may_follow),
-        void=frozenset(plans.keys() - {(p.batch, p.content_hash) for p in published} - set(may_follow)),
+        # Of a higher number nothing is known for good: this bookmark may be an old one by now.
+        void=frozenset(
+            i
+            for i, r in plans.items()
+            if head
+            and i[0] <= head.batch
+            and _epoch(r) == head.epoch
+            and i[1] != published[i[0] - 1].content_hash
+        ),
         refused=frozenset(
             LandedFile(**f)
             for r in rows
