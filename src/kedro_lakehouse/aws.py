@@ -46,11 +46,11 @@ def client(service: Service, *, timeout: float | None = None) -> Any:
             what="AWS needs boto3, which is not installed.",
             remedy="Install the extra: pip install 'kedro-lakehouse[aws]'.",
         ) from error
-    # boto3 itself looks only at AWS_DEFAULT_REGION; jobs of Glue and EMR are told AWS_REGION.
     from botocore.config import Config
 
     asks_once = {"connect_timeout": timeout, "read_timeout": timeout, "retries": {"total_max_attempts": 1}}
     config = Config(**asks_once) if timeout is not None else None
+    # boto3 itself looks only at AWS_DEFAULT_REGION; jobs of Glue and EMR are told AWS_REGION.
     with _making:  # a client may be used by several threads, and be made by one at a time
         return boto3.client(service, region_name=os.environ.get("AWS_REGION"), config=config)
 
@@ -60,8 +60,8 @@ def is_unanswered(error: Exception) -> bool:
 
     What was asked for may have been done all the same. Any other error is an answer: a refusal.
     """
-    modules = sys.modules  # an error of botocore is only met where botocore was imported
-    if (errors := modules.get("botocore.exceptions")) is None:
+    errors = sys.modules.get("botocore.exceptions")
+    if errors is None:  # no error of botocore is raised before it is imported
         return False
     if isinstance(error, errors.ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

@@ -100,38 +100,6 @@ def meet(monkeypatch):
     return meet
 
 
-def compact_by_another(catalog, monkeypatch, commit):
-    """Another process appends until it puts one file in the place of all, and the old snapshots go."""
-    with monkeypatch.context() as patch:
-        patch.setattr(SqlCatalog, "commit_table", commit)
-        before = {s.snapshot_id for s in catalog.find(TableName.ops(BATCHES)).snapshots()}
-        for n in range(100, 114):
-            OpsStore(catalog).append(BATCHES, [{"table": "a.c", "batch": n}])
-        assert not before & {s.snapshot_id for s in catalog.find(TableName.ops(BATCHES)).snapshots()}
-
-
-@pytest.mark.parametrize("applied", [True, False])
-@pytest.mark.parametrize("error", [HTTPClientError(error="closed"), CommitFailedException("version")])
-@pytest.mark.parametrize("unless", [(), ("table", "batch")])
-def test_rows_are_there_once_where_a_compaction_removed_the_mark_of_their_commit(
-    catalog, monkeypatch, meet, applied, error, unless
-):
-    store = OpsStore(catalog)
-    store.append(BATCHES, [{"table": "a.b", "batch": 1}])
-
-    def unanswered(commit, asked):
-        if len(asked) > 1:
-            return commit(*asked[-1])
-        if applied:
-            commit(*asked[0])
-        compact_by_another(catalog, monkeypatch, commit)
-        raise error
-
-    meet(unanswered)
-    store.append(BATCHES, [{"table": "a.b", "batch": 2}], unless=unless)
-    assert sorted(row["batch"] for row in store.read(BATCHES, of_table="a.b")) == [1, 2]
-
-
 def test_a_commit_that_arrives_after_it_was_given_up_is_not_made_again(catalog, meet):
     store = OpsStore(catalog)
     store.append(BATCHES, [{"table": "a.b", "batch": 1}])
@@ -147,29 +115,6 @@ def test_a_commit_that_arrives_after_it_was_given_up_is_not_made_again(catalog, 
     store.append(BATCHES, [{"table": "a.b", "batch": 2}])
     assert sorted(row["batch"] for row in store.read(BATCHES)) == [1, 2]
     assert len(asked) == 2
-
-
-@pytest.mark.parametrize("applied", [True, False])
-def test_rows_that_came_after_a_delete_without_an_answer_stay(catalog, monkeypatch, meet, applied):
-    store = OpsStore(catalog)
-    store.append(BATCHES, [{"table": "a.b", "batch": 1}, {"table": "a.c", "batch": 1}])
-
-    def unanswered(commit, asked):
-        if len(asked) > 1:
-            return commit(*asked[-1])
-        if applied:
-            commit(*asked[0])
-        compact_by_another(catalog, monkeypatch, commit)
-        if applied:
-            with monkeypatch.context() as patch:
-                patch.setattr(SqlCatalog, "commit_table", commit)
-                OpsStore(catalog).append(BATCHES, [{"table": "a.b", "batch": 2}])
-        raise HTTPClientError(error="closed")
-
-    meet(unanswered)
-    store.forget(BATCHES, of_table="a.b")
-    assert [row["batch"] for row in store.read(BATCHES, of_table="a.b")] == ([2] if applied else [])
-    assert len(store.read(BATCHES, of_table="a.c")) == 15
 
 
 def test_a_lost_race_leaves_no_metadata_of_its_own(catalog, meet):
@@ -208,14 +153,6 @@ def test_a_row_that_is_there_is_left_out_and_others_come(catalog):
     ]  # fmt: skip
     assert len(found) == 4
     assert len(catalog.find(TableName.ops(BATCHES)).history()) == 2
-
-
-def test_threads_that_append_the_same_row_at_once_leave_one(catalog):
-    stores = [OpsStore(catalog) for _ in range(4)]  # as four processes have them
-    rows = [ROW | {"batch": n} for n in range(8)]
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        list(pool.map(lambda s: [s.append(BATCHES, [row], unless=OWED) for row in rows], stores))
-    assert sorted(r["batch"] for r in stores[0].read(BATCHES)) == list(range(8))
 
 
 def test_a_catalog_that_never_answers_is_not_asked_for_ever(catalog, monkeypatch):

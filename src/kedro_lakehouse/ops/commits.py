@@ -38,6 +38,7 @@ class Commit:
         self._mark = {_MARK: uuid.uuid4().hex}
         self._before: TableMetadata | None = None
         self._leftovers: list[str] = []
+        self._unanswered = 0
 
     def attempt(self, stored: Table) -> None:
         """Make the change on this very state of the table, unless an earlier attempt has made it.
@@ -67,20 +68,20 @@ class Commit:
         known = {s.parent_snapshot_id if before is None else s.snapshot_id for s in snapshots}
         return bool(snapshots) and before not in known and self._is_done(stored)
 
+    def may_be_tried_again(self, error: Exception) -> bool:
+        """Whether another writer was faster, or the catalog did not answer; that is forgiven three times."""
+        from pyiceberg.exceptions import (
+            CommitFailedException,
+            CommitStateUnknownException,
+            ValidationException,
+        )
 
-def may_be_tried_again(error: Exception, attempt: int) -> bool:
-    """Whether another writer was faster, or the catalog did not answer, which is asked a few times only."""
-    from pyiceberg.exceptions import (
-        CommitFailedException,
-        CommitStateUnknownException,
-        ValidationException,
-    )
-
-    requests = sys.modules.get("requests.exceptions")  # it cannot be raised before it is imported
-    lost = (CommitStateUnknownException, *([requests.ConnectionError] if requests else ()))
-    if isinstance(error, lost) or is_unanswered(error):
-        return attempt < _UNANSWERED
-    return isinstance(error, (CommitFailedException, ValidationException))
+        requests = sys.modules.get("requests.exceptions")  # it cannot be raised before it is imported
+        lost = (CommitStateUnknownException, *([requests.ConnectionError] if requests else ()))
+        if isinstance(error, lost) or is_unanswered(error):
+            self._unanswered += 1
+            return self._unanswered <= _UNANSWERED
+        return isinstance(error, (CommitFailedException, ValidationException))
 
 
 class _DeletesLater(FileIO):

@@ -31,13 +31,13 @@ _TIMEOUTS: Final = 9
 """A request is given up after this part of ``dead_after``: some fit in before the lease is in doubt."""
 _SHORTEST_TIMEOUT: Final = 1.0
 _ASKED: Final = 3
-"""How often ``confirm`` and ``release`` ask where no answer comes."""
+"""How many times ``confirm`` and ``release`` ask where no answer comes."""
 _LONGEST_PAUSE: Final = 10.0
 _NOT_SO: Final = frozenset({"PreconditionFailed", "NoSuchKey", "404"})
 
 
 @contextlib.contextmanager
-def object_lease(  # noqa: PLR0913 - whose lease, and four times that tests make short
+def object_lease(  # noqa: PLR0913 - whose lease, and times that tests make short
     folder: str,
     table: TableName,
     stage: str,
@@ -138,7 +138,10 @@ class _Lease:
         return True
 
     def keep(self, released: threading.Event, beat: float) -> None:
-        """Write the object anew until the lease is released or lost; nothing is raised."""
+        """Write the object anew until the lease is released or lost; nothing is raised.
+
+        Should this thread end all the same, `check` fails a while later: no beat is confirmed any more.
+        """
         pause = beat
         while not released.wait(pause):
             try:

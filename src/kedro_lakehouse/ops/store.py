@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import threading
 import time
@@ -161,7 +162,8 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
         ]
     ),
 }
-_ATTEMPTS: Final = 20
+_PATIENCE: Final = 600.0
+"""Seconds: eight processes that wrote at once lost more than twenty races in a row."""
 _FILES: Final = 12
 """An append that finds so many files puts one in their place: to read a small file costs about 4 ms."""
 
@@ -182,7 +184,7 @@ class OpsStore:
         append the same row at once, one does.
 
         Raises:
-            CommitConflictError: Other processes won the race twenty times; nothing was written.
+            CommitConflictError: Other processes won each race for ten minutes; nothing was written.
         """
         if not rows:
             return
@@ -206,7 +208,7 @@ class OpsStore:
             before: A column and a number: rows that have it there, or a greater one, stay.
 
         Raises:
-            CommitConflictError: Other processes won the race twenty times; nothing was written.
+            CommitConflictError: Other processes won each race for ten minutes; nothing was written.
         """
         import pyiceberg.expressions as built
 
@@ -226,20 +228,22 @@ class OpsStore:
         )
 
     def _commit(self, table: str, change: Change, is_done: Callable[[Table], bool]) -> None:
-        from kedro_lakehouse.ops.commits import Commit, may_be_tried_again  # they bring pyiceberg
+        from kedro_lakehouse.ops.commits import Commit  # it brings pyiceberg
 
-        commit = Commit(change, is_done)
+        commit, begun = Commit(change, is_done), time.monotonic()
         with self._writing:
-            for attempt in range(_ATTEMPTS):
+            for attempt in itertools.count(1):
                 try:
                     commit.attempt(self._table(table))
                 except Exception as error:
-                    if not may_be_tried_again(error, attempt):
+                    if not commit.may_be_tried_again(error):
                         raise
-                    time.sleep(random.uniform(0, 0.05 * 2 ** min(attempt, 5)))  # noqa: S311 - jitter
+                    if time.monotonic() - begun > _PATIENCE:
+                        name = f"{OPS_NAMESPACE}.{table}"
+                        raise CommitConflictError(table=name, attempts=attempt) from error
+                    time.sleep(random.uniform(0, 0.05 * 2 ** min(attempt, 6)))  # noqa: S311 - jitter
                 else:
                     return
-        raise CommitConflictError(table=f"{OPS_NAMESPACE}.{table}", attempts=_ATTEMPTS)
 
     def _table(self, table: str) -> Table:
         found = self._catalog.find(TableName.ops(table))
