@@ -99,7 +99,7 @@ def test_without_a_log_there_is_no_table(tmp_path: Path) -> None:
 
 def test_a_new_table_has_no_commit_of_ours(folder: Path) -> None:
     log = opened(folder)
-    assert (log.head().note, log.rows(), log.uuid) == (None, 0, "the-table")
+    assert (log.head.note, log.rows(), log.uuid) == (None, 0, "the-table")
     assert log.properties["kedro_lakehouse.made_for"] == "x"
 
 
@@ -107,17 +107,17 @@ def test_the_last_commit_of_ours_is_found_behind_others(folder: Path) -> None:
     note = Note(number=1, token="t", rows=10, bookmark="b")
     write(folder, 1, "WRITE", number(1), file("a.parquet", 1, 5), note=note)
     write(folder, 2, "OPTIMIZE")
-    head = opened(folder).head()
+    head = opened(folder).head
     assert (head.note, head.version, head.time, head.alone) == (note, 1, 1001, True)
     write(folder, 3, "DELETE")
-    head = opened(folder).head()
+    head = opened(folder).head
     assert (head.note, head.version, head.alone) == (note, 3, False)
 
 
 def test_a_number_without_its_entry_is_no_new_table(folder: Path) -> None:
     write(folder, 1, "WRITE", number(7), file("a.parquet", 1, 5))
     with pytest.raises(BookmarkGoneError):
-        opened(folder).head()
+        assert opened(folder).head
 
 
 def test_metadata_of_others_is_no_note() -> None:
