@@ -147,11 +147,11 @@ class ParquetFormat:
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[StagedFiles]:
         """Open a stage on a state of the table; what the block leaves unpublished is dropped."""
-        held = _newest(self._folder(table))
-        planned = state.version if state else f"{held['uuid']}:0" if held else ""
+        held = state or self.state(table)  # a table that was made just now has columns, and no rows
+        planned = state.version if state else f"{self.uuid(table)}:0"
         stage = _Stage(
             self._session(), table, f"{self._warehouse}/{table.namespace}", run_id=self._run_id,
-            before=state.rows if state else 0, columns=state.columns if state else {},
+            before=held.rows if held else 0, columns=held.columns if held else {},
             published=partial(self.read, table), is_current=partial(self._is_current, table, planned),
             commit=partial(self._commit, table, planned),
         )  # fmt: skip
