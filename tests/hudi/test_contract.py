@@ -9,7 +9,7 @@ from crash.writer import NoLease
 from harness.formats import LooksUp
 from py4j.protocol import Py4JError
 
-from kedro_lakehouse.formats import hudi_commit
+from kedro_lakehouse.formats import hudi_turn
 from kedro_lakehouse.formats.hudi import HudiFormat
 from kedro_lakehouse.formats.hudi_table import HudiTable
 
@@ -25,4 +25,4 @@ class TestHudi(LooksUp):
     @pytest.fixture
     def no_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What a writer has whose lease in S3 is another's already."""
-        monkeypatch.setattr(hudi_commit, "lease", lambda *_: contextlib.nullcontext(NoLease()))
+        monkeypatch.setattr(hudi_turn, "lease", lambda *_: contextlib.nullcontext(NoLease()))

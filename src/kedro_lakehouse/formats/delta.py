@@ -14,6 +14,7 @@ from kedro_lakehouse.formats.ddl import evolve_table, sql_type, storable
 from kedro_lakehouse.formats.delta_commit import DeltaCommit
 from kedro_lakehouse.formats.delta_log import DeltaLog, no_commit_yet
 from kedro_lakehouse.formats.delta_maintenance import DeltaMaintenance
+from kedro_lakehouse.formats.delta_store import refuse_unsafe_log
 from kedro_lakehouse.formats.hadoop_files import delete_folder, delete_unfinished, is_there
 from kedro_lakehouse.formats.kept_commits import commits_of_batches
 from kedro_lakehouse.formats.literals import text
@@ -22,12 +23,13 @@ from kedro_lakehouse.formats.session_catalog import SessionCatalog
 from kedro_lakehouse.formats.staged_files import StagedFiles, drop_stages
 from kedro_lakehouse.names import TableName, quote
 from kedro_lakehouse.ops.glance import Glance
+from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import types as T
 
     from kedro_lakehouse.formats.base import FormatContext
@@ -59,9 +61,11 @@ class DeltaFormat:
         """Keep how to get at the session, and where the tables lie; nothing is opened."""
         self._session, self._run_id = context.session, context.run_id
         self._warehouse = f"{context.lakehouse.rstrip('/')}/warehouse"
+        self._leases = f"{context.lakehouse.rstrip('/')}/leases"
         self._storage = storage_options(context.spark_conf, self._warehouse)
         self._names = SessionCatalog(context.session, "delta")
-        self.maintenance = DeltaMaintenance(context.session, self._log, self.path)
+        self._is_safe = False
+        self.maintenance = DeltaMaintenance(self._writer, self._log, self.path)
 
     @classmethod
     def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
@@ -78,6 +82,18 @@ class DeltaFormat:
     def path(self, table: TableName) -> str:
         """The folder of a table."""
         return f"{self._warehouse}/{table.namespace}/{table.table}"
+
+    def _writer(self) -> SparkSession:
+        """The session for what writes an entry of a log.
+
+        Raises:
+            UnsupportedError: Two runs could both write one entry, where the tables are.
+        """
+        session = self._session()
+        if not self._is_safe:
+            refuse_unsafe_log(session, self._warehouse)
+            self._is_safe = True
+        return session
 
     def _log(self, table: TableName) -> DeltaLog | None:
         return DeltaLog.open(table, self.path(table), self._storage)
@@ -175,13 +191,32 @@ class DeltaFormat:
         fields = ", ".join(f"{quote(n)} {sql_type(storable(t))}" for n, t in columns.items())
         properties = _BASE_PROPERTIES | _properties(table, layout)
         given = ", ".join(f"{text(k)} = {text(v)}" for k, v in properties.items())
-        if self._log(table) is None:  # Delta makes no table where a killed CREATE TABLE left its folders
-            delete_unfinished(self._session(), f"{self.path(table)}/_delta_log")
-        self._session().sql(
+        self._make(
+            table,
             f"CREATE TABLE IF NOT EXISTS delta.{quote(self.path(table))} ({fields}) USING delta{place} "
-            f"TBLPROPERTIES ({given})"
+            f"TBLPROPERTIES ({given})",
         )
         self._names.register(table, self.path(table))
+
+    def _make(self, table: TableName, statement: str) -> None:
+        """Run the statement that makes a table, unless it is there.
+
+        One writer makes it at a time, so that nobody takes what another is just writing for a killed run's.
+        """
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        session = self._writer()
+        with lease(self._leases, table, "publish"):
+            if self._log(table) is not None:
+                return
+            # Delta makes no table where a killed CREATE TABLE left its folders.
+            delete_unfinished(session, f"{self.path(table)}/_delta_log")
+            try:
+                session.sql(statement)
+            except (Py4JError, PySparkException):
+                if self._log(table) is None:
+                    raise  # else another writer made it, to whom the lease had gone
 
     def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
         """Add missing columns and struct fields and widen types; what is there already stays.
@@ -192,7 +227,7 @@ class DeltaFormat:
         """
         from pyspark.errors import PySparkException
 
-        session, place = self._session(), f"delta.{quote(self.path(table))}"
+        session, place = self._writer(), f"delta.{quote(self.path(table))}"
         try:
             evolve_table(session.sql, place, table, columns, state.columns)
         except PySparkException as error:
@@ -236,7 +271,7 @@ class DeltaFormat:
         log = self._log(table)
         made = log.uuid if log else ""
         commit = DeltaCommit(
-            session=self._session(), table=table, path=self.path(table),
+            session=self._writer(), table=table, path=self.path(table),
             planned=state.version if state else no_commit_yet(made), log=partial(self._log, table),
         )  # fmt: skip
         stage = StagedFiles(

@@ -33,6 +33,10 @@ _RACED: Final = (
     "DELTA_METADATA_CHANGED",
     "DELTA_PROTOCOL_CHANGED",
     "io.delta.exceptions.",
+    # What S3 says to a conditional write of an entry that another writer has written, or is writing.
+    "RemoteFileChangedException",
+    "PreconditionFailed",
+    "ConditionalRequestConflict",
 )
 _NOT_AS_PLANNED: Final = "kedro_lakehouse: the table is not as the merge presumes"
 

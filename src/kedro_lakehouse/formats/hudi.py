@@ -13,14 +13,14 @@ from kedro_lakehouse.errors import UnsupportedError, listed
 from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState
 from kedro_lakehouse.formats.ddl import schema_changes, table_schema, wider_columns
 from kedro_lakehouse.formats.hadoop_files import delete_folder
-from kedro_lakehouse.formats.hudi_commit import HudiCommit, turn_to_commit
+from kedro_lakehouse.formats.hudi_commit import HudiCommit
 from kedro_lakehouse.formats.hudi_maintenance import HudiMaintenance
 from kedro_lakehouse.formats.hudi_table import DELETED, RECORD_KEY, SETTINGS, SORT, HudiTable, is_shown
 from kedro_lakehouse.formats.hudi_timeline import TABLE_TYPE, instant_of, state_version
+from kedro_lakehouse.formats.hudi_turn import turn, turn_to_commit
 from kedro_lakehouse.formats.kept_commits import commits_of_batches
 from kedro_lakehouse.formats.session_catalog import SessionCatalog
 from kedro_lakehouse.formats.staged_files import StagedFiles, drop_stages
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 
 if TYPE_CHECKING:
@@ -150,8 +150,9 @@ class HudiFormat:
             schema = T.StructType(
                 [T.StructField(RECORD_KEY, T.StringType()), *schema, T.StructField(DELETED, T.BooleanType())]
             )
-        with lease(self._leases, table, "publish"), contextlib.suppress(FileExistsError):
-            self._table(table).timeline().make(schema, made, self._table_settings(table, layout, table_type))
+        found = self._table(table)
+        with turn(found, self._leases), contextlib.suppress(FileExistsError):
+            found.timeline().make(schema, made, self._table_settings(table, layout, table_type))
 
     def _table_settings(self, table: TableName, layout: Layout, table_type: str) -> dict[str, str]:
         """What hoodie.properties says of a new table; other writers and readers of Hudi go by it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
@@ -11,14 +10,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import column
-from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError, LeaseLostError
+from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError
 from kedro_lakehouse.formats.hudi_timeline import TOKEN
+from kedro_lakehouse.formats.hudi_turn import turn_to_commit
 from kedro_lakehouse.formats.staged_files import GONE, MARK
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import BOOKMARK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -125,23 +124,3 @@ class HudiCommit:
             return next((one.instant for one in since if one.carried.get(TOKEN) == token), None)
         except Py4JError as error:
             raise CommitUnknownError(table=self._table.name, batch=batch) from error
-
-
-@contextlib.contextmanager
-def turn_to_commit(table: HudiTable, planned: str, leases: str) -> Iterator[HudiTimeline]:
-    """Keep others from committing while the block commits to a table that is in the planned state.
-
-    Hudi looks for conflicts from the start of its own commit only: what came before is looked for here.
-
-    Raises:
-        CommitConflictError: The table is in another state, or gone; or another run has taken the turn over.
-    """
-    with lease(leases, table.name, "publish") as turn:
-        timeline = table.timeline()
-        if not timeline.exists() or timeline.state_version != planned:
-            raise CommitConflictError(table=table.name, attempts=1)
-        try:
-            turn.confirm()
-        except LeaseLostError as error:
-            raise CommitConflictError(table=table.name, attempts=1) from error
-        yield timeline
