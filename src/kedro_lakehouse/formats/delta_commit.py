@@ -80,7 +80,6 @@ class DeltaCommit:
         if log is None or log.state_version != self.planned:
             raise CommitConflictError(table=self.table, attempts=1)
         before = log.head.note
-        self._drop_columns(log, without)
         note = Note(
             number=before.number + 1 if before else 1,
             token=uuid.uuid4().hex,
@@ -89,6 +88,7 @@ class DeltaCommit:
             properties=(dict(before.properties) if before else {}) | dict(properties),
         )
         try:
+            self._drop_columns(log, without)
             self._write(self._own_session(note), change)
         except Exception as error:
             version = self._published(note, report.batch, error)

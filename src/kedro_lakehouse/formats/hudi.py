@@ -17,7 +17,7 @@ from kedro_lakehouse.formats.hudi_commit import HudiCommit
 from kedro_lakehouse.formats.hudi_maintenance import HudiMaintenance
 from kedro_lakehouse.formats.hudi_table import DELETED, RECORD_KEY, SETTINGS, SORT, HudiTable, is_shown
 from kedro_lakehouse.formats.hudi_timeline import TABLE_TYPE, instant_of, state_version
-from kedro_lakehouse.formats.hudi_turn import turn, turn_to_commit
+from kedro_lakehouse.formats.hudi_turn import one_writer, turn_to_commit
 from kedro_lakehouse.formats.kept_commits import commits_of_batches
 from kedro_lakehouse.formats.session_catalog import SessionCatalog
 from kedro_lakehouse.formats.staged_files import StagedFiles, drop_stages
@@ -151,7 +151,7 @@ class HudiFormat:
                 [T.StructField(RECORD_KEY, T.StringType()), *schema, T.StructField(DELETED, T.BooleanType())]
             )
         found = self._table(table)
-        with turn(found, self._leases), contextlib.suppress(FileExistsError):
+        with one_writer(found, self._leases), contextlib.suppress(FileExistsError):
             found.timeline().make(schema, made, self._table_settings(table, layout, table_type))
 
     def _table_settings(self, table: TableName, layout: Layout, table_type: str) -> dict[str, str]:
@@ -183,12 +183,11 @@ class HudiFormat:
             return
         refuse_names(table, wanted)
         found = self._table(table)
-        with turn_to_commit(found, state.version, self._leases) as timeline:
-            bookmark = timeline.newest.bookmark if timeline.newest else None
-            found.write(
-                found.none(table_schema({**state.columns, **wanted})), found.adding,
-                carried={BOOKMARK: bookmark} if bookmark else {}, state=timeline.state,
-            )  # fmt: skip
+        with turn_to_commit(found, state.version, self._leases) as turn:
+            rows, newest = found.none(table_schema({**state.columns, **wanted})), turn.timeline.newest
+            carried = {BOOKMARK: newest.bookmark} if newest and newest.bookmark else {}
+            turn.confirm()
+            found.write(rows, found.adding, carried=carried, state=turn.timeline.state)
         self._names.forget(table)  # SQL knows the columns that were there when it was told
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:

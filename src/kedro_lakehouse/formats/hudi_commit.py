@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.formats.hudi_table import HudiTable
-    from kedro_lakehouse.formats.hudi_timeline import CompletedCommit, HudiTimeline
+    from kedro_lakehouse.formats.hudi_timeline import CompletedCommit
+    from kedro_lakehouse.formats.hudi_turn import Turn
     from kedro_lakehouse.formats.staged_files import StagedChange
     from kedro_lakehouse.ops.report import CommitReport
 
@@ -64,13 +65,13 @@ class HudiCommit:
             CommitConflictError: The table is not in the state any more that was planned on.
             CommitUnknownError: The timeline cannot be read, which alone tells what became of the commit.
         """
-        with turn_to_commit(self._table, self._planned, self._leases) as timeline:
-            state = {"rows": rows, "properties": timeline.state["properties"] | dict(properties)}
-            return self._write(timeline, change, report, state, without)
+        with turn_to_commit(self._table, self._planned, self._leases) as turn:
+            state = {"rows": rows, "properties": turn.timeline.state["properties"] | dict(properties)}
+            return self._write(turn, change, report, state, without)
 
     def _write(
         self,
-        timeline: HudiTimeline,
+        turn: Turn,
         change: StagedChange | None,
         report: CommitReport,
         state: Mapping[str, Any],
@@ -79,13 +80,14 @@ class HudiCommit:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        schema = T.StructType([f for f in timeline.schema().fields if f.name not in without])
+        schema = T.StructType([f for f in turn.timeline.schema().fields if f.name not in without])
         if change is None:
             rows, operation = self._table.none(schema), self._table.adding
         else:
             rows, operation = self._marked(change, schema), _OPERATIONS[change.kind]
         carried = {BOOKMARK: report.to_property(), TOKEN: uuid.uuid4().hex}
         failed: Exception | None = None
+        turn.confirm()
         try:
             self._table.write(
                 rows, operation, carried=carried, state=state, more=_DROPS_COLUMNS if without else {}
@@ -93,7 +95,7 @@ class HudiCommit:
         except (Py4JError, PySparkException) as error:
             failed = error
         # What failed may have come after the commit.
-        instant = self._published(carried[TOKEN], timeline.newest, report.batch)
+        instant = self._published(carried[TOKEN], turn.timeline.newest, report.batch)
         if instant is not None:
             return int(instant)
         if failed is None:
