@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
+from crash.writer import NoLease
 from harness.formats import LooksUp
 from py4j.protocol import Py4JError
 
+from kedro_lakehouse.formats import hudi_turn
 from kedro_lakehouse.formats.hudi import HudiFormat
 from kedro_lakehouse.formats.hudi_table import HudiTable
 
@@ -17,3 +21,8 @@ class TestHudi(LooksUp):
     hostile = ("select", "_a", "Mixed_Case9")  # the only kind of names that Avro has
     commits, looks_up = (HudiTable, "write"), (HudiTable, "timeline")
     error = Py4JError("no answer")
+
+    @pytest.fixture
+    def no_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What a writer has whose lease in S3 is another's already."""
+        monkeypatch.setattr(hudi_turn, "lease", lambda *_: contextlib.nullcontext(NoLease()))

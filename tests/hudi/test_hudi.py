@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import fcntl
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +16,9 @@ from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.formats import hudi_timeline
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.formats.hudi import HudiFormat
+from kedro_lakehouse.formats.hudi_table import HudiTable
 from kedro_lakehouse.names import TableName
+from kedro_lakehouse.testing import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -201,6 +204,15 @@ def test_a_replay_after_archival_adds_no_row(project: TemporaryProject) -> None:
     assert len(project.rows("db.object_changes")) == before.rows
 
 
+def test_commits_of_the_archived_timeline_are_told_too(project: TemporaryProject) -> None:
+    name = TableName("db", "object")
+    told = list(_format(project).commits(name))
+    assert [report.batch for report, _ in told] == list(range(told[0][0].batch, 0, -1))
+    assert told[0] == (project.state(str(name)).bookmark, project.state(str(name)).snapshot_id)
+    kept = [_format(project).holds_snapshot(name, at) for _, at in told]
+    assert (kept[0], kept[-1]) == (True, False)
+
+
 def test_of_two_writers_on_one_state_the_later_is_refused(project: TemporaryProject) -> None:
     name = TableName("cow", "item")
     lake, other = _format(project), _format(project, run_id="other")
@@ -237,6 +249,63 @@ def test_a_table_is_there_whole_or_not_at_all(
         lake.create(name, columns, Layout())
     assert lake.state(name).rows == 0
     assert lake.uuid(name) == uuid
+
+
+def test_the_process_that_writes_holds_the_turn(
+    project: TemporaryProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, name = _format(project), TableName("cow", "turn")
+    lake.create(name, {"id": project.state("cow.item").columns["id"]}, Layout())
+    lock = project.path / f"lakehouse/leases/{name}.writer.lock"
+    write, tried = HudiTable.write, []
+
+    def look_first(*args: Any, **options: Any) -> None:
+        with lock.open("r+") as handle, pytest.raises(BlockingIOError):
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # this process's, not the JVM's
+        tried.append(options)
+        write(*args, **options)
+
+    monkeypatch.setattr(HudiTable, "write", look_first)
+    with lake.stage(name, lake.state(name)) as stage:
+        stage.publish(report(1))
+    assert (lake.state(name).batch, len(tried)) == (1, 1)
+    with lock.open("r+") as handle:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_turn_that_another_run_took_over_publishes_nothing(
+    project: TemporaryProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, name = _format(project), TableName("cow", "taken")
+    lake.create(name, {"id": project.state("cow.item").columns["id"]}, Layout())
+    lock = project.path / f"lakehouse/leases/{name}.publish.lock"
+    work = HudiTable.timeline
+
+    def stalled(table: HudiTable) -> hudi_timeline.HudiTimeline:
+        lock.unlink(missing_ok=True)  # what tells the holder that another run may have it
+        return work(table)
+
+    with lake.stage(name, lake.state(name)) as stage:
+        monkeypatch.setattr(HudiTable, "timeline", stalled)
+        with pytest.raises(CommitConflictError):
+            stage.publish(report(1))
+    monkeypatch.undo()
+    assert lake.state(name).batch == 0
+
+
+def test_a_dropped_table_leaves_nothing_staged(project: TemporaryProject) -> None:
+    lake, name, source = _format(project), TableName("cow", "dropped"), TableName("cow", "item")
+    rows = lake.read(source)
+    lake.create(name, {f.name: f.dataType for f in rows.schema.fields}, Layout())
+    beside = project.path / "lakehouse/warehouse/cow"
+    with lake.stage(name, lake.state(name)) as stage:
+        stage.append(rows)
+        assert list(beside.glob(".stage_dropped.*"))
+        lake.drop(name)
+        assert not list(beside.glob(".stage_dropped.*"))
+        with pytest.raises(CommitConflictError):
+            stage.publish(report(1))
+    assert lake.state(name) is None
 
 
 def test_a_name_that_avro_has_not_is_refused_with_its_remedy(project: TemporaryProject) -> None:

@@ -207,15 +207,17 @@ def test_a_table_is_made_where_a_killed_run_left_half_of_it(project, loaded):
     assert not list(log.glob("*.tmp*"))
 
 
-def test_a_stage_that_another_writer_took_for_a_dead_runs_is_a_lost_race(project, loaded):
-    name, source = TableName("insurance", "raced"), TableName("insurance", "policy")
-    ours, other = (DeltaFormat(context_of(project._project, run)) for run in ("ours", "other"))
+def test_a_dropped_table_leaves_nothing_staged(project, loaded):
+    name, source = TableName("insurance", "dropped"), TableName("insurance", "policy")
+    lake = DeltaFormat(context_of(project._project, "ours"))
     rows = project._project.format_of(source).read(source)
-    ours.create(name, {f.name: f.dataType for f in rows.schema.fields}, Layout())
-    with ours.stage(name, ours.state(name)) as stage:
+    lake.create(name, {f.name: f.dataType for f in rows.schema.fields}, Layout())
+    beside = project.path / "lakehouse/warehouse/insurance"
+    with lake.stage(name, lake.state(name)) as stage:
         stage.append(rows)
-        with other.stage(name, other.state(name)):  # without a lease that tells it better
-            pass
+        assert list(beside.glob(".stage_dropped.*"))
+        lake.drop(name)
+        assert not list(beside.glob(".stage_dropped.*"))
         with pytest.raises(CommitConflictError):
             stage.publish(report(1))
-    assert ours.state(name).rows == 0
+    assert lake.state(name) is None

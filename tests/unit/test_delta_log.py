@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,7 +100,7 @@ def test_without_a_log_there_is_no_table(tmp_path: Path) -> None:
 
 def test_a_new_table_has_no_commit_of_ours(folder: Path) -> None:
     log = opened(folder)
-    assert (log.head().note, log.rows(), log.uuid) == (None, 0, "the-table")
+    assert (log.head.note, log.rows(), log.uuid) == (None, 0, "the-table")
     assert log.properties["kedro_lakehouse.made_for"] == "x"
 
 
@@ -107,17 +108,46 @@ def test_the_last_commit_of_ours_is_found_behind_others(folder: Path) -> None:
     note = Note(number=1, token="t", rows=10, bookmark="b")
     write(folder, 1, "WRITE", number(1), file("a.parquet", 1, 5), note=note)
     write(folder, 2, "OPTIMIZE")
-    head = opened(folder).head()
+    head = opened(folder).head
     assert (head.note, head.version, head.time, head.alone) == (note, 1, 1001, True)
     write(folder, 3, "DELETE")
-    head = opened(folder).head()
+    head = opened(folder).head
     assert (head.note, head.version, head.alone) == (note, 3, False)
 
 
 def test_a_number_without_its_entry_is_no_new_table(folder: Path) -> None:
     write(folder, 1, "WRITE", number(7), file("a.parquet", 1, 5))
     with pytest.raises(BookmarkGoneError):
-        opened(folder).head()
+        assert opened(folder).head
+
+
+def test_each_commit_of_ours_makes_another_state(folder: Path) -> None:
+    states = [opened(folder).state_version]
+    for of, token in ((1, "t"), (2, "u")):
+        write(folder, 2 * of - 1, "WRITE", number(of), note=Note(number=of, token=token, rows=0))
+        states.append(opened(folder).state_version)
+        write(folder, 2 * of, "OPTIMIZE")
+        assert opened(folder).state_version == states[-1]
+    assert states == ["the-table:0", "the-table:1:t", "the-table:2:u"]
+
+
+def test_a_commit_is_found_behind_those_that_followed(folder: Path) -> None:
+    notes = [Note(number=of, token=f"t{of}", rows=0, bookmark=f"b{of}") for of in (1, 2, 3)]
+    for note in notes[:2]:
+        write(folder, note.number, "WRITE", number(note.number), note=note)
+    log = opened(folder)
+    assert [log.version_of(note) for note in notes] == [1, 2, None]
+    assert log.version_of(Note(number=1, token="another", rows=0)) is None
+    assert log.version_of(Note(number=2, token="another", rows=0)) is None
+    assert [(note.bookmark, at) for note, at in log.notes()] == [("b2", 2), ("b1", 1)]
+
+
+def test_a_cleaned_log_does_not_tell_that_a_commit_is_not_there() -> None:
+    note = Note(number=3, token="ours", rows=0)
+    kept = [{"version": 9, "userMetadata": Note(number=4, token="theirs", rows=0).to_text()}]
+    cleaned: Any = SimpleNamespace(transaction_version=lambda _: 4, history=lambda limit: kept[:limit])
+    with pytest.raises(BookmarkGoneError):
+        DeltaLog(ITEM, cleaned, {}).version_of(note)
 
 
 def test_metadata_of_others_is_no_note() -> None:

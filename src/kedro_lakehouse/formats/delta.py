@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from kedro_lakehouse.errors import UnsupportedError
-from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableState, dropped_on_failure
+from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
+from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableState
 from kedro_lakehouse.formats.ddl import evolve_table, sql_type, storable
 from kedro_lakehouse.formats.delta_commit import DeltaCommit
-from kedro_lakehouse.formats.delta_log import DeltaLog
+from kedro_lakehouse.formats.delta_log import DeltaLog, no_commit_yet
 from kedro_lakehouse.formats.delta_maintenance import DeltaMaintenance
+from kedro_lakehouse.formats.delta_store import refuse_unsafe_log
 from kedro_lakehouse.formats.hadoop_files import delete_folder, delete_unfinished, is_there
+from kedro_lakehouse.formats.kept_commits import commits_of_batches
 from kedro_lakehouse.formats.literals import text
 from kedro_lakehouse.formats.object_store import storage_options
 from kedro_lakehouse.formats.session_catalog import SessionCatalog
-from kedro_lakehouse.formats.staged_files import StagedFiles, drop_dead_stages, stage_folder
+from kedro_lakehouse.formats.staged_files import StagedFiles, drop_stages
 from kedro_lakehouse.names import TableName, quote
 from kedro_lakehouse.ops.glance import Glance
+from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import types as T
 
     from kedro_lakehouse.formats.base import FormatContext
@@ -40,8 +42,6 @@ _BASE_PROPERTIES: Final = {
     # A cleaned log would forget the bookmark.
     "delta.enableExpiredLogCleanup": "false",
 }
-_NUMBER: Final = "kedro_lakehouse.number"
-"""In a state's properties: the number of the last commit of ours."""
 _OWN: Final = ("delta.", "kedro_lakehouse.")
 _OF_ICEBERG: Final = "write.distribution-mode"
 """What the pipelines themselves say of a layout, and Delta has no word for."""
@@ -61,9 +61,11 @@ class DeltaFormat:
         """Keep how to get at the session, and where the tables lie; nothing is opened."""
         self._session, self._run_id = context.session, context.run_id
         self._warehouse = f"{context.lakehouse.rstrip('/')}/warehouse"
+        self._leases = f"{context.lakehouse.rstrip('/')}/leases"
         self._storage = storage_options(context.spark_conf, self._warehouse)
         self._names = SessionCatalog(context.session, "delta")
-        self.maintenance = DeltaMaintenance(context.session, self._log, self.path)
+        self._is_safe = False
+        self.maintenance = DeltaMaintenance(self._writer, self._log, self.path)
 
     @classmethod
     def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
@@ -81,6 +83,18 @@ class DeltaFormat:
         """The folder of a table."""
         return f"{self._warehouse}/{table.namespace}/{table.table}"
 
+    def _writer(self) -> SparkSession:
+        """The session for what writes an entry of a log.
+
+        Raises:
+            UnsupportedError: Two runs could both write one entry, where the tables are.
+        """
+        session = self._session()
+        if not self._is_safe:
+            refuse_unsafe_log(session, self._warehouse)
+            self._is_safe = True
+        return session
+
     def _log(self, table: TableName) -> DeltaLog | None:
         return DeltaLog.open(table, self.path(table), self._storage)
 
@@ -90,21 +104,19 @@ class DeltaFormat:
         Raises:
             BookmarkGoneError: Somebody else cleaned the table's log.
         """
-        from pyspark.sql import types as T
-
         log = self._log(table)
         if log is None:
             return None
-        head = log.head()
+        head = log.head
         note = head.note
-        schema = T.StructType.fromJson({"type": "struct", "fields": log.schema})
         return TableState(
-            columns={f.name: storable(f.dataType) for f in schema.fields},
+            columns=_columns(log),
             bookmark=CommitReport.from_property(note.bookmark) if note else None,
             snapshot_id=head.version if note else None,
             snapshot_time=head.time if note else None,
             rows=note.rows if note and head.alone else self._counted(table, log),
-            properties=log.properties | ({**note.properties, _NUMBER: str(note.number)} if note else {}),
+            properties=log.properties | (dict(note.properties) if note else {}),
+            version=log.state_version,
         )
 
     def _counted(self, table: TableName, log: DeltaLog) -> int:
@@ -136,7 +148,7 @@ class DeltaFormat:
         log = self._log(table)
         if log is None:
             return None
-        head = log.head()
+        head = log.head
         bookmark = CommitReport.from_property(head.note.bookmark) if head.note else None
         return Glance(
             rows=head.note.rows if head.note and head.alone else log.rows(),
@@ -179,27 +191,50 @@ class DeltaFormat:
         fields = ", ".join(f"{quote(n)} {sql_type(storable(t))}" for n, t in columns.items())
         properties = _BASE_PROPERTIES | _properties(table, layout)
         given = ", ".join(f"{text(k)} = {text(v)}" for k, v in properties.items())
-        if self._log(table) is None:  # Delta makes no table where a killed CREATE TABLE left its folders
-            delete_unfinished(self._session(), f"{self.path(table)}/_delta_log")
-        self._session().sql(
+        self._make(
+            table,
             f"CREATE TABLE IF NOT EXISTS delta.{quote(self.path(table))} ({fields}) USING delta{place} "
-            f"TBLPROPERTIES ({given})"
+            f"TBLPROPERTIES ({given})",
         )
         self._names.register(table, self.path(table))
+
+    def _make(self, table: TableName, statement: str) -> None:
+        """Run the statement that makes a table, unless it is there.
+
+        One writer makes it at a time, so that nobody takes what another is just writing for a killed run's.
+        """
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        session = self._writer()
+        with lease(self._leases, table, "publish"):
+            if self._log(table) is not None:
+                return
+            # Delta makes no table where a killed CREATE TABLE left its folders.
+            delete_unfinished(session, f"{self.path(table)}/_delta_log")
+            try:
+                session.sql(statement)
+            except (Py4JError, PySparkException):
+                if self._log(table) is None:
+                    raise  # else another writer made it, to whom the lease had gone
 
     def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
         """Add missing columns and struct fields and widen types; what is there already stays.
 
         Raises:
+            CommitConflictError: Another writer changed the columns meanwhile, or dropped the table.
             IncompatibleTypeError: A column would have to become a type that loses values.
         """
-        evolve_table(
-            lambda statement: self._session().sql(statement),
-            f"delta.{quote(self.path(table))}",
-            table,
-            columns,
-            state.columns,
-        )
+        from pyspark.errors import PySparkException
+
+        session, place = self._writer(), f"delta.{quote(self.path(table))}"
+        try:
+            evolve_table(session.sql, place, table, columns, state.columns)
+        except PySparkException as error:
+            log = self._log(table)
+            if log is not None and _columns(log) == state.columns:
+                raise
+            raise CommitConflictError(table=table, attempts=1) from error
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
         """Register a view with the session, unless it is there as defined; whether it was registered.
@@ -219,38 +254,43 @@ class DeltaFormat:
         log = self._log(table)
         return log.uuid if log else None
 
+    def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
+        """The published commits that the table still keeps, the newest first, each with its version."""
+        log = self._log(table)
+        return commits_of_batches((note.bookmark, at) for note, at in log.notes()) if log else iter(())
+
     def drop(self, table: TableName) -> None:
-        """Drop a table with its files, and what dead runs staged of it."""
+        """Drop a table with its files, and all that is staged of it."""
         self._names.forget(table)
-        drop_dead_stages(self._session(), self._namespace(table), table)
         delete_folder(self._session(), self.path(table))
+        drop_stages(self._session(), self._namespace(table), table)
 
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[StagedFiles]:
-        """Open a stage on the table's published state; what the block leaves unpublished is dropped.
-
-        Stages that a dead run left behind are dropped first: the caller holds the table's lease.
-        """
-        session, now = self._session(), self.state(table)
-        drop_dead_stages(session, self._namespace(table), table)
+        """Open a stage on one published state of the table; what the block leaves unpublished is dropped."""
         log = self._log(table)
-        held = log.head().note if log else None
-        # The caller planned on its state: where others committed since, their number is higher.
-        planned = int(state.properties.get(_NUMBER, 0)) if state else 0
+        made = log.uuid if log else ""
         commit = DeltaCommit(
-            session=session, table=table, path=self.path(table),
-            before=replace(held, number=planned) if held else None, log=partial(self._log, table),
+            session=self._writer(), table=table, path=self.path(table),
+            planned=state.version if state else no_commit_yet(made), log=partial(self._log, table),
         )  # fmt: skip
         stage = StagedFiles(
-            session, table, stage_folder(self._namespace(table), table, self._run_id),
-            before=state.rows if state else 0, columns=now.columns if now else {},
-            published=partial(self.read, table), commit=commit,
+            self._session(), table, self._namespace(table), run_id=self._run_id,
+            before=state.rows if state else 0, columns=_columns(log) if log else {},
+            published=partial(self.read, table), is_current=commit.is_current, commit=commit,
         )  # fmt: skip
-        with dropped_on_failure(stage):
+        with stage.opened():
             yield stage
 
     def _namespace(self, table: TableName) -> str:
         return f"{self._warehouse}/{table.namespace}"
+
+
+def _columns(log: DeltaLog) -> dict[str, T.DataType]:
+    from pyspark.sql import types as T
+
+    schema = T.StructType.fromJson({"type": "struct", "fields": log.schema})
+    return {f.name: storable(f.dataType) for f in schema.fields}
 
 
 def _placed(table: TableName, layout: Layout) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kedro_lakehouse.errors import LakehouseError
-    from kedro_lakehouse.formats.delta_log import DeltaLog, Head
+    from kedro_lakehouse.formats.delta_log import DeltaLog
     from kedro_lakehouse.formats.staged_files import StagedChange
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
@@ -33,24 +33,33 @@ _RACED: Final = (
     "DELTA_METADATA_CHANGED",
     "DELTA_PROTOCOL_CHANGED",
     "io.delta.exceptions.",
+    # What S3 says to a conditional write of an entry that another writer has written, or is writing.
+    "RemoteFileChangedException",
+    "PreconditionFailed",
+    "ConditionalRequestConflict",
 )
 _NOT_AS_PLANNED: Final = "kedro_lakehouse: the table is not as the merge presumes"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaCommit:
-    """Commits to one table on one state of it.
+    """Commits to one table on one state of it, which ``planned`` tells (``DeltaLog.state_version``).
 
     Every commit of ours raises Delta's transaction number of ``APP_ID`` by one from that of the state
     it was planned on. Delta leaves out, or refuses, a transaction whose number the table has: so of two
-    writers that planned on one state one wins.
+    writers that planned on one state one wins, whenever they look whether the table is still in it.
     """
 
     session: SparkSession
     table: TableName
     path: str
-    before: Note | None
+    planned: str
     log: Callable[[], DeltaLog | None]
+
+    def is_current(self) -> bool:
+        """Whether the table is still in the state that was planned on."""
+        log = self.log()
+        return log is not None and log.state_version == self.planned
 
     def __call__(
         self,
@@ -60,39 +69,41 @@ class DeltaCommit:
         without: Sequence[str],
         rows: int,
     ) -> int | None:
-        """Make a change visible, with the bookmark in the same entry of the log; the new version."""
-        self._drop_columns(without)
+        """Make a change visible, with the bookmark in the same entry of the log; the new version.
+
+        Raises:
+            CommitConflictError: The table is not in the state any more that was planned on.
+            CommitUnknownError: The log cannot be read, which alone tells what became of the commit.
+            AuditFailedError: The table has not the rows that a merge presumes.
+        """
+        log = self.log()
+        if log is None or log.state_version != self.planned:
+            raise CommitConflictError(table=self.table, attempts=1)
+        before = log.head.note
         note = Note(
-            number=self.before.number + 1 if self.before else 1,
+            number=before.number + 1 if before else 1,
             token=uuid.uuid4().hex,
             rows=rows,
             bookmark=report.to_property(),
-            properties=(dict(self.before.properties) if self.before else {}) | dict(properties),
+            properties=(dict(before.properties) if before else {}) | dict(properties),
         )
         try:
+            self._drop_columns(log, without)
             self._write(self._own_session(note), change)
         except Exception as error:
-            head = self._ours(note, report.batch, error)
-            if head is not None:
-                return head.version
+            version = self._published(note, report.batch, error)
+            if version is not None:
+                return version
             if (meant := self._translated(error)) is None:
                 raise
             raise meant from error
-        head = self._ours(note, report.batch, None)
-        if head is None:  # Delta left the transaction out
+        version = self._published(note, report.batch, None)
+        if version is None:  # Delta left the transaction out
             raise CommitConflictError(table=self.table, attempts=1)
-        return head.version
+        return version
 
-    def _drop_columns(self, names: Sequence[str]) -> None:
-        """Take columns away, in an entry of its own before: columns of one commit cannot go in Delta.
-
-        Raises:
-            CommitConflictError: Another writer was faster: the columns stay.
-        """
-        if not names or (log := self.log()) is None:
-            return
-        if (now := log.head().note) and now.token != (self.before.token if self.before else None):
-            raise CommitConflictError(table=self.table, attempts=1)
+    def _drop_columns(self, log: DeltaLog, names: Sequence[str]) -> None:
+        """Take columns away, in an entry of its own before: columns of one commit cannot go in Delta."""
         held = {f["name"] for f in log.schema}
         gone = [quote(name) for name in names if name in held]
         if gone:
@@ -130,8 +141,8 @@ class DeltaCommit:
             writer = writer.option("replaceWhere", change.condition or "true")
         writer.save(self.path)
 
-    def _ours(self, note: Note, batch: int, error: Exception | None) -> Head | None:
-        """Look for this commit in the log; None where it is not there.
+    def _published(self, note: Note, batch: int, error: Exception | None) -> int | None:
+        """Look for this commit in the log: its version; None where it is not there.
 
         Raises:
             CommitUnknownError: The log cannot be read.
@@ -140,10 +151,9 @@ class DeltaCommit:
 
         try:
             log = self.log()
-            head = log.head() if log else None
+            return log.version_of(note) if log else None
         except (DeltaError, BookmarkGoneError, OSError) as unreadable:
             raise CommitUnknownError(table=self.table, batch=batch) from (error or unreadable)
-        return head if head and head.note and head.note.token == note.token else None
 
     def _translated(self, error: Exception) -> LakehouseError | None:
         text = f"{type(error).__name__} {error}"

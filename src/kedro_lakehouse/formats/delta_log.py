@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from kedro_lakehouse.errors import BookmarkGoneError
@@ -128,8 +129,9 @@ class DeltaLog:
         """The newest version."""
         return int(self._opened.version())
 
+    @cached_property
     def head(self) -> Head:
-        """Find our last commit, from the newest entry on.
+        """Our last commit, looked for from the newest entry on.
 
         Raises:
             BookmarkGoneError: The log was cleaned by somebody else, and the entry is gone.
@@ -146,6 +148,40 @@ class DeltaLog:
             if number is None:
                 return Head(note=None, alone=False, **_place(entry))
         raise BookmarkGoneError(table=self._table, number=number or 0)
+
+    @property
+    def state_version(self) -> str:
+        """Tells the state that our last commit published from every other one, also of an earlier table.
+
+        Raises:
+            BookmarkGoneError: The log was cleaned by somebody else, and the entry is gone.
+        """
+        note = self.head.note
+        return f"{self.uuid}:{note.number}:{note.token}" if note else no_commit_yet(self.uuid)
+
+    def version_of(self, note: Note) -> int | None:
+        """The version that a commit of ours made, also where others followed; None where it is not there.
+
+        Raises:
+            BookmarkGoneError: The log was cleaned by somebody else, and does not tell.
+        """
+        reached = self._opened.transaction_version(APP_ID) or 0
+        oldest = 0
+        for entry in self._entries():
+            found, oldest = Note.from_text(entry.get("userMetadata")), int(entry["version"])
+            if found is not None and found.token == note.token:
+                return oldest
+            if reached < note.number or (found is not None and found.number < note.number):
+                return None
+        if oldest:
+            raise BookmarkGoneError(table=self._table, number=note.number)
+        return None
+
+    def notes(self) -> Iterator[tuple[Note, int]]:
+        """The commits of ours that the log keeps, the newest first, each with its version."""
+        for entry in self._entries():
+            if note := Note.from_text(entry.get("userMetadata")):
+                yield note, int(entry["version"])
 
     def _entries(self) -> Iterator[dict[str, Any]]:
         """The log's entries, newest first; mostly the first one is enough."""
@@ -210,6 +246,11 @@ class DeltaLog:
             ends = _at(file.get("min"), path), _at(file.get("max"), path)
             found.append((rows, None if None in ends else ends))
         return found
+
+
+def no_commit_yet(uuid: str) -> str:
+    """What tells the state of a table to which we have committed nothing."""
+    return f"{uuid}:0"
 
 
 def _place(entry: Mapping[str, Any]) -> dict[str, int]:

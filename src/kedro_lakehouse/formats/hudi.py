@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pyspark.sql import types as T
 
 from kedro_lakehouse.errors import UnsupportedError, listed
-from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState, dropped_on_failure
+from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState
 from kedro_lakehouse.formats.ddl import schema_changes, table_schema, wider_columns
 from kedro_lakehouse.formats.hadoop_files import delete_folder
 from kedro_lakehouse.formats.hudi_commit import HudiCommit
 from kedro_lakehouse.formats.hudi_maintenance import HudiMaintenance
 from kedro_lakehouse.formats.hudi_table import DELETED, RECORD_KEY, SETTINGS, SORT, HudiTable, is_shown
-from kedro_lakehouse.formats.hudi_timeline import TABLE_TYPE, instant_of
+from kedro_lakehouse.formats.hudi_timeline import TABLE_TYPE, instant_of, state_version
+from kedro_lakehouse.formats.hudi_turn import one_writer, turn_to_commit
+from kedro_lakehouse.formats.kept_commits import commits_of_batches
 from kedro_lakehouse.formats.session_catalog import SessionCatalog
-from kedro_lakehouse.formats.staged_files import StagedFiles, drop_dead_stages, stage_folder
-from kedro_lakehouse.ops.lease import lease
+from kedro_lakehouse.formats.staged_files import StagedFiles, drop_stages
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class HudiFormat:
 
     name: ClassVar[str] = "hudi"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        staged_audit=False, partition_transforms=False, views=False, spark=("3.5",)
+        staged_audit=False, partition_transforms=False, views=False, safe_without_lease=False, spark=("3.5",)
     )
 
     def __init__(self, context: FormatContext) -> None:
@@ -79,11 +80,12 @@ class HudiFormat:
         newest = timeline.newest
         return TableState(
             columns={f.name: f.dataType for f in timeline.schema().fields if is_shown(f.name)},
-            bookmark=CommitReport.from_property(newest.carried.get(BOOKMARK)) if newest else None,
+            bookmark=CommitReport.from_property(newest.bookmark) if newest else None,
             snapshot_id=int(newest.instant) if newest else None,
             snapshot_time=newest.completed_ms if newest else None,
             rows=timeline.state["rows"],
             properties=timeline.state["properties"],
+            version=timeline.state_version,
         )
 
     def read(self, table: TableName) -> DataFrame:
@@ -130,8 +132,7 @@ class HudiFormat:
         Raises:
             UnsupportedError: A column has a name, or the layout a partition, that Hudi cannot have.
         """
-        timeline = self._table(table).timeline()
-        if timeline.exists():
+        if self._table(table).timeline().exists():
             return
         refuse_names(table, columns)
         if transforms := [p for p in layout.partition_by if p not in columns]:
@@ -149,8 +150,9 @@ class HudiFormat:
             schema = T.StructType(
                 [T.StructField(RECORD_KEY, T.StringType()), *schema, T.StructField(DELETED, T.BooleanType())]
             )
-        with contextlib.suppress(FileExistsError):
-            timeline.make(schema, made, self._table_settings(table, layout, table_type))
+        found = self._table(table)
+        with one_writer(found, self._leases), contextlib.suppress(FileExistsError):
+            found.timeline().make(schema, made, self._table_settings(table, layout, table_type))
 
     def _table_settings(self, table: TableName, layout: Layout, table_type: str) -> dict[str, str]:
         """What hoodie.properties says of a new table; other writers and readers of Hudi go by it."""
@@ -170,20 +172,22 @@ class HudiFormat:
         }
 
     def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
-        """Add missing columns and struct fields and widen types, by a commit without rows."""
+        """Add missing columns and struct fields and widen types, by a commit without rows.
+
+        Raises:
+            CommitConflictError: The table is not in this state any more.
+            IncompatibleTypeError: A column would have to become a type that loses values.
+        """
         wanted = wider_columns(table, state.columns, columns)
         if not schema_changes(state.columns, wanted):
             return
         refuse_names(table, wanted)
         found = self._table(table)
-        with lease(self._leases, table, "publish"):
-            timeline = found.timeline()
-            newest = timeline.newest
-            found.write(
-                found.none(table_schema({**state.columns, **wanted})), found.adding,
-                carried={k: v for k, v in newest.carried.items() if k == BOOKMARK} if newest else {},
-                state=timeline.state,
-            )  # fmt: skip
+        with turn_to_commit(found, state.version, self._leases) as turn:
+            rows, newest = found.none(table_schema({**state.columns, **wanted})), turn.timeline.newest
+            carried = {BOOKMARK: newest.bookmark} if newest and newest.bookmark else {}
+            turn.confirm()
+            found.write(rows, found.adding, carried=carried, state=turn.timeline.state)
         self._names.forget(table)  # SQL knows the columns that were there when it was told
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
@@ -193,28 +197,33 @@ class HudiFormat:
     def uuid(self, table: TableName) -> str | None:
         """What tells a table from one that is made later under its name; None where there is none."""
         timeline = self._table(table).timeline()
-        return str(timeline.made()["uuid"]) if timeline.exists() else None
+        return timeline.uuid if timeline.exists() else None
+
+    def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
+        """The published commits that the table still keeps, the newest first, each with its instant."""
+        timeline = self._table(table).timeline()
+        kept = timeline.commits() if timeline.exists() else ()
+        return commits_of_batches((one.bookmark, int(one.instant)) for one in kept)
 
     def drop(self, table: TableName) -> None:
-        """Drop a table with its files."""
+        """Drop a table with its files, and all that is staged of it."""
         self._names.forget(table)
         delete_folder(self._session(), self._table(table).path)
+        drop_stages(self._session(), self._folder(table), table)
 
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[StagedFiles]:
-        """Open a stage on the table's published state; what the block leaves unpublished is dropped.
-
-        Files that a dead run left behind are removed first: the caller holds the table's lease.
-        """
-        found, session, folder = self._table(table), self._session(), self._folder(table)
-        state = state or self.state(table)  # one that was made just now has columns, and no commit
-        drop_dead_stages(session, folder, table)
+        """Open a stage on one published state of the table; what the block leaves unpublished is dropped."""
+        found = self._table(table)
+        held = state or self.state(table)  # a table that was made just now has columns, and no commit
+        planned = state.version if state else state_version(self.uuid(table) or "", None)
+        commit = HudiCommit(found, planned, self._leases)
         stage = StagedFiles(
-            session, table, stage_folder(folder, table, self._run_id),
-            before=state.rows if state else 0, columns=state.columns if state else {},
-            published=found.read, commit=HudiCommit(found, state, self._leases),
+            self._session(), table, self._folder(table), run_id=self._run_id,
+            before=held.rows if held else 0, columns=held.columns if held else {},
+            published=found.read, is_current=commit.is_current, commit=commit,
         )  # fmt: skip
-        with dropped_on_failure(stage):
+        with stage.opened():
             yield stage
 
 

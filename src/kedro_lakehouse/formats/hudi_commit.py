@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
@@ -9,8 +11,9 @@ from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import column
 from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError
+from kedro_lakehouse.formats.hudi_timeline import TOKEN
+from kedro_lakehouse.formats.hudi_turn import turn_to_commit
 from kedro_lakehouse.formats.staged_files import GONE, MARK
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import BOOKMARK
 
 if TYPE_CHECKING:
@@ -18,8 +21,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.formats.hudi_table import HudiTable
+    from kedro_lakehouse.formats.hudi_timeline import CompletedCommit
+    from kedro_lakehouse.formats.hudi_turn import Turn
     from kedro_lakehouse.formats.staged_files import StagedChange
     from kedro_lakehouse.ops.report import CommitReport
 
@@ -38,9 +42,14 @@ _DROPS_COLUMNS: Final = {
 class HudiCommit:
     """Publishes what was planned on one state of a table, if the table is still in it."""
 
-    def __init__(self, table: HudiTable, state: TableState | None, leases: str) -> None:
-        """Keep the state that the change was planned on, and where writers take their turns."""
-        self._table, self._state, self._leases = table, state, leases
+    def __init__(self, table: HudiTable, planned: str, leases: str) -> None:
+        """Keep which state the change was planned on, and where writers take their turns."""
+        self._table, self._planned, self._leases = table, planned, leases
+
+    def is_current(self) -> bool:
+        """Whether the table is still in the state that was planned on."""
+        timeline = self._table.timeline()
+        return timeline.exists() and timeline.state_version == self._planned
 
     def __call__(
         self,
@@ -53,48 +62,47 @@ class HudiCommit:
         """Commit, after which the table has so many rows; the instant of the commit.
 
         Raises:
-            CommitConflictError: Another writer was faster; nothing was published.
-            CommitUnknownError: Hudi failed, and its timeline cannot be read.
+            CommitConflictError: The table is not in the state any more that was planned on.
+            CommitUnknownError: The timeline cannot be read, which alone tells what became of the commit.
         """
-        held = dict(self._state.properties) if self._state else {}
-        state = {"rows": rows, "properties": held | dict(properties)}
-        # Hudi looks for conflicts from the start of its own commit only: what came before is looked for here.
-        with lease(self._leases, self._table.name, "publish"):
-            before = self._table.timeline().newest
-            base = self._state.snapshot_id if self._state else None
-            if (int(before.instant) if before else None) != base:
-                raise CommitConflictError(table=self._table.name, attempts=1)
-            self._write(change, report, state, without)
-        after = self._table.timeline().newest
-        return int(after.instant) if after else None
+        with turn_to_commit(self._table, self._planned, self._leases) as turn:
+            state = {"rows": rows, "properties": turn.timeline.state["properties"] | dict(properties)}
+            return self._write(turn, change, report, state, without)
 
     def _write(
         self,
+        turn: Turn,
         change: StagedChange | None,
         report: CommitReport,
         state: Mapping[str, Any],
         without: Sequence[str],
-    ) -> None:
+    ) -> int:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        schema = self._table.timeline().schema()
-        schema = T.StructType([f for f in schema.fields if f.name not in without])
+        schema = T.StructType([f for f in turn.timeline.schema().fields if f.name not in without])
         if change is None:
             rows, operation = self._table.none(schema), self._table.adding
         else:
             rows, operation = self._marked(change, schema), _OPERATIONS[change.kind]
-        carried = {BOOKMARK: report.to_property()}
+        carried = {BOOKMARK: report.to_property(), TOKEN: uuid.uuid4().hex}
+        failed: Exception | None = None
+        turn.confirm()
         try:
             self._table.write(
                 rows, operation, carried=carried, state=state, more=_DROPS_COLUMNS if without else {}
             )
         except (Py4JError, PySparkException) as error:
-            if self._is_published(report):
-                return  # what failed came after the commit
-            if RACED in str(error):
-                raise CommitConflictError(table=self._table.name, attempts=1) from error
-            raise
+            failed = error
+        # What failed may have come after the commit.
+        instant = self._published(carried[TOKEN], turn.timeline.newest, report.batch)
+        if instant is not None:
+            return int(instant)
+        if failed is None:
+            raise CommitUnknownError(table=self._table.name, batch=report.batch)
+        if RACED in str(failed):
+            raise CommitConflictError(table=self._table.name, attempts=1) from failed
+        raise failed
 
     def _marked(self, change: StagedChange, schema: T.StructType) -> DataFrame:
         rows = change.rows
@@ -104,11 +112,17 @@ class HudiCommit:
         deleted = column(MARK) == GONE if change.kind == "merge" else F.lit(False)
         return self._table.keyed(rows, schema, deleted)
 
-    def _is_published(self, report: CommitReport) -> bool:
+    def _published(self, token: str, before: CompletedCommit | None, batch: int) -> str | None:
+        """Look for the commit with this token among those since the state that was planned on: its instant.
+
+        Raises:
+            CommitUnknownError: The timeline cannot be read.
+        """
         from py4j.protocol import Py4JError
 
+        base = before.instant if before else None
         try:
-            newest = self._table.timeline().newest
+            since = takewhile(lambda one: one.instant != base, self._table.timeline().commits())
+            return next((one.instant for one in since if one.carried.get(TOKEN) == token), None)
         except Py4JError as error:
-            raise CommitUnknownError(table=self._table.name, batch=report.batch) from error
-        return newest is not None and newest.carried.get(BOOKMARK) == report.to_property()
+            raise CommitUnknownError(table=self._table.name, batch=batch) from error

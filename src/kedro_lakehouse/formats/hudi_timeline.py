@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.formats.hadoop_files import delete_folder, folders_in, is_there, move_folder
+from kedro_lakehouse.ops.report import BOOKMARK
 from kedro_lakehouse.session.jvm import each, java_class, texts
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 PREFIX: Final = "kedro_lakehouse."
 STATE: Final = PREFIX + "state"
 """What each commit carries beside the bookmark: the number of rows, and the properties of the table."""
+TOKEN: Final = PREFIX + "token"
+"""What tells a commit from every other one, also where it repeats a bookmark."""
 _MADE: Final = PREFIX + "made"
 """The entry of hoodie.properties that a new table gets: its uuid, and the properties it was made with."""
 _MAKING: Final = ".making_"
@@ -40,6 +43,11 @@ class CompletedCommit:
     def state(self) -> dict[str, Any]:
         """The table's rows and properties as of this commit."""
         return dict(json.loads(self.carried[STATE]))
+
+    @property
+    def bookmark(self) -> str | None:
+        """The text of the bookmark; None where the commit carries none."""
+        return self.carried.get(BOOKMARK)
 
     @property
     def completed_ms(self) -> int:
@@ -151,13 +159,24 @@ class HudiTimeline:
     @cached_property
     def newest(self) -> CompletedCommit | None:
         """The newest commit of the project's own; its table services commit too, and carry nothing."""
-        client = self._client
-        found = next(self._commits(client.getActiveTimeline()), None)
-        if found is None:
-            archived = client.getArchivedTimeline()
-            archived.loadCompletedInstantDetailsInMemory()
-            found = next(self._commits(archived), None)
-        return found
+        return next(self.commits(), None)
+
+    @property
+    def state_version(self) -> str:
+        """Tells the state that our last commit published from every other one, also of an earlier table."""
+        return state_version(self.uuid, self.newest.instant if self.newest else None)
+
+    @property
+    def uuid(self) -> str:
+        """What tells the table from one that is made later in its place."""
+        return str(self.made()["uuid"])
+
+    def commits(self) -> Iterator[CompletedCommit]:
+        """The commits of the project's own, the newest first; the archived ones are only read at the end."""
+        yield from self._commits(self._client.getActiveTimeline())
+        archived = self._client.getArchivedTimeline()
+        archived.loadCompletedInstantDetailsInMemory()
+        yield from self._commits(archived)
 
     def seen_at(self, time: datetime) -> CompletedCommit | None:
         """The newest commit that readers saw at a time; None where the timeline holds none so old."""
@@ -217,6 +236,11 @@ class HudiTimeline:
                 yield CompletedCommit(
                     instant=instant.requestedTime(), completed=instant.getCompletionTime(), carried=carried,
                 )  # fmt: skip
+
+
+def state_version(uuid: str, instant: str | None) -> str:
+    """What tells one published state: that of a table's commit, or of a table that has none yet."""
+    return f"{uuid}:{instant or 0}"
 
 
 def _completed(timeline: Any) -> Iterator[Any]:

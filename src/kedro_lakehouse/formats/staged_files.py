@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
-from kedro_lakehouse.errors import AuditFailedError, CommitConflictError, LakehouseError
-from kedro_lakehouse.formats.hadoop_files import delete_folder, folders_in, is_there, parquet_rows
+from kedro_lakehouse.errors import AuditFailedError, CommitConflictError, CommitUnknownError
+from kedro_lakehouse.formats.base import dropped_on_failure
+from kedro_lakehouse.formats.hadoop_files import delete_folder, folders_in, parquet_rows
 from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
+
+logger = logging.getLogger(__name__)
 
 Kind = Literal["append", "replace", "replace_where", "merge"]
 
@@ -66,35 +71,71 @@ class Commit(Protocol):
 
 
 class StagedFiles:
-    """A stage whose rows are written once, as parquet files in a folder beside the table."""
+    """A stage whose rows are written once, as parquet files in a folder beside the table.
+
+    The folder is the stage's own. Opening a stage touches no other one. Publishing removes those that were
+    there before the commit: they were opened on earlier states, so none of them can be published any more.
+    """
 
     def __init__(  # noqa: PLR0913 - what a stage needs to know of its format
         self,
         session: SparkSession,
         table: TableName,
-        folder: str,
+        namespace: str,
         *,
+        run_id: str,
         before: int,
         columns: Mapping[str, T.DataType],
         published: Callable[[], DataFrame],
+        is_current: Callable[[], bool],
         commit: Commit,
     ) -> None:
         """Remember where the stage will be; nothing is written yet.
 
         Args:
-            folder: Where the staged files will be: see ``stage_folder``.
+            namespace: The folder of the table's namespace, in which the staged files will be.
+            run_id: The run that stages; the folder's name tells it.
             before: How many rows the published table has.
             columns: The table's columns; the staged rows have just these, in this order.
             published: Gives the table's published rows as a lazy frame.
+            is_current: Tells whether the table is still in the state that the stage is opened on.
             commit: Makes the change visible.
         """
-        self._session, self.table, self._folder = session, table, folder
+        self._session, self.table, self._namespace = session, table, namespace
+        self._folder = stage_folder(namespace, table, run_id)
         self._before, self._columns = before, columns
-        self._published, self._commit = published, commit
+        self._published, self._is_current, self._commit = published, is_current, commit
         self._change: StagedChange | None = None
         self._written = 0
+        self._has_files = False
         self._rows: int | None = None
         self.has_new_rows = False
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Self]:
+        """Give the stage to the block; what the block leaves unpublished is dropped.
+
+        Raises:
+            CommitConflictError: The block failed, and the table is not in the state any more that it was.
+        """
+        with dropped_on_failure(self), self._conflict_told():
+            yield self
+        self.drop()
+
+    @contextlib.contextmanager
+    def _conflict_told(self) -> Iterator[None]:
+        """Tell a failure as a lost race where the table has moved on: who publishes removes our files.
+
+        Whatever is missing then, rows that the audit counts among it, is so because of that.
+        """
+        try:
+            yield
+        except (CommitConflictError, CommitUnknownError):
+            raise
+        except Exception as error:
+            if self._is_current():
+                raise
+            raise CommitConflictError(table=self.table, attempts=1) from error
 
     @property
     def is_open(self) -> bool:
@@ -139,6 +180,7 @@ class StagedFiles:
         columns = dict(self._columns) | ({MARK: T.StringType()} if kind == "merge" else {})
         schema = T.StructType([T.StructField(name, type_) for name, type_ in columns.items()])
         files = f"{self._folder}/{uuid.uuid4().hex}"
+        self._has_files = True
         rows.to(schema).write.parquet(files)
         staged = self._session.read.schema(schema).parquet(files)
         self._change = StagedChange(kind=kind, files=files, rows=staged, **facts)
@@ -229,36 +271,46 @@ class StagedFiles:
             CommitUnknownError: There was no answer; look for the bookmark before anything else.
             AuditFailedError: The table is not what a merge presumed; nothing was published.
         """
-        try:
+        earlier = set(stages_of(self._session, self._namespace, self.table)) - {self._folder}
+        with self._conflict_told():
             snapshot = self._commit(self._change, report, properties or {}, without, self.rows())
-        except LakehouseError:
-            raise
-        except Exception as error:
-            if self._change is None or is_there(self._session, self._change.files):
-                raise
-            # Another writer took the stage for a dead run's: there was no lease to tell it better.
-            raise CommitConflictError(table=self.table, attempts=1) from error
         self.drop()
+        for folder in sorted(earlier):
+            self._clear(folder)
         return snapshot
 
     def drop(self) -> None:
         """Drop the staged files; published rows are untouched, and another change can be staged."""
-        if self._change is not None:
-            delete_folder(self._session, self._folder)
-            self._change, self._rows, self.has_new_rows = None, None, False
+        if self._has_files:
+            self._clear(self._folder)
+        self._change, self._rows, self.has_new_rows, self._has_files = None, None, False, False
+
+    def _clear(self, folder: str) -> None:
+        """Delete the files of a stage that is over; what cannot be deleted waits for the next commit."""
+        from py4j.protocol import Py4JError
+
+        try:
+            delete_folder(self._session, folder)
+        except Py4JError as error:  # it changes nothing: the outcome of the commit is known
+            logger.warning("%s: the staged files in %s could not be deleted: %s", self.table, folder, error)
 
 
 def stage_folder(namespace: str, table: TableName, run_id: str) -> str:
-    """The folder of a run's staged files, beside the table in its namespace's folder.
+    """A folder for the files of one stage of a run, beside the table in its namespace's folder.
 
     Names of tables have no dot, so a stage is never taken for another table's.
     """
-    return f"{namespace}/.stage_{table.table}.{run_id}"
+    return f"{namespace}/.stage_{table.table}.{run_id}.{uuid.uuid4().hex[:8]}"
 
 
-def drop_dead_stages(session: SparkSession, namespace: str, table: TableName) -> None:
-    """Drop the staged files that dead runs left of a table: the caller holds the table's lease."""
-    for folder in folders_in(session, namespace, f".stage_{table.table}."):
+def stages_of(session: SparkSession, namespace: str, table: TableName) -> list[str]:
+    """The folders of all stages of a table that have files, of live runs and of dead ones."""
+    return folders_in(session, namespace, f".stage_{table.table}.")
+
+
+def drop_stages(session: SparkSession, namespace: str, table: TableName) -> None:
+    """Delete the files of all stages of a table that is dropped."""
+    for folder in stages_of(session, namespace, table):
         delete_folder(session, folder)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from kedro_lakehouse.errors import CommitConflictError, CommitUnknownError, UnsupportedError
 from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState
-from kedro_lakehouse.formats.staged_files import StagedFiles, drop_dead_stages, stage_folder
+from kedro_lakehouse.formats.staged_files import StagedFiles, drop_stages
 from kedro_lakehouse.names import quote
 from kedro_lakehouse.ops.report import CommitReport
 
@@ -61,6 +61,7 @@ class ParquetFormat:
             snapshot_id=held["number"],
             rows=held["rows"],
             properties=held["properties"],
+            version=_version(held),
         )
 
     def read(self, table: TableName) -> DataFrame:
@@ -139,32 +140,32 @@ class ParquetFormat:
         return held["uuid"] if held else None
 
     def drop(self, table: TableName) -> None:
-        """Delete the table's folder."""
+        """Delete the table's folder, and all that is staged of it."""
         shutil.rmtree(self._folder(table), ignore_errors=True)
+        drop_stages(self._session(), f"{self._warehouse}/{table.namespace}", table)
 
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[StagedFiles]:
-        """Open a stage; what the block leaves unpublished is dropped."""
-        session, namespace = self._session(), f"{self._warehouse}/{table.namespace}"
-        drop_dead_stages(session, namespace, table)
+        """Open a stage on a state of the table; what the block leaves unpublished is dropped."""
+        held = state or self.state(table)  # a table that was made just now has columns, and no rows
+        planned = state.version if state else f"{self.uuid(table)}:0"
         stage = _Stage(
-            session, table, stage_folder(namespace, table, self._run_id),
-            before=state.rows if state else 0, columns=state.columns if state else {},
-            published=partial(self.read, table),
-            commit=partial(self._commit, table, int(state.snapshot_id or 0) if state else 0),
+            self._session(), table, f"{self._warehouse}/{table.namespace}", run_id=self._run_id,
+            before=held.rows if held else 0, columns=held.columns if held else {},
+            published=partial(self.read, table), is_current=partial(self._is_current, table, planned),
+            commit=partial(self._commit, table, planned),
         )  # fmt: skip
-        try:
+        with stage.opened():
             yield stage
-        except CommitUnknownError:
-            raise
-        except BaseException:
-            stage.drop()
-            raise
+
+    def _is_current(self, table: TableName, planned: str) -> bool:
+        held = _newest(self._folder(table))
+        return held is not None and _version(held) == planned
 
     def _commit(  # noqa: PLR0913, PLR0917 - the protocol's
         self,
         table: TableName,
-        base: int,
+        planned: str,
         change: StagedChange | None,
         report: CommitReport,
         properties: Mapping[str, str],
@@ -175,7 +176,7 @@ class ParquetFormat:
         if without:
             raise _lacking(table, "lose columns")
         held = _newest(self._folder(table))
-        if held is None or held["number"] != base:
+        if held is None or _version(held) != planned:
             raise CommitConflictError(table=table, attempts=1)
         files = list(held["files"]) if change is None or change.kind == "append" else []
         moved = self._folder(table) / "data" / uuid.uuid4().hex
@@ -184,7 +185,7 @@ class ParquetFormat:
             shutil.move(change.files, moved)
             files.append(str(moved))
         following = held | {
-            "number": base + 1, "files": files, "rows": rows, "bookmark": report.to_property(),
+            "number": held["number"] + 1, "files": files, "rows": rows, "bookmark": report.to_property(),
             "properties": held["properties"] | dict(properties),
         }  # fmt: skip
         try:
@@ -194,7 +195,7 @@ class ParquetFormat:
             raise CommitConflictError(table=table, attempts=1) from error
         except OSError as error:  # the file may be there, and then its data are
             raise CommitUnknownError(table=table, batch=report.batch) from error
-        return base + 1
+        return int(following["number"])
 
     def _folder(self, table: TableName) -> Path:
         return Path(self._warehouse) / table.namespace / table.table
@@ -215,6 +216,10 @@ class _Stage(StagedFiles):
 def _newest(folder: Path) -> dict[str, Any] | None:
     commits = sorted(folder.glob("commits/*.json"))
     return json.loads(commits[-1].read_text(encoding="utf-8")) if commits else None
+
+
+def _version(held: Mapping[str, Any]) -> str:
+    return f"{held['uuid']}:{held['number']}"
 
 
 def _write(folder: Path, commit: Mapping[str, Any]) -> None:

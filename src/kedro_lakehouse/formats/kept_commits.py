@@ -1,0 +1,28 @@
+"""The commits of batches among the entries that a format's log or timeline still keeps."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from kedro_lakehouse.ops.report import CommitReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+def commits_of_batches(
+    entries: Iterable[tuple[str | None, int]],
+) -> Iterator[tuple[CommitReport, int | None]]:
+    """What each commit of a batch did, and the snapshot that it published; the newest first.
+
+    An entry that repeats the bookmark of the one before it in time, such as one that sets a property, is
+    no commit of a batch. No more entries are read than are needed for the commits that are taken.
+
+    Args:
+        entries: Bookmark and snapshot of each published entry of ours, the newest first.
+    """
+    for bookmark, repeated in groupby(entries, key=lambda entry: entry[0]):
+        *_, (_, first) = repeated
+        if report := CommitReport.from_property(bookmark):
+            yield report, first
