@@ -65,8 +65,8 @@ def _of_ledger(
     identities = Counter((r["stage"], r["batch"], r["run_id"], r["committed_at"]) for r in recorded)
     if doubled := [i for i, n in identities.items() if n > 1]:
         yield f"rows of lake.ops.batches are there twice: {doubled}"
-    # Catalogs drop by name: where two runs give a table up at once, the second may drop what the first has made
-    # since, and make it once more. Both commits have their rows; the later one counts.
+    # Catalogs drop by name: where two runs give a table up at once, the second may drop what the first has
+    # made since, and make it once more. Both commits have their rows; the later one counts.
     ingested = {
         r["batch"]: r["applied"]
         for r in sorted(recorded, key=lambda r: r["committed_at"])

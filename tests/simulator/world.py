@@ -1,4 +1,4 @@
-"""What the writers of a schedule share: landed files, tables, lake.ops, leases, clocks; and what goes wrong."""
+"""What the writers of a schedule share: files, tables, lake.ops, leases and clocks; and what goes wrong."""
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.formats.base import is_stage_branch
+from kedro_lakehouse.formats.kept_commits import commits_of_batches
 from kedro_lakehouse.formats.maintenance import Storage
-from kedro_lakehouse.ops.report import bookmark_of
+from kedro_lakehouse.ops.report import BOOKMARK
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -67,14 +68,7 @@ def earlier_commits(table: Table) -> Iterator[tuple[CommitReport, int | None]]:
 
     A file of metadata is read only when it is asked for; what was deleted of them ends the list.
     """
-    at: tuple[CommitReport, int | None] | None = None
-    for metadata in _metadata(table):
-        report = bookmark_of(metadata.properties)
-        if at is not None and report != at[0]:
-            yield at
-        at = None if report is None else (report, metadata.current_snapshot_id)
-    if at is not None:
-        yield at
+    return commits_of_batches((m.properties.get(BOOKMARK), m.current_snapshot_id) for m in _metadata(table))
 
 
 def _metadata(table: Table) -> Iterator[TableMetadata]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def commits_of_batches(
-    entries: Iterable[tuple[str | None, int]],
+    entries: Iterable[tuple[str | None, int | None]],
 ) -> Iterator[tuple[CommitReport, int | None]]:
     """What each commit of a batch did, and the snapshot that it published; the newest first.
 
