@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from itertools import pairwise
 
 import boto3
@@ -17,6 +18,7 @@ import pytest
 from harness.aws import LAKEHOUSE, moto_aws
 from harness.lossy import FaultyS3, served
 
+from kedro_lakehouse.aws import client
 from kedro_lakehouse.errors import AwsRefusedError, LeaseLostError
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops import object_lease as module
@@ -42,14 +44,34 @@ def line(aws):
         yield line
 
 
+_over: ContextVar[str] = ContextVar("_over")
+_making = threading.Lock()
+
+
+@pytest.fixture(autouse=True)
+def clients_over_lines(monkeypatch):
+    """A lease's client speaks over the line that its thread has named, where it has named one."""
+
+    def over_line(service, **options):
+        # A client keeps the address that it is made with; the environment is everybody's.
+        with _making, pytest.MonkeyPatch.context() as patch:
+            if address := _over.get(""):
+                patch.setenv("AWS_ENDPOINT_URL_S3", address)
+            return client(service, **options)
+
+    monkeypatch.setattr(module, "client", over_line)
+
+
 @contextmanager
 def held_over(line, *, beat=BEAT, dead_after=DEAD_AFTER, **options):
     """The lease, as a run has it whose every request goes over a line."""
     with ExitStack() as stack:
-        with pytest.MonkeyPatch.context() as patch:  # a client keeps the address that it is made with
-            patch.setenv("AWS_ENDPOINT_URL_S3", line.address)
+        named = _over.set(line.address)
+        try:
             lease = object_lease(LEASES, ITEM, "current", beat=beat, dead_after=dead_after, **options)
             held = stack.enter_context(lease)
+        finally:
+            _over.reset(named)
         yield held
 
 
