@@ -28,6 +28,13 @@ class StarvedError(AssertionError):
     """A schedule did not come to its end."""
 
 
+def _taken() -> threading.Lock:
+    """A lock that somebody else gives free."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
 @dataclass(eq=False)
 class Writer:
     """One process."""
@@ -40,9 +47,10 @@ class Writer:
     dead: bool = False
     done: bool = False
     error: BaseException | None = None
-    trace: list[str] = field(default_factory=list)
+    at: str = ""
+    """What it is about to touch."""
     leases: list[Any] = field(default_factory=list)
-    turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    turn: threading.Lock = field(default_factory=_taken)
 
 
 class Scheduler:
@@ -54,7 +62,8 @@ class Scheduler:
         self.now, self.steps = 0.0, 0
         self.trace: list[str] = []
         self._kills = kills
-        self._back = threading.Semaphore(0)
+        self._end = _taken()
+        self._writers: list[Writer] = []
         self._last: Writer | None = None
         self._own = threading.local()
         self.mischief: Callable[[], None] = lambda: None
@@ -78,34 +87,36 @@ class Scheduler:
     def _hand_over(self, writer: Writer, what: str) -> None:
         if writer.dead:
             raise Killed
-        writer.trace.append(what)
-        self._back.release()
-        writer.turn.acquire()
-        self.trace.append(f"{writer.name}: {what}")
+        writer.at = what
+        self._pass_on(writer)
         if writer.dead:
             raise Killed
+        self.trace.append(f"{writer.name}: {what}")
 
-    def run(self, writers: list[Writer]) -> None:
-        """Run them to their ends.
+    def _pass_on(self, writer: Writer) -> None:
+        """Let the next writer go on, in its own thread; often it is the same one."""
+        chosen = self._next()
+        if chosen is writer:
+            return
+        (chosen.turn if chosen else self._end).release()
+        writer.turn.acquire()
 
-        Raises:
-            StarvedError: They are still at work after very many steps.
-        """
-        threads = [threading.Thread(target=self._live, args=(w,), daemon=True) for w in writers]
-        for thread in threads:
-            thread.start()
-        try:
-            while alive := [w for w in writers if not (w.done or w.dead)]:
-                self.steps += 1
-                if self.steps > _STEPS:
-                    raise StarvedError(self.trace[-40:])
-                self._step(self._chosen(alive))
-        finally:
-            for writer in writers:  # those that were killed unwind without touching anything
-                writer.dead = writer.dead or not writer.done
-                writer.turn.release()
-            for thread in threads:
-                thread.join()
+    def _next(self) -> Writer | None:
+        """Who makes the next step; None where all are done or dead, or nobody comes to an end."""
+        while alive := [w for w in self._writers if not (w.done or w.dead)]:
+            self.steps += 1
+            if self.steps > _STEPS:
+                return None
+            chosen = self._chosen(alive)
+            self._last = chosen
+            self.now += 0.01
+            self.mischief()
+            if chosen.at and self._kills and self.random.random() < self._kills:
+                chosen.dead = True
+                self.trace.append(f"{chosen.name}: killed before {chosen.at}")
+                continue
+            return chosen
+        return None
 
     def _chosen(self, alive: list[Writer]) -> Writer:
         ready = [w for w in alive if w.wakes <= self.now]
@@ -117,16 +128,28 @@ class Scheduler:
             return self._last
         return self.random.choice(ready)
 
-    def _step(self, writer: Writer) -> None:
-        self._last = writer
-        self.now += 0.01
-        self.mischief()
-        if writer.trace and self._kills and self.random.random() < self._kills:
-            writer.dead = True
-            self.trace.append(f"{writer.name}: killed before {writer.trace[-1]}")
-            return
-        writer.turn.release()
-        self._back.acquire()
+    def run(self, writers: list[Writer]) -> None:
+        """Run them to their ends.
+
+        Raises:
+            StarvedError: They are still at work after very many steps.
+        """
+        self._writers = writers
+        threads = [threading.Thread(target=self._live, args=(w,), daemon=True) for w in writers]
+        for thread in threads:
+            thread.start()
+        first = self._next()
+        if first is not None:
+            first.turn.release()
+            self._end.acquire()
+        for writer in writers:  # those that were killed unwind without touching anything
+            if not writer.done:
+                writer.dead = True
+                writer.turn.release()
+        for thread in threads:
+            thread.join()
+        if self.steps > _STEPS:
+            raise StarvedError(self.trace[-40:])
 
     def _live(self, writer: Writer) -> None:
         self._own.writer = writer
@@ -140,7 +163,8 @@ class Scheduler:
             writer.error = error
         if not writer.dead:
             writer.done = True
-            self._back.release()
+            chosen = self._next()
+            (chosen.turn if chosen else self._end).release()
 
     def chance(self, probability: float) -> bool:
         """Decide by the seed."""

@@ -67,18 +67,37 @@ class _Recorded:
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         rows = list(rows)
         self._commits = {tuple(r[c] for c in _IDENTITY) for r in rows}
-        self._batches = {(r["table"], r["stage"], r["batch"], r["content_hash"]) for r in rows}
+        self._before = {_last(r): _before(r) for r in rows}
 
     def has(self, report: CommitReport) -> bool:
         """Whether this very commit is recorded."""
         row = report.row(None)
         return tuple(row[c] for c in _IDENTITY) in self._commits
 
-    def has_what_came_before(self, report: CommitReport) -> bool:
-        """Whether the commit that this one followed is recorded; yes where none did, or nobody can tell."""
-        batch = report.batch - report.batches
-        before = (report.table, report.stage, batch, report.follows)
-        return batch <= 0 or not report.follows or before in self._batches
+    def lacks_one_before(self, report: CommitReport) -> bool:
+        """Whether a commit that this one comes after is not recorded: each row names the one before it.
+
+        Rows of earlier versions name none: nobody can tell what was before them.
+        """
+        at, seen = _before(report.row(None)), set[object]()
+        while at is not None and at not in seen:
+            if at not in self._before:
+                return True
+            seen.add(at)
+            at = self._before[at]
+        return False
+
+
+_Place = tuple[str, str, int, str]
+
+
+def _last(row: Mapping[str, Any]) -> _Place:
+    return row["table"], row["stage"], row["batch"], row["content_hash"]
+
+
+def _before(row: Mapping[str, Any]) -> _Place | None:
+    batch, follows = row["batch"] - row["batches"], row.get("follows")
+    return (row["table"], row["stage"], batch, follows) if batch > 0 and follows else None
 
 
 def _stored(project: Project, name: TableName) -> list[tuple[TableName, str]]:
@@ -93,13 +112,13 @@ def _unrecorded(
 ) -> list[tuple[CommitReport, int | None]]:
     """The commits of a stored table without a row, the newest first, as far as its format keeps them.
 
-    Where the last commit and the one before it are recorded nothing more is read.
+    Where the rows show that none lacks nothing more is read.
     """
     lake = project.format_of(name)
     state = lake.state(stored)
     if state is None or state.bookmark is None:
         return []
-    if recorded.has(state.bookmark) and recorded.has_what_came_before(state.bookmark):
+    if recorded.has(state.bookmark) and not recorded.lacks_one_before(state.bookmark):
         return []
     kept: Iterable[tuple[CommitReport, int | None]] = [(state.bookmark, state.snapshot_id)]
     if isinstance(lake, KeepsCommits):
@@ -108,6 +127,6 @@ def _unrecorded(
     for report, snapshot in kept:
         if not recorded.has(report):
             found.append((report, snapshot))
-        if recorded.has_what_came_before(report):
+        if not recorded.lacks_one_before(report):
             break
     return found

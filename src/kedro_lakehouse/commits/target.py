@@ -101,8 +101,16 @@ class TargetCommit(runner.Change):
         )  # fmt: skip
 
     def audit(self, stage: Stage, state: TableState) -> None:
-        """Judge what is staged by the expectations that block."""
+        """Judge what is staged by the expectations that block.
+
+        Raises:
+            CommitConflictError: The change log that was read is not the table's any more.
+        """
         self._rows.judge(stage, state)
+        changes = self.name.with_suffix("changes")
+        now = self.format.state(changes)
+        if now is None or self._record is None or now.uuid != self._record.uuid:
+            raise CommitConflictError(table=changes, attempts=1)
 
     def properties(self, state: TableState) -> Mapping[str, str]:
         """Declared properties that the table does not have yet, and which decisions its rows respect."""
@@ -165,7 +173,9 @@ def commit_target(project: Project, name: TableName, kind: Kind, pending: object
         nonlocal loaded
         record = project.format_of(name).state(name.with_suffix("changes"))
         with runner.lost_races(project.format_of(name), {name.with_suffix("changes"): record}):
-            if not holds(project, name, record, loaded[1].batch, loaded[1].content_hash):
+            token = loaded[1]
+            is_other = record is not None and record.uuid != token.log
+            if is_other or not holds(project, name, record, token.batch, token.content_hash):
                 loaded = load_pending(project, name, kind)
             if must_refold(project, name, kind):
                 folded = _fold_upto(project, name, kind, loaded[1])
@@ -184,7 +194,8 @@ def load_pending(project: Project, name: TableName, kind: Kind) -> tuple[Any, Ba
     while True:
         record, target = lake.state(changes), lake.state(name.with_suffix(kind))
         bookmark = record.bookmark if record else None
-        token = BatchToken.at(name, bookmark, after=target.batch if target else 0)
+        log = record.uuid if record else ""
+        token = BatchToken.at(name, bookmark, after=target.batch if target else 0, log=log)
         try:
             with runner.lost_races(lake, {changes: record}):
                 return engine_of(project).pending(name, after=token.after, upto=token.batch), token

@@ -40,15 +40,17 @@ class BatchToken:
     counted: dict[str, int] | None = None
     at_least: int = 0
     lag_from: str | None = None
+    log: str = ""
+    """Which change log pending events are of: another one may have its batches again."""
 
     @classmethod
-    def at(cls, table: TableName, bookmark: CommitReport | None, *, after: int) -> BatchToken:
+    def at(cls, table: TableName, bookmark: CommitReport | None, *, after: int, log: str = "") -> BatchToken:
         """The token of all batches up to a bookmark; of none where there is no bookmark."""
         if bookmark is None:
             return cls(table=str(table), batch=0, after=after, content_hash="")
         return cls(
             table=str(table), batch=bookmark.batch, after=after, content_hash=bookmark.content_hash,
-            follows=bookmark.follows, epoch=bookmark.epoch,
+            follows=bookmark.follows, epoch=bookmark.epoch, log=log,
         )  # fmt: skip
 
     def stamp(self, events: DataFrame) -> DataFrame:

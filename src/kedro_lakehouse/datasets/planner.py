@@ -181,8 +181,11 @@ class Planner:
         """The published batches and the plans that may follow; removes quarantined rows of other plans."""
         if anew:
             self.ledger.read_again()
-            drop_given_up(self.project, self.name, self.ledger)
         state = self.state()
+        # Nothing may follow a batch that a run of an earlier epoch published, perhaps just now.
+        while anew or (state and state.bookmark and state.bookmark.epoch < self.ledger.epoch):
+            drop_given_up(self.project, self.name, self.ledger)
+            state, anew = self.state(), False
         chain = self.ledger.chain(state.bookmark if state else None)
         with contextlib.suppress(CommitConflictError):  # whoever was faster has looked at it too
             clear_void_quarantine(self.project, self.name, chain)

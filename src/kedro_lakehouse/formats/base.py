@@ -52,6 +52,8 @@ class TableState:
     rows: int
     branches: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    uuid: str = ""
+    """Tells the table from one that is made later under its name."""
     version: str = ""
     """Tells this published state from every other one of the table: a stage belongs to exactly one."""
 

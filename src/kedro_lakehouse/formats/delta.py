@@ -116,6 +116,7 @@ class DeltaFormat:
             snapshot_time=head.time if note else None,
             rows=note.rows if note and head.alone else self._counted(table, log),
             properties=log.properties | (dict(note.properties) if note else {}),
+            uuid=log.uuid,
             version=log.state_version,
         )
 

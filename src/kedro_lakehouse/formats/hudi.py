@@ -85,6 +85,7 @@ class HudiFormat:
             snapshot_time=newest.completed_ms if newest else None,
             rows=timeline.state["rows"],
             properties=timeline.state["properties"],
+            uuid=str(timeline.made()["uuid"]),
             version=timeline.state_version,
         )
 

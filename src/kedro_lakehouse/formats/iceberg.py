@@ -86,6 +86,7 @@ class IcebergFormat:
             rows=rows,
             branches=[name for name, ref in found.refs().items() if name != "main"],
             properties=dict(found.properties),
+            uuid=str(found.metadata.table_uuid),
             version=version_of(
                 str(found.metadata.table_uuid), snapshot.snapshot_id if snapshot else None, found.properties
             ),

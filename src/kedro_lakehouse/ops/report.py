@@ -23,7 +23,7 @@ COUNTS: Final = (
 )  # fmt: skip
 """What commits count: a column each of ``lake.ops.batches``."""
 
-_UNRECORDED: Final = ("counts", "digest", "follows", "epoch")
+_UNRECORDED: Final = ("counts", "digest", "epoch")
 """Facts that the bookmark needs and ``lake.ops.batches`` does not show."""
 
 

@@ -74,6 +74,7 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("max_order", pa.string()),
             ("lag_seconds", pa.float64()),
             ("correlation_id", pa.string()),
+            ("follows", pa.string()),
         ]
     ),
     # One row a run that changed a table or failed.

@@ -512,7 +512,7 @@ def _state(found: _Table, stages: Sequence[str]) -> TableState:
         snapshot_id=changed.snapshot_id if changed else None,
         snapshot_time=int(changed.committed.timestamp() * 1000) if changed else None,
         rows=sum(map(len, found.files)), branches=stages, properties=found.properties,
-        version=_version(found),
+        uuid=found.uuid, version=_version(found),
     )  # fmt: skip
 
 
