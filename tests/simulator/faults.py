@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kedro_lakehouse.commits import ingest, runner
-from kedro_lakehouse.datasets import planner
 from kedro_lakehouse.ops.patience import Patience
 from kedro_lakehouse.sources import ledger
 from kedro_lakehouse.testing.memory import MemoryStage
@@ -89,11 +88,6 @@ def quarantine_of_void_plans_stays(patch: Patch) -> None:
     patch.setattr(ingest, "_void_batch", lambda *_: 0)
 
 
-def plans_of_an_earlier_epoch_count(patch: Patch) -> None:
-    """A batch that a run published after a rebuild had begun is gone on from."""
-    patch.setattr(planner, "drop_given_up", lambda *_: None)
-
-
 def other_logs_are_not_told_apart(patch: Patch) -> None:
     """Pending events of a change log that was made anew since count as the new one's."""
     patch.setattr("kedro_lakehouse.commits.target.holds", lambda *_: True)
@@ -104,7 +98,7 @@ FAULTS: dict[str, Callable[[Patch], None]] = {
     for f in (
         newest_plan_counts, bookmark_is_compared_once, clocks_order_the_ledger, stage_is_cut_late,
         lost_lease_goes_unnoticed, nothing_is_planned_again, quarantine_of_void_plans_stays,
-        plans_of_an_earlier_epoch_count, other_logs_are_not_told_apart,
+        other_logs_are_not_told_apart,
     )
 }  # fmt: skip
 

@@ -7,13 +7,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kedro_lakehouse.config.sources import SourceConfig
 from kedro_lakehouse.datasets.planner import Planner
+from kedro_lakehouse.sources.files import LandedFile
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
     from simulator.world import World
 
-    from kedro_lakehouse.sources.files import LandedFile
+
+def land(world: World, table: str) -> None:
+    """Let a file land: some records, each of an order that no other has; now and then a broken one."""
+    landed, scheduler = world.landed[table], world.scheduler
+    number = len(landed) + 1
+    records = [
+        Record(
+            id=scheduler.pick(range(4)), order=100 * scheduler.pick(range(1000)) + 10 * number + row,
+            op="delete" if table == "shop.item" and scheduler.chance(0.15) else "upsert",
+            value=f"{number}.{row}", broken=scheduler.chance(world.broken),
+        )
+        for row in range(scheduler.pick([1, 1, 2, 3]))
+    ]  # fmt: skip
+    landed[LandedFile(f"memory://{table}/{number:03}", len(records), number)] = records
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,8 @@ class SimulatedSource:
         """What has landed by now."""
         world: World = SimulatedSource.world
         world.scheduler.touch(f"list {self._name}")
+        if world.scheduler.current is not None and world.scheduler.chance(0.2):
+            land(world, str(self._name))
         return sorted(world.landed[str(self._name)])
 
     def require_columns(self, looked: Any) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from simulator.checks import differences
+from simulator.landing import land
 from simulator.scheduler import StarvedError, Writer
 from simulator.world import TABLES, Chances, World, install
-from simulator.writers import COMMANDS, land, program, settle
+from simulator.writers import COMMANDS, program, settle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

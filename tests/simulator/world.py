@@ -13,25 +13,23 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simulator.engine import ListEngine
-from simulator.landing import SimulatedSource
-from simulator.scheduler import Scheduler
-
 from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.errors import CommitUnknownError, LeaseLostError
 from kedro_lakehouse.formats.base import FormatContext
 from kedro_lakehouse.ops.patience import Patience
 from kedro_lakehouse.project import Project
 from kedro_lakehouse.testing.memory import MemoryFormat, MemoryLake
+from simulator.engine import ListEngine
+from simulator.landing import SimulatedSource
+from simulator.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from simulator.landing import Record
-    from simulator.scheduler import Writer
-
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.sources.files import LandedFile
+    from simulator.landing import Record
+    from simulator.scheduler import Writer
 
 TABLES: dict[str, dict[str, Any]] = {
     "shop.item": {"source": "shop", "keys": ["id"]},
@@ -68,7 +66,9 @@ class World:
         self.violations: list[str] = []
         self.scheduler.mischief = self._lose_a_lease
         self.corrected_files: set[str] = set()
-        self.checks_readers = True
+        self.rules: dict[str, frozenset[str]] = {}
+        self.broken = self.scheduler.pick([0.1, 0.4])
+        """How often a landed record is broken."""
         SimulatedSource.world = SimulatedDatetime.world = PhaseWatch.world = self
         random.seed(self.seed)  # the jitter of pauses
 
@@ -206,7 +206,7 @@ class SimulatedProject(Project):
     def opened(cls, world: World, run: str) -> SimulatedProject:
         made = cls(
             env="simulated", declarations=_declarations(), spark_conf={}, lakehouse="memory",
-            run_id=run, default_format="memory",
+            run_id=run, default_format="memory", _maintenance=lambda: {"compact": {"small_files": 2}},
         )  # fmt: skip
         context = FormatContext(
             session=_no_session,

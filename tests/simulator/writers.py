@@ -24,9 +24,8 @@ from kedro_lakehouse.errors import (
 )
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.decisions import WithdrawnEvent
-from kedro_lakehouse.sources.files import LandedFile
 from kedro_lakehouse.testing.memory import Rows
-from simulator.landing import Record, events_of
+from simulator.landing import events_of, land
 from simulator.world import TABLES
 
 if TYPE_CHECKING:
@@ -45,22 +44,6 @@ ALLOWED = (
 """How a run or a command may end: told that nobody answered, or that there is nothing to do."""
 
 
-def land(world: World, table: str) -> None:
-    """Let a file land: some records, each of an order that no other has; now and then a broken one."""
-    landed, scheduler = world.landed[table], world.scheduler
-    number = len(landed) + 1
-    count = scheduler.pick([1, 1, 2, 3])
-    records = [
-        Record(
-            id=scheduler.pick(range(4)), order=100 * scheduler.pick(range(1000)) + 10 * number + row,
-            op="delete" if table == "shop.item" and scheduler.chance(0.15) else "upsert",
-            value=f"{number}.{row}", broken=scheduler.chance(0.12),
-        )
-        for row in range(count)
-    ]  # fmt: skip
-    landed[LandedFile(f"memory://{table}/{number:03}", count, number)] = records
-
-
 def run(world: World, tables: Iterable[str], name: str) -> None:
     """What ``kedro run`` does: the rows that are owed, then each table's batches, then its targets."""
     project = world.project(name)
@@ -76,7 +59,9 @@ def run(world: World, tables: Iterable[str], name: str) -> None:
 def ingest(world: World, project: SimulatedProject, table: TableName) -> None:
     """The node of pipeline ``ingestion``, between its datasets."""
     for batch in landed_batches(project, table):
-        events = list(events_of(batch.groups, batch.token.batch, world.corrected_files))
+        # A batch is rebuilt by the rules that it was first decoded by, else its quarantine would refuse it.
+        rules = world.rules.setdefault(batch.planned.content_hash, frozenset(world.corrected_files))
+        events = list(events_of(batch.groups, batch.token.batch, rules))
         ingest_batch(project, table, batch.token, accepted=events, rejected=events)
 
 

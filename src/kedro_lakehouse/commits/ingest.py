@@ -122,12 +122,20 @@ class IngestionCommit(runner.Change):
         return self.report(self._staged)
 
     def audit(self, stage: Stage, state: TableState) -> None:
-        """Judge the batch by its counts, and publish its quarantine."""
-        del state
+        """Judge the batch by its counts, and publish its quarantine.
+
+        Raises:
+            CommitConflictError: Another batch was published meanwhile.
+        """
         staged = self._staged
         assert staged is not None  # noqa: S101 - written before
         self._judge(staged)
         if staged.quarantined:
+            now = self.format.state(self.target)
+            if (
+                now is None or now.version != state.version
+            ):  # repeats were looked for in another log than planned
+                raise CommitConflictError(table=self.target, attempts=1)
             publish_quarantine(self, staged, self._ledger().chain(self._behind))
         if not staged.applied:
             stage.drop()  # a batch without accepted events moves the bookmark and nothing else
@@ -199,14 +207,23 @@ def publish_quarantine(ingestion: IngestionCommit, staged: Staged, chain: Chain)
             )
         return
     void = _void_batch(state, chain)
-    if held is not None and not void and held.batch >= token.batch:
+    if _is_behind(held, token, void=void):
         raise CommitConflictError(table=target, attempts=1)
     with lake.stage(target, state) as stage:
-        if void:
+        if held is not None and held.epoch < token.epoch:
+            stage.replace(ingestion.rejected())  # of a run that did not see the rebuild: nothing is kept
+        elif void:
             stage.replace(engine_of(project).quarantined(name, without=void, more=ingestion.rejected()))
         else:
             stage.append(ingestion.rejected())
         stage.publish(ingestion.report(staged))
+
+
+def _is_behind(held: CommitReport | None, token: BatchToken, *, void: int) -> bool:
+    """Whether a quarantine is ahead of a plan: by a rebuild, or by another plan that comes first."""
+    if held is None or held.epoch < token.epoch:
+        return False
+    return held.epoch > token.epoch or (not void and held.batch >= token.batch)
 
 
 def clear_void_quarantine(project: Project, name: TableName, chain: Chain) -> None:

@@ -170,5 +170,5 @@ def drop_given_up(project: Project, name: TableName, ledger: Ledger) -> None:
         if state is None:
             continue
         older = state.bookmark is not None and state.bookmark.epoch < ledger.epoch
-        if older or lake.uuid(stored) in ledger.given_up:
-            lake.drop(stored)
+        if older or state.uuid in ledger.given_up:
+            lake.drop(stored, uuid=state.uuid)

@@ -275,8 +275,11 @@ class TableFormat(Protocol):
     def uuid(self, table: TableName) -> str | None:
         """What tells a table from one that is made later under its name; None where there is none."""
 
-    def drop(self, table: TableName) -> None:
-        """Drop a table with its files."""
+    def drop(self, table: TableName, *, uuid: str | None = None) -> None:
+        """Drop a table with its files; with ``uuid`` only if it is still that one.
+
+        No catalog compares and drops in one step: between the two another run may make the table anew.
+        """
 
     def stage(self, table: TableName, state: TableState | None) -> AbstractContextManager[Stage]:
         """Open a stage on one published state of the table; what the block leaves unpublished is dropped.

@@ -260,8 +260,10 @@ class DeltaFormat:
         log = self._log(table)
         return commits_of_batches((note.bookmark, at) for note, at in log.notes()) if log else iter(())
 
-    def drop(self, table: TableName) -> None:
-        """Drop a table with its files, and all that is staged of it."""
+    def drop(self, table: TableName, *, uuid: str | None = None) -> None:
+        """Drop a table with its files and all that is staged of it; with ``uuid`` only that very one."""
+        if uuid is not None and self.uuid(table) != uuid:
+            return
         self._names.forget(table)
         delete_folder(self._session(), self.path(table))
         drop_stages(self._session(), self._namespace(table), table)

@@ -206,8 +206,10 @@ class HudiFormat:
         kept = timeline.commits() if timeline.exists() else ()
         return commits_of_batches((one.bookmark, int(one.instant)) for one in kept)
 
-    def drop(self, table: TableName) -> None:
-        """Drop a table with its files, and all that is staged of it."""
+    def drop(self, table: TableName, *, uuid: str | None = None) -> None:
+        """Drop a table with its files and all that is staged of it; with ``uuid`` only that very one."""
+        if uuid is not None and self.uuid(table) != uuid:
+            return
         self._names.forget(table)
         delete_folder(self._session(), self._table(table).path)
         drop_stages(self._session(), self._folder(table), table)

@@ -198,8 +198,10 @@ class IcebergFormat:
         found = self._catalog.find(table)
         return str(found.metadata.table_uuid) if found is not None else None
 
-    def drop(self, table: TableName) -> None:
-        """Drop a table with its files."""
+    def drop(self, table: TableName, *, uuid: str | None = None) -> None:
+        """Drop a table with its files; with ``uuid`` only if it is still that one."""
+        if uuid is not None and self.uuid(table) != uuid:
+            return
         self._session().sql(f"DROP TABLE IF EXISTS {table.sql} PURGE")
 
     def adopt(

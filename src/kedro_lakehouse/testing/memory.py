@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from kedro_lakehouse.errors import AuditFailedError, CommitConflictError
+from kedro_lakehouse.errors import AuditFailedError, CommitConflictError, CommitUnknownError
 from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState, dropped_on_failure
 from kedro_lakehouse.formats.maintenance import Action, Storage
 from kedro_lakehouse.formats.session_catalog import SessionCatalog
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
 
 Row = dict[str, Any]
-_SMALL: int = 2
-"""From so many files on a compaction is due."""
 
 
 @dataclass(frozen=True)
@@ -221,11 +219,11 @@ class MemoryFormat:
         found = self._lake.find(table)
         return found.uuid if found else None
 
-    def drop(self, table: TableName) -> None:
-        """Drop a table with what was staged of it."""
-        while (found := self._lake.find(table)) is not None and not self._lake.swap(table, found, None):
-            pass
-        self._lake.stages.pop(table, None)
+    def drop(self, table: TableName, *, uuid: str | None = None) -> None:
+        """Drop a table with what was staged of it; with ``uuid`` only if it is still that one."""
+        while (found := self._lake.find(table)) is not None and uuid in (None, found.uuid):
+            if self._lake.swap(table, found, None):
+                self._lake.stages.pop(table, None)
 
     def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
         """The published commits that are kept, the newest first, each with its snapshot."""
@@ -354,14 +352,18 @@ class MemoryStage:
 
         Raises:
             CommitConflictError: The table is not in the planned state any more; nothing was published.
+            CommitUnknownError: There was no answer.
         """
         while True:
             found = self._lake.find(self.table)
             if found is None or _version(found) != self._planned_on:
                 raise CommitConflictError(table=self.table, attempts=1)
             changed = self._published(found, report, properties or {}, without)
-            if self._commit(found, changed):
-                break
+            try:
+                if self._commit(found, changed):
+                    break
+            except OSError as error:
+                raise CommitUnknownError(table=self.table, batch=report.batch) from error
         self._lake.stages.pop(self.table, None)  # on the planned state, and so void: those of dead runs too
         self._files = None
         return changed.head.snapshot_id if changed.head else None
@@ -411,9 +413,8 @@ class _Maintenance:
 
     def plan(self, table: TableName, settings: TableMaintenanceConfig) -> Sequence[Action]:
         """What is due; nothing below the thresholds."""
-        del settings
         found, actions = self._lake.find(table), list[Action]()
-        if found is not None and len(found.files) >= _SMALL:
+        if found is not None and len(found.files) >= settings.compact.small_files:
             actions.append(
                 Action(work="compact", files=len(found.files), bytes=len(found.rows), reason="small files")
             )

@@ -61,6 +61,7 @@ class ParquetFormat:
             snapshot_id=held["number"],
             rows=held["rows"],
             properties=held["properties"],
+            uuid=held["uuid"],
             version=_version(held),
         )
 
@@ -139,8 +140,10 @@ class ParquetFormat:
         held = _newest(self._folder(table))
         return held["uuid"] if held else None
 
-    def drop(self, table: TableName) -> None:
-        """Delete the table's folder, and all that is staged of it."""
+    def drop(self, table: TableName, *, uuid: str | None = None) -> None:
+        """Delete the table's folder and all that is staged of it; with ``uuid`` only of that very table."""
+        if uuid is not None and self.uuid(table) != uuid:
+            return
         shutil.rmtree(self._folder(table), ignore_errors=True)
         drop_stages(self._session(), f"{self._warehouse}/{table.namespace}", table)
 
