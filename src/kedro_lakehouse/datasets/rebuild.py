@@ -149,9 +149,9 @@ def begin_again(project: Project, name: TableName) -> None:
         ledger = Ledger(project.ops, name, project.run_id)
         if table.source is not None:
             source: Any = load_plugin(SOURCES, project.source(name).type)(project.source(name), name, table)  # type: ignore[operator]
-            there = set(source.files())
             record = project.format_of(name).state(name.with_suffix("changes"))
             accepted = ledger.chain(record.bookmark if record else None).accepted()
+            there = set(source.files())  # listed last: what is ingested meanwhile is there
             gone = [f.name for f in dict.fromkeys(accepted) if f not in there]
             if gone:
                 raise LandedFilesGoneError(table=name, missing=gone, purpose="ingest them again")
