@@ -192,7 +192,7 @@ def test_the_jars_are_the_platforms_or_ours(deploy, folder):
 
 
 def own_jars(folder, conf, resolved):
-    from kedro_lakehouse.session.spark import resolved_jars
+    from kedro_lakehouse.session.jars import resolved_jars
 
     listed = resolved_jars({k: v for k, v in conf.items() if v} | {"spark.jars.ivy": f"{folder}/.cache/ivy"})
     listed.parent.mkdir(parents=True, exist_ok=True)

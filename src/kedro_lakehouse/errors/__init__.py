@@ -32,6 +32,8 @@ from kedro_lakehouse.errors.commits import (
 from kedro_lakehouse.errors.declarations import (
     ConfigurationError,
     InvalidNameError,
+    JarRefusedError,
+    JarsNotFetchedError,
     JavaNotFoundError,
     SparkLineError,
     UnknownPluginError,
@@ -78,6 +80,8 @@ __all__ = [
     "IncompatibleTypeError",
     "IndexEmptyError",
     "InvalidNameError",
+    "JarRefusedError",
+    "JarsNotFetchedError",
     "JavaNotFoundError",
     "KeySchemaDriftError",
     "LakehouseError",
