@@ -171,9 +171,10 @@ def _fetched(conf: Mapping[str, str]) -> list[str]:
 
 @contextlib.contextmanager
 def _java_of_its_own() -> Iterator[Any]:
-    from pyspark.java_gateway import launch_gateway
+    from pyspark import java_gateway
 
-    gateway = launch_gateway()
+    launch: Any = java_gateway.launch_gateway  # PySpark types neither it nor what it returns
+    gateway = launch()
     try:
         yield gateway.jvm
     finally:
