@@ -8,8 +8,8 @@ import re
 import shutil
 import sys
 import zipfile
-from pathlib import Path
 from dataclasses import replace
+from pathlib import Path
 
 import boto3
 import pytest

@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from kedro_lakehouse.session.catalog import close_to_others
 from kedro_lakehouse.session.jars import class_path, with_checked_jars
 from kedro_lakehouse.session.java import require_java
 from kedro_lakehouse.session.jvm import know_names_of_pyspark
@@ -37,6 +38,7 @@ def get_session(conf: Mapping[str, str]) -> SparkSession:
         JarsNotFetchedError: A jar of theirs cannot be had.
     """
     require_line(conf)
+    close_to_others(conf)
     with _starting:
         wanted = {key: value for key, value in conf.items() if key.startswith("spark.sql.")}
         _hush_query_contexts()
