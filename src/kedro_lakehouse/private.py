@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+CONSOLE_TOKEN: Final = "KEDRO_LAKEHOUSE_CONSOLE_TOKEN"  # noqa: S105 - its name
+"""The variable by which the console's server gets its token: others see a process's words, no variables."""
 _FOLDER: Final = 0o700
 _FILE: Final = 0o600
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
