@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import csv
 import fnmatch
+import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError
+from kedro_lakehouse.errors.base import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import types as T
 
     from kedro_lakehouse.config.sources import CsvOptions
     from kedro_lakehouse.decoders.lines import LineShape
     from kedro_lakehouse.names import TableName
+
+logger = logging.getLogger(__name__)
 
 Load = Literal["full_load", "changes"]
 
@@ -54,11 +59,14 @@ class FileShape:
     lines: LineShape | None = None
 
 
-def list_files(root: str, patterns: Sequence[str], *, table: TableName) -> list[LandedFile]:
+def list_files(
+    root: str, patterns: Sequence[str], *, table: TableName, within: str | None = None
+) -> list[LandedFile]:
     """List the files below a folder whose names match a pattern, sorted by path.
 
     A file that appears while the listing runs is left for the next one, so that one listing never
-    holds a later file without the earlier ones. Hidden and unfinished files are passed over.
+    holds a later file without the earlier ones. Hidden and unfinished files are passed over, and so is,
+    with a warning, what is no file of the folder ``within`` (by default ``root``): see ``is_inside``.
 
     Raises:
         SourceNotFoundError: There is no such folder.
@@ -74,6 +82,13 @@ def list_files(root: str, patterns: Sequence[str], *, table: TableName) -> list[
             path=root,
             remedy="Create the folder, or correct `path` or `entity` of its declarations.",
         )
+    _, source = fsspec.core.url_to_fs(within or root)
+    if not _leads_inside(fs, path, source):
+        raise SourceNotFoundError(
+            table=table,
+            path=root,
+            remedy="A link that leads out of its source's `path` is not followed: put a folder there.",
+        )
     found = []
     for name, facts in fs.find(path, detail=True).items():
         base = name.rpartition("/")[2]
@@ -83,8 +98,41 @@ def list_files(root: str, patterns: Sequence[str], *, table: TableName) -> list[
         if hidden or base.endswith((".tmp", ".part", ".crc")) or modified > begun:
             continue
         if any(fnmatch.fnmatchcase(base, pattern) for pattern in patterns):
+            if not is_inside(fs, name, facts, source):
+                logger.warning(
+                    "%s: %s is no file of its source's folder, and is not read", table, cut(base, 100)
+                )
+                continue
             found.append(LandedFile(fs.unstrip_protocol(name), int(facts["size"]), int(modified * 1000)))
     return sorted(found)
+
+
+def is_inside(fs: Any, path: str, facts: Mapping[str, Any], source: str) -> bool:
+    """Whether a listed path is a file of a source's folder: no pipe, no link and no name that leads out.
+
+    A key of object storage may hold ``..`` or nothing between two ``/``; whoever reads it by a path would
+    read another one.
+    """
+    if any(part in ("", ".", "..") for part in path.removeprefix(source).strip("/").split("/")):
+        return False
+    if facts.get("islink"):
+        return bool(fs.isfile(path)) and _leads_inside(fs, path, source)
+    return str(facts.get("type", "file")) == "file"
+
+
+def _leads_inside(fs: Any, path: str, source: str) -> bool:
+    """Whether a path still lies in a source's folder when links are followed; object storage has none."""
+    from fsspec.implementations.local import LocalFileSystem
+
+    return not isinstance(fs, LocalFileSystem) or Path(path).resolve().is_relative_to(Path(source).resolve())
+
+
+def _opened(file: LandedFile, mode: str, **options: Any) -> Any:
+    """A landed file, opened by its path: an address could be taken for one of several (``a::b``)."""
+    import fsspec
+
+    fs = fsspec.filesystem(file.path.partition("://")[0] if "://" in file.path else "file")
+    return fs.open(fs._strip_protocol(file.path), mode, **options)  # noqa: SLF001 - its public ways split it
 
 
 def _modified(facts: dict[str, Any]) -> float:
@@ -133,7 +181,6 @@ def shapes(  # noqa: PLR0913 - what to look at, and how
 
 
 def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
-    import fsspec
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyspark.errors import PySparkTypeError
@@ -142,7 +189,7 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
     from kedro_lakehouse.session.arrow import as_spark_reads
 
     try:
-        with fsspec.open(file.path, "rb") as handle:
+        with _opened(file, "rb") as handle:
             footer = pq.ParquetFile(handle)
             rows = footer.metadata.num_rows
             schema = from_arrow_schema(as_spark_reads(footer.schema_arrow), prefer_timestamp_ntz=True)
@@ -159,12 +206,11 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
 
 
 def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableName) -> FileShape:
-    import fsspec
     from pyspark.sql import types as T
 
     try:
-        with fsspec.open(
-            file.path, "rt", compression=options.compression or "infer", encoding=options.encoding, newline=""
+        with _opened(
+            file, "rt", compression=options.compression or "infer", encoding=options.encoding, newline=""
         ) as handle:
             names = next(csv.reader(handle, **_dialect(options)), [])
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
