@@ -14,20 +14,28 @@ pytestmark = pytest.mark.spark
 
 SCHEMA = {"Op": pa.string(), "id": pa.int64(), "name": pa.string(), "seq": pa.string()}
 # Each is the name of a file that was landed, and no more than that.
-NAMES: tuple[str, ...] = (
+NAMES = (
     "plain", "with blank", "per%20cent", "per%2e%2e%2fcent", "hash#tag", "question?mark", "star*", "list[12]",
-    "either{1,2}", "comma,comma", "back\\slash", "tilde~", "$HOME", "plus+and&", "ümlaut", "file:x", "s3:x",
-    "http:evil", "a::b", "zip::a", "memory::b", "[a:b]", "quote'", 'double"', "dots..in..it",
-    "semi;colon", "-dash",
+    "either{1,2}", "comma,comma", "back\\slash", "tilde~", "$HOME", "plus+and&", "ümlaut", "quote'",
+    'double"', "dots..in..it", "semi;colon", "-dash", "s3", "file%3A",
 )  # fmt: skip
 OUTSIDE = 666
-TABLES = {f"shop.{n}": {"source": "shop", "keys": ["id"]} for n in ("item", "linked", "text")}
-SOURCES = {
-    "shop": {"type": "dms", "path": "${globals:landing}/shop", "sequence_column": "seq"},
-    "text": {"type": "dms", "path": "${globals:landing}/shop", "sequence_column": "seq", "file_format": "csv",
-             "csv": {"header": True}},
+COLONS = ("file:x", "s3:x", "http:evil", "zip::a", "[a:b]")
+LANDING = {"path": "${globals:landing}/shop", "sequence_column": "seq"}
+SOURCES: dict[str, Any] = {
+    "shop": LANDING | {"type": "dms"},
+    "text": LANDING | {"type": "dms", "file_format": "csv", "csv": {"header": True}},
+    "json": {"type": "changes", "path": "${globals:landing}/shop", "file_format": "json"},
+    "ext": {"type": "extract", "path": "${globals:landing}/shop", "file_format": "csv",
+            "extract_time": {"from": "modified"}},
 }  # fmt: skip
-TABLES["shop.text"] = {"source": "text", "keys": ["id"], "types": {"id": "bigint"}}
+TABLES: dict[str, Any] = {
+    "shop.item": {"source": "shop"},
+    "shop.linked": {"source": "shop"},
+    "shop.text": {"source": "text", "types": {"id": "bigint"}},
+    "shop.json": {"source": "json", "types": {"id": "bigint", "n": "bigint"}, "order_by": ["n"]},
+    "shop.ext": {"source": "ext", "types": {"id": "bigint"}},
+} | {f"colons.c{n}": {"source": "shop"} for n in range(len(COLONS))}
 
 
 def row(key: int) -> dict[str, Any]:
@@ -37,7 +45,9 @@ def row(key: int) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     folder = tmp_path_factory.mktemp("names")
-    project = TemporaryProject.make(folder / "project", SOURCES, TABLES)
+    project = TemporaryProject.make(
+        folder / "project", SOURCES, {name: table | {"keys": ["id"]} for name, table in TABLES.items()}
+    )
     outside = write_parquet(folder / "outside/x.parquet", [row(OUTSIDE)], SCHEMA)
     write_text(folder / "outside/x.csv", f"Op,id,name,seq\nI,{OUTSIDE},out,1\n")
     item, text = project.landing / "shop/item", project.landing / "shop/text"
@@ -45,6 +55,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
         write_parquet(item / f"{name}.parquet", [row(key)], SCHEMA)
         content = f"Op,id,name,seq\nI,{key},n{key},{key}\n"
         write_text(text / f"{name}.csv", content)
+        write_text(project.landing / f"shop/json/{name}.json", f'{{"id": {key}, "n": {key}}}\n')
+    everyone = "".join(f"{key},n\n" for key in range(len(NAMES)))
+    write_text(project.landing / "shop/ext/all of [them] 100%.csv", f"id,name\n{everyone}")
+    for n, name in enumerate(COLONS):
+        write_parquet(project.landing / f"shop/c{n}/{name}.parquet", [row(n)], SCHEMA)
     (text / "packed [1].csv.gz").write_bytes(gzip.compress(b"Op,id,name,seq\nI,100,n,100\n"))
     write_parquet(item / "sub folder/[x]/deep.parquet", [row(101)], SCHEMA)
     for inside, suffix in ((item, "parquet"), (text, "csv")):
@@ -61,13 +76,38 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     return project
 
 
-def test_names_are_names_and_links_lead_nowhere(
-    project: TemporaryProject, caplog: pytest.LogCaptureFixture
+@pytest.fixture(scope="module")
+def failed(project: TemporaryProject) -> dict[str, BaseException]:
+    return project.failures()
+
+
+EVERY = list(range(len(NAMES)))
+
+
+@pytest.mark.parametrize(
+    ("table", "keys"),
+    [("item", [*EVERY, 101]), ("text", [*EVERY, 100]), ("json", EVERY), ("ext", EVERY)],
+)
+def test_every_file_of_the_folder_is_read_and_no_other(
+    project: TemporaryProject, failed: dict[str, BaseException], table: str, keys: list[int]
 ) -> None:
-    failed = project.failures()
-    assert set(failed) == {"shop.linked"}, failed
-    assert failed["shop.linked"].code == "SOURCE_NOT_FOUND"
-    keys = sorted(r["id"] for r in project.rows("shop.item"))
-    assert keys == [*range(len(NAMES)), 101]
-    keys = sorted(r["id"] for r in project.rows("shop.text"))
-    assert keys == [*range(len(NAMES)), 100]
+    assert f"shop.{table}" not in failed
+    assert sorted(r["id"] for r in project.rows(f"shop.{table}")) == keys
+
+
+def test_a_tables_folder_that_is_a_link_out_is_not_followed(failed: dict[str, BaseException]) -> None:
+    assert failed["shop.linked"].code == "SOURCE_NOT_FOUND"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("n", range(len(COLONS)))
+def test_a_name_that_hadoop_takes_for_a_scheme_is_told(failed: dict[str, BaseException], n: int) -> None:
+    error = failed[f"colons.c{n}"]
+    assert error.code == "UNREADABLE_FILE"  # type: ignore[attr-defined]
+    assert f"{COLONS[n]}.parquet" in str(error)
+
+
+def test_a_position_names_the_file_as_it_landed(
+    project: TemporaryProject, failed: dict[str, BaseException]
+) -> None:
+    told = {r["_position"]["file"].removesuffix(".parquet") for r in project.rows("shop.item_changes")}
+    assert told == {*NAMES, "deep"} | (told & {"again"})

@@ -6,6 +6,7 @@ import csv
 import fnmatch
 import logging
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -69,9 +70,11 @@ def list_files(
     with a warning, what is no file of the folder ``within`` (by default ``root``): see ``is_inside``.
 
     Raises:
-        SourceNotFoundError: There is no such folder.
+        SourceNotFoundError: There is no such folder, or it is a link that leads out of its source's.
+        UnreadableFileError: A file has a name that cannot be read from a disk.
     """
     import fsspec
+    from fsspec.implementations.local import LocalFileSystem
 
     begun = time.time()
     fs, path = fsspec.core.url_to_fs(root)
@@ -103,6 +106,10 @@ def list_files(
                     "%s: %s is no file of its source's folder, and is not read", table, cut(base, 100)
                 )
                 continue
+            if isinstance(fs, LocalFileSystem) and ":" in name.removeprefix(source):
+                raise UnreadableFileError(
+                    table=table, file=base, detail="Hadoop takes a ':' in a path on disk for a scheme"
+                )
             found.append(LandedFile(fs.unstrip_protocol(name), int(facts["size"]), int(modified * 1000)))
     return sorted(found)
 
@@ -197,7 +204,7 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
         raise UnreadableFileError(
             table=table, file=file.name, detail="a column's type is not known"
         ) from error
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UnreadableFileError(
             table=table, file=file.name, detail="not a complete parquet file"
         ) from error
@@ -213,7 +220,7 @@ def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableN
             file, "rt", compression=options.compression or "infer", encoding=options.encoding, newline=""
         ) as handle:
             names = next(csv.reader(handle, **_dialect(options)), [])
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise UnreadableFileError(
             table=table, file=file.name, detail="its first line cannot be read"
         ) from error
