@@ -30,6 +30,9 @@ SOURCES: dict[str, Any] = {
         "extract_time": {"from": "modified"},
     },
 }  # fmt: skip
+IN_SET = {
+    "type": "expect_column_values_to_be_in_set", "column": "name", "value_set": ["x"], "severity": "block",
+}  # fmt: skip
 TABLES: dict[str, Any] = {
     "shop.item": {
         "keys": ["id"],
@@ -39,17 +42,11 @@ TABLES: dict[str, Any] = {
     },
     "shop.derived": {"keys": ["id"], "derive": {"whole": "cast(name as int)"}},
     "shop.tie": {"keys": ["id"], "on_tie": "fail"},
-    "shop.judged": {"keys": ["id"]},
+    "shop.judged": {"keys": ["id"], "expectations": [IN_SET]},
     "shop.limit": {"keys": ["id"], "max_invalid_fraction": 0.1},
     "shop.header": {"source": "ext", "keys": ["id"]},
     "shop.sized": {"source": "ext", "keys": ["id"], "types": {"id": "bigint", "n": "int"}},
 }
-EXPECTATIONS = {
-    "shop.judged": [
-        {"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "name", "value_set": ["x"]},
-         "severity": "critical"},
-    ]
-}  # fmt: skip
 
 Words = tuple[str, ...]
 COMMANDS: dict[str, list[Words]] = {
@@ -77,7 +74,7 @@ COMMANDS: dict[str, list[Words]] = {
     "console": [("--no-browser", "--port", "{taken}")],
     "drop": [("shop.item", "--yes")],
 }  # fmt: skip
-"""In this order; what shows rows because it is asked to (``sql``, ``changes``, ``--raw``) is asked otherwise."""
+"""In this order; what shows rows when it is asked to (``sql``, ``changes``, ``--raw``) is asked otherwise."""
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +84,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     hook = {"type": "webhook", "url": "http://127.0.0.1:9/", "credentials": "chat", "timeout": 1}
     made.write("monitoring", {"notifiers": {"hook": hook}})
     made.write("credentials", {"chat": {"token": SECRET}}, env="local")
-    made.write("expectations", EXPECTATIONS)
 
     def row(key: int | None, op: str = "I", seq: int | None = None) -> dict[str, Any]:
         return {"Op": op, "id": key, "name": CANARY, "n": CANARY, "seq": str(seq if seq is not None else key)}
