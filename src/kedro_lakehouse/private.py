@@ -46,12 +46,18 @@ def private_file(file: Path) -> Path:
 
 
 def _close(path: Path, mode: int) -> None:
-    if _is_open(path) and path.stat().st_uid == os.geteuid():
+    if _is_open(path) and _is_ours(path):
         with contextlib.suppress(OSError):  # a mounted share may refuse it
             path.chmod(mode)
     if _is_open(path) and str(path) not in _warned:
         _warned.add(str(path))
         logger.warning("Other users of this machine may read %s, and it cannot be closed to them.", path)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether it belongs to who runs this, and is not made for many, as ``/tmp`` is."""
+    facts = path.stat()
+    return facts.st_uid == os.geteuid() and not facts.st_mode & stat.S_ISVTX
 
 
 def _is_open(path: Path) -> bool:

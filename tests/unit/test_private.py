@@ -137,6 +137,15 @@ def test_a_folder_of_somebody_else_is_told_once_and_used(tmp_path):
     assert mode(folder) == "0o755"
 
 
+def test_a_folder_that_is_made_for_many_is_left_to_them(tmp_path, caplog):
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    private_folder(folder)
+    assert mode(folder) == "0o1777"
+    assert len(caplog.records) == 1
+
+
 def test_a_file_system_without_modes_is_told_once(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(Path, "chmod", lambda *_: None)  # as a mounted share takes it
     folder = tmp_path / "lakehouse"
