@@ -40,7 +40,10 @@ TABLES: dict[str, Any] = {
         "max_invalid_fraction": 0.9,
         "checks": {"short": "id < 90"},
     },
-    "shop.derived": {"keys": ["id"], "derive": {"whole": "cast(name as int)"}},
+    "shop.derived": {
+        "keys": ["id"],
+        "derive": {"inputs": {"i": "shop.item"}, "sql": "select id, cast(name as int) as whole from i"},
+    },
     "shop.tie": {"keys": ["id"], "on_tie": "fail"},
     "shop.judged": {"keys": ["id"], "expectations": [IN_SET]},
     "shop.limit": {"keys": ["id"], "max_invalid_fraction": 0.1},
@@ -79,7 +82,7 @@ COMMANDS: dict[str, list[Words]] = {
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
-    tables = {name: {"source": "shop"} | table for name, table in TABLES.items()}
+    tables = {name: ({} if "derive" in one else {"source": "shop"}) | one for name, one in TABLES.items()}
     made = TemporaryProject.make(tmp_path_factory.mktemp("canaries") / "project", SOURCES, tables)
     hook = {"type": "webhook", "url": "http://127.0.0.1:9/", "credentials": "chat", "timeout": 1}
     made.write("monitoring", {"notifiers": {"hook": hook}})
@@ -90,7 +93,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
 
     lots = {
         "item": [row(1), row(2), row(None, seq=3), row(4, op=CANARY), row(99)],
-        "derived": [row(1)], "tie": [row(1), row(1) | {"name": f"{CANARY}2"}], "judged": [row(1)],
+        "tie": [row(1), row(1) | {"name": f"{CANARY}2"}], "judged": [row(1)],
         "limit": [row(1), row(2, op=CANARY)],
     }  # fmt: skip
     for name, rows in lots.items():

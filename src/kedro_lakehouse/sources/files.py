@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError
+from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError, listed
 from kedro_lakehouse.errors.base import cut
 
 if TYPE_CHECKING:
@@ -225,12 +225,13 @@ def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableN
             table=table, file=file.name, detail="its first line cannot be read"
         ) from error
     clean = [name.removeprefix("\ufeff") for name in names]
-    repeated = sorted({n for n in clean if clean.count(n) > 1})
-    if repeated or (clean and not all(clean)):
+    # By their places: in a file that lacks its header the names would be values.
+    wrong = [n for n, name in enumerate(clean, 1) if not name or name in clean[: n - 1]]
+    if clean and wrong:
         raise UnreadableFileError(
             table=table,
             file=file.name,
-            detail=f"its header has empty or repeated names ({', '.join(repeated)})",
+            detail=f"its header has empty or repeated names: number {listed(wrong)}",
         )
     return FileShape(
         file, load, tuple((n, T.StringType()) for n in clean), None if clean else False, self_describing=False
