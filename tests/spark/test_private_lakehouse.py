@@ -6,6 +6,8 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,7 +15,7 @@ import pytest
 from harness.project import TemporaryProject, write_parquet
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.spark
 
@@ -32,17 +34,18 @@ for path in sys.argv[1:]:
 
 
 @pytest.fixture(scope="module")
-def lakehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    project = TemporaryProject.make(
-        tmp_path_factory.mktemp("private") / "p", SOURCES, {"shop.item": {"source": "shop", "keys": ["id"]}}
-    )
-    write_parquet(project.landing / "shop/item/LOAD1.parquet", [{"id": 1, "seq": None}], ROW)
-    before = os.umask(0o022)
-    try:
-        project.run()
-    finally:
-        os.umask(before)
-    return project.path / "lakehouse"
+def lakehouse() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as above:  # pytest closes its own to others
+        Path(above).chmod(0o755)
+        tables = {"shop.item": {"source": "shop", "keys": ["id"]}}
+        project = TemporaryProject.make(Path(above, "p"), SOURCES, tables)
+        write_parquet(project.landing / "shop/item/LOAD1.parquet", [{"id": 1, "seq": None}], ROW)
+        before = os.umask(0o022)
+        try:
+            project.run()
+        finally:
+            os.umask(before)
+        yield project.path / "lakehouse"
 
 
 def mode(path: Path) -> str:
@@ -58,8 +61,6 @@ def test_what_python_writes_and_the_folder_are_closed(lakehouse: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 def test_nobody_else_reads_a_file_of_it(lakehouse: Path) -> None:
-    for above in lakehouse.parents[:4]:
-        above.chmod(0o755)
     files = [str(path) for path in lakehouse.rglob("*") if path.is_file()]
     assert [name for name in files if name.endswith(".parquet")]
     # The JVM's files are as wide as its umask lets them be: the folder is what protects.

@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -125,16 +126,16 @@ for _ in range(2):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
-def test_a_folder_of_somebody_else_is_told_once_and_used(tmp_path):
-    folder = tmp_path / "lakehouse"
-    folder.mkdir()
-    for above in (tmp_path, *tmp_path.parents[:2]):
-        above.chmod(0o755)
-    code = _AS_NOBODY.format(nobody=NOBODY, folder=str(folder))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("Other users of this machine may read") == 1
-    assert mode(folder) == "0o755"
+def test_a_folder_of_somebody_else_is_told_once_and_used():
+    with tempfile.TemporaryDirectory() as above:  # pytest closes its own to others
+        Path(above).chmod(0o755)
+        folder = Path(above, "lakehouse")
+        folder.mkdir()
+        code = _AS_NOBODY.format(nobody=NOBODY, folder=str(folder))
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("Other users of this machine may read") == 1
+        assert mode(folder) == "0o755"
 
 
 def test_a_folder_that_is_made_for_many_is_left_to_them(tmp_path, caplog):
