@@ -147,6 +147,13 @@ lock: setup ## Resolve the dependencies again into requirements/ and bin/
 	printf 'uv\n' | $(COMPILE) --no-header --no-annotate - -o bin/uv.txt
 	printf 'hatchling>=1.27\neditables\n' | $(COMPILE) --no-header --no-annotate - -o bin/build.txt
 
+.PHONY: lock-jars
+lock-jars: jars jars-aws jars-spark35 ## Pin Spark's jars anew: the sha256 of each, in both lines, with AWS
+	@{ for env in test delta aws; do KEDRO_ENV=$$env $(BIN)/python -m kedro_lakehouse.cli.jars --sums; done; \
+	  for env in test delta hudi aws_hudi; do KEDRO_ENV=$$env $(BIN35)/python -m kedro_lakehouse.cli.jars --sums; done; } \
+	  | LC_ALL=C sort -u -k 2 > .cache/jars.sha256
+	@mv .cache/jars.sha256 src/kedro_lakehouse/session/jars.sha256
+
 .PHONY: clean
 clean: ## Delete caches and build output; keeps .venv, .cache and the tables
 	@rm -rf build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .viz \

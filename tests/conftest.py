@@ -11,9 +11,18 @@ os.environ["DO_NOT_TRACK"] = "1"  # before Kedro is imported: its telemetry woul
 
 from harness.project import TemporaryProject
 
+from kedro_lakehouse import redaction
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def forgotten_secrets() -> Iterator[None]:
+    """A test's secrets are not replaced in what the next one prints."""
+    yield
+    redaction._known.forget()
 
 
 @pytest.fixture

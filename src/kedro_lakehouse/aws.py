@@ -1,7 +1,7 @@
 """Clients of AWS, and the texts that its stores of parameters and secrets hold.
 
 Credentials, profile and endpoint are those that every AWS client finds: the role of the job, or the
-variables and files of the machine. Nothing that is read here is kept.
+variables and files of the machine. Of what is read here credentials alone are kept, never to be printed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 from typing import Any, Final, Literal
 
 from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError, UnsupportedError
+from kedro_lakehouse.redaction import keep_secret
 
 Service = Literal["s3", "glue", "ssm", "secretsmanager"]
 _making: Final = threading.Lock()
@@ -113,7 +114,7 @@ def read_credentials(name: str) -> dict[str, Any]:
             problem="the secret is not a JSON object.",
             remedy="Store the keys that an entry of credentials.yml would have.",
         )
-    return found
+    return keep_secret(found)
 
 
 def _call(service: Service, operation: str, name: str, **arguments: object) -> Any:

@@ -30,6 +30,7 @@ from kedro_lakehouse.names import ROLES
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.patience import DEADLINE, Patience
 from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
+from kedro_lakehouse.redaction import keep_secret
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.labels import JvmLabels, name_run
 from kedro_lakehouse.session.line import by_spark, require_line, require_one_of
@@ -213,7 +214,7 @@ class Project:
         return self.declarations.sources[str(self.table(name).source)]
 
     def credentials(self, name: str) -> Mapping[str, Any]:
-        """An entry of credentials.yml, else of the secrets in AWS, read now: it is kept nowhere.
+        """An entry of credentials.yml, else of the secrets in AWS, read now; it is printed nowhere.
 
         Raises:
             ConfigurationError: There is no such entry, or it is not a mapping of keys.
@@ -229,7 +230,7 @@ class Project:
                 problem=f"there is no such entry with keys below it.{did_you_mean(name, map(str, held))}",
                 remedy="Write it into conf/local/credentials.yml.",
             )  # fmt: skip
-        return found
+        return keep_secret(found)
 
     @property
     def env_option(self) -> str:

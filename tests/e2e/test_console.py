@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
-import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +36,29 @@ VALUE = "<script>document.title='owned'</script>"
 PATIENCE = 60
 
 
+@dataclass(frozen=True)
+class Console:
+    """A console that runs: its project, its process, and the address that it printed."""
+
+    project: Path
+    pid: int
+    printed: str
+
+    @property
+    def token(self) -> str:
+        return self.printed.partition("token=")[2]
+
+    @property
+    def address(self) -> str:
+        return self.printed.partition("/?")[0]
+
+    def page(self, path: str = "") -> str:
+        """The address of a page, with the token."""
+        return f"{self.address}/{path}?token={self.token}"
+
+
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """A project of files alone, indexed with the test embedder, and its console."""
     project = TemporaryProject.make(tmp_path_factory.mktemp("console") / "project", {}, {})
     project.write("parameters", {"column_index": {"models": ["hash"]}}, env="local")
@@ -47,27 +69,31 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [KEDRO, "lakehouse", "console", "--no-browser", "--port", str(port)]
-    console = subprocess.Popen(words, cwd=project.path, start_new_session=True)
+    # What the command has the desktop open, instead of the browser: it keeps its words and the page.
+    opener = project.path / "opener.sh"
+    opener.write_text(
+        f'#!/bin/sh\necho "$@" > {project.path}/words\ncat "${{1#file://}}" > {project.path}/opened\n'
+    )
+    opener.chmod(0o700)
+    words = [KEDRO, "lakehouse", "console", "--port", str(port)]
+    env = os.environ | {"BROWSER": f"{opener} %s"}
+    console = subprocess.Popen(
+        words, cwd=project.path, env=env, start_new_session=True, stdout=subprocess.PIPE, text=True
+    )
     try:
-        yield f"http://127.0.0.1:{port}"
+        printed = console.stdout.readline().strip()
+        assert re.fullmatch(rf"http://127\.0\.0\.1:{port}/\?token=[\w-]{{43}}", printed)
+        yield Console(project.path, console.pid, printed)
     finally:
         os.killpg(console.pid, signal.SIGTERM)
         console.wait(PATIENCE)
+        console.stdout.close()
 
 
 @pytest.fixture(scope="module")
-def page(address: str) -> Iterator[Chrome]:
+def page(console: Console) -> Iterator[Chrome]:
     with browser() as driver:
-        waiting(driver, lambda _: answers(address))
         yield driver
-
-
-def answers(address: str) -> bool:
-    try:
-        return urllib.request.urlopen(f"{address}/_stcore/health", timeout=5).status == 200  # noqa: S310
-    except OSError:
-        return False
 
 
 def waiting(driver: Chrome, until: Callable[[Chrome], Any]) -> Any:
@@ -103,8 +129,8 @@ def is_harmless(driver: Chrome) -> None:
     assert "Traceback" not in driver.execute_script("return document.body.textContent")
 
 
-def test_a_phrase_finds_columns_and_says_why(page: Chrome, address: str) -> None:
-    page.get(address)
+def test_a_phrase_finds_columns_and_says_why(page: Chrome, console: Console) -> None:
+    page.get(console.page())
     shows(page, "5 columns of 2 tables")
     ask(page, "town")
     shows(page, "files.towns", "town", "Why this one?", "3 rows, 3 distinct", "added to the score")
@@ -113,35 +139,118 @@ def test_a_phrase_finds_columns_and_says_why(page: Chrome, address: str) -> None
     shows(page, "files.towns", "Versions of the column", "Commits of the table", "share without a value")
 
 
-def test_hostile_names_and_values_are_text(page: Chrome, address: str) -> None:
-    page.get(address)
+def test_hostile_names_and_values_are_text(page: Chrome, console: Console) -> None:
+    page.get(console.page())
     shows(page, "5 columns of 2 tables")
     ask(page, "img src")
     shows(page, f"files.evil.{HOSTILE[0]}", "Why this one?", VALUE)
     is_harmless(page)
     for path in ("table", "map"):
-        page.get(f"{address}/{path}")
+        page.get(console.page(path))
         shows(page, *((HOSTILE[0], HOSTILE[1], HOSTILE[2]) if path == "table" else ("5 columns",)))
         is_harmless(page)
 
 
-def test_a_file_of_ones_own_finds_its_table(page: Chrome, address: str, tmp_path: Any) -> None:
+def test_a_file_of_ones_own_finds_its_table(page: Chrome, console: Console, tmp_path: Any) -> None:
     mine = write_text(tmp_path / "mine.csv", "place,people\nBonn,331\nUlm,129\n")
-    page.get(address)
+    page.get(console.page())
     shows(page, "5 columns of 2 tables")
     act(page, lambda d: d.find_element(By.CSS_SELECTOR, "input[type='file']").send_keys(str(mine)))
     shows(page, "Tables like it", "place = town", "Columns like its columns")
 
 
-def test_health_is_shown_of_a_lake_without_tables(page: Chrome, address: str) -> None:
-    page.get(f"{address}/health")
+def test_health_is_shown_of_a_lake_without_tables(page: Chrome, console: Console) -> None:
+    page.get(console.page("health"))
     shows(page, "Health of the lake", "quarantined events", "Nothing yet.")
 
 
-def test_it_listens_on_this_machine_only(address: str, page: Chrome) -> None:
-    port = int(address.rpartition(":")[2])
+def test_it_listens_on_this_machine_only(console: Console, page: Chrome) -> None:
+    port = int(console.address.rpartition(":")[2])
     table = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
     listening = {
         row[1].partition(":")[0] for row in table if row[3] == "0A" and row[1].endswith(f":{port:04X}")
     }
     assert listening == {"0100007F"}
+
+
+PAGES = ("", "search", "table", "map", "health")
+REFUSED = "Open the address that `kedro lakehouse console` printed"
+
+
+@pytest.mark.parametrize("query", ["", "?token=false%C3%BC"])
+@pytest.mark.parametrize("path", PAGES)
+def test_no_page_shows_anything_without_the_token(
+    page: Chrome, console: Console, path: str, query: str
+) -> None:
+    page.get(f"{console.address}/{path}{query}")
+    shows(page, REFUSED)
+    text = everything(page)
+    assert not [
+        word for word in ("files.towns", "columns of", "Health of", "Map of", "Hits", "Table") if word in text
+    ]
+
+
+def test_the_token_opens_every_page_and_leaves_the_address(page: Chrome, console: Console) -> None:
+    headings = ("Find columns", "Find columns", "files.evil", "Map of the columns", "Health of the lake")
+    for path, heading in zip(PAGES, headings, strict=True):
+        page.get(console.page(path))
+        shows(page, heading)
+        waiting(page, lambda d: "token" not in d.current_url)
+
+
+def test_a_visitor_stays_admitted_from_page_to_page(page: Chrome, console: Console) -> None:
+    page.get(console.page())
+    shows(page, "5 columns of 2 tables")
+    act(page, lambda d: d.find_element(By.XPATH, "//a[contains(., 'Health')]").click())
+    shows(page, "Health of the lake")
+    page.get(f"{console.address}/health")  # another visit
+    shows(page, REFUSED)
+
+
+def test_the_token_may_be_entered(page: Chrome, console: Console) -> None:
+    page.get(f"{console.address}/health")
+    shows(page, REFUSED)
+    box = "input[aria-label='Token']"
+    act(page, lambda d: d.find_element(By.CSS_SELECTOR, box).send_keys("false", Keys.ENTER))
+    shows(page, "This is not the token")
+    act(page, lambda d: d.find_element(By.CSS_SELECTOR, box).clear())
+    page.get(f"{console.address}/health")
+    shows(page, REFUSED)
+    act(page, lambda d: d.find_element(By.CSS_SELECTOR, box).send_keys(console.token, Keys.ENTER))
+    shows(page, "Health of the lake")
+
+
+def test_no_process_has_the_token_in_its_words(console: Console, page: Chrome) -> None:
+    words = {p: p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.exists()}
+    assert any(b"streamlit" in told for told in words.values())
+    assert not [p for p, told in words.items() if console.token.encode() in told]
+
+
+def test_the_desktop_opens_a_page_of_the_owners_that_leads_there(console: Console, page: Chrome) -> None:
+    words = (console.project / "words").read_text(encoding="utf-8")
+    assert words.startswith("file://")
+    assert console.token not in words
+    assert f"url={console.printed}" in (console.project / "opened").read_text(encoding="utf-8")
+    file = Path(words.strip().removeprefix("file://"))
+    assert [oct(p.stat().st_mode & 0o777) for p in (file, file.parent)] == ["0o600", "0o700"]
+
+
+def test_a_port_that_is_taken_is_told(console: Console) -> None:
+    port = console.address.rpartition(":")[2]
+    words = [KEDRO, "lakehouse", "console", "--no-browser", "--port", port]
+    done = subprocess.run(words, cwd=console.project, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"Something else listens on port {port}" in done.stderr
+    assert "token=" not in done.stdout
+
+
+def test_a_server_that_was_given_no_token_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    from streamlit.testing.v1 import AppTest
+
+    app = AppTest.from_file(str(ROOT / "src/kedro_lakehouse/console/app.py"))
+    for shown in (None, "", "x"):
+        if shown is not None:
+            app.query_params["token"] = shown
+        app.run(timeout=PATIENCE)
+        assert any(REFUSED in one.value for one in app.text)
+        assert [one.value for one in app.title] == ["kedro-lakehouse"]

@@ -36,6 +36,8 @@ FACTS = {
     "INVALID_NAME": {"name": "A", "problem": "is not lower-case"},
     "UNKNOWN_PLUGIN": {"group": "g", "name": "dmss", "known": ["dms"]},
     "JAVA_NOT_FOUND": {},
+    "JAR_REFUSED": {"jar": "a-1.jar", "expected": "0a", "found": "0b", "folder": ".cache/ivy"},
+    "JARS_NOT_FETCHED": {"packages": ["org:a:1"]},
     "SPARK_LINE": {"needed": "spark35", "found": "spark41", "folder": ".venv-spark35"},
     "AWS_REFUSED": {"what": "the secret 'x'", "reason": "AccessDeniedException"},
     "UNSUPPORTED": {"what": "No.", "remedy": "Do otherwise."},

@@ -44,7 +44,8 @@ class FakeProject(SimpleNamespace):
     """What a run's log needs of a project."""
 
     def __init__(self, logs, run_id="r1"):
-        super().__init__(logs=str(logs), log_folder=None, run_id=run_id, env="local", run=None)
+        places = {"logs": str(logs), "lakehouse": str(Path(logs).parent)}
+        super().__init__(**places, log_folder=None, run_id=run_id, env="local", run=None)
 
     def unlabel(self):
         """There is no JVM here."""

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 from importlib.util import find_spec
+from pathlib import Path
 
 import click
 
 from kedro_lakehouse.cli.options import env_option, open_project
+from kedro_lakehouse.private import CONSOLE_TOKEN, private_file
 
 
 @click.command()
@@ -21,8 +28,11 @@ from kedro_lakehouse.cli.options import env_option, open_project
 def console(*, port: int, browser: bool) -> None:
     """Search, profiles, health and a map of the columns, as pages in a browser.
 
-    Listens on this machine only (127.0.0.1) until it is stopped by Ctrl-C. Needs the extra `console`.
+    Listens on this machine only (127.0.0.1) until it is stopped by Ctrl-C, and shows nothing without the
+    token in the address that it prints. Needs the extra `console`.
     """
+    import webbrowser
+
     from kedro_lakehouse import errors
     from kedro_lakehouse.project import find_root
 
@@ -32,16 +42,65 @@ def console(*, port: int, browser: bool) -> None:
             remedy="`pip install 'kedro-lakehouse[console]'`, then `kedro lakehouse console`.",
         )
     project = open_project()  # a wrong declaration is told here, not in the browser
+    if _is_taken(port):  # whoever listens there must not be shown the token
+        raise errors.UnsupportedError(
+            what=f"Something else listens on port {port}.",
+            remedy="Choose another one: `kedro lakehouse console --port NUMBER`.",
+        )
+    token = secrets.token_urlsafe(32)
+    chosen = os.environ | {"KEDRO_ENV": project.env, CONSOLE_TOKEN: token}
+    # On its standard output Streamlit tells an address without the token.
+    server = subprocess.Popen(_command(port), cwd=find_root(), env=chosen, stdout=subprocess.DEVNULL)  # noqa: S603 - our own words
+    try:
+        with tempfile.TemporaryDirectory(prefix="kedro-lakehouse-") as folder:
+            if _answers(server, port):
+                address = f"http://127.0.0.1:{port}/?token={token}"
+                click.echo(address)
+                if browser:
+                    webbrowser.open(_redirect(Path(folder), address).as_uri())
+            ended = server.wait()
+    except KeyboardInterrupt:
+        ended = server.wait()  # it was interrupted as well
+    if ended:
+        raise click.exceptions.Exit(ended)
+
+
+def _command(port: int) -> list[str]:
     page = find_spec("kedro_lakehouse.console.app")
-    command = [
+    return [
         sys.executable, "-m", "streamlit", "run", str(page.origin if page else ""),
-        "--server.address=127.0.0.1", f"--server.port={port}",
-        f"--server.headless={str(not browser).lower()}",
+        "--server.address=127.0.0.1", f"--server.port={port}", "--server.headless=true",
         "--browser.gatherUsageStats=false", "--server.fileWatcherType=none", "--client.toolbarMode=viewer",
         "--client.showErrorDetails=none",
         "--server.maxUploadSize=100",
     ]  # fmt: skip
-    chosen = os.environ | {"KEDRO_ENV": project.env}
-    ended = subprocess.run(command, cwd=find_root(), env=chosen, check=False)  # noqa: S603 - our own words
-    if ended.returncode:
-        raise click.exceptions.Exit(ended.returncode)
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as tried:
+        tried.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # as the server: what ended just now is gone
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
+
+
+def _answers(server: subprocess.Popen[bytes], port: int) -> bool:
+    """Wait until the server answers; False where it ended instead."""
+    from urllib.request import urlopen
+
+    while server.poll() is None:
+        with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _redirect(folder: Path, address: str) -> Path:
+    """A page that only its owner can read, and that leads to an address: others see a browser's words."""
+    page = private_file(folder / "console.html")
+    page.write_text(f'<meta http-equiv="refresh" content="0; url={address}">', encoding="utf-8")
+    return page

@@ -1,4 +1,7 @@
-"""Resolve the JVM jars of an environment once, with progress: ``python -m kedro_lakehouse.cli.jars``."""
+"""Fetch and check the JVM jars of an environment, with progress: ``python -m kedro_lakehouse.cli.jars``.
+
+With ``--sums`` it prints the sha256 of each instead: ``make lock-jars`` pins them so.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,30 @@ from time import perf_counter
 from kedro_lakehouse.errors import LakehouseError
 
 
-def main() -> int:
-    """Start a session, which fetches what is missing, and stop it."""
+def main(words: list[str]) -> int:
+    """Fetch what is missing; every jar is then there, and is the one that is pinned."""
     from kedro_lakehouse.project import found_project
-    from kedro_lakehouse.session.spark import get_session, resolved_jars
+    from kedro_lakehouse.session.jars import checked_jars, known_jars, sums
+    from kedro_lakehouse.session.java import require_java
+    from kedro_lakehouse.session.line import require_line
 
-    project = found_project()
-    listed = resolved_jars(project.spark_conf)
-    if listed is None or listed.is_file():
-        return 0
-    sys.stderr.write("Fetching the JVM jars (once) into the project's folder ...\n")
-    begun = perf_counter()
+    conf = found_project().spark_conf
+    begun, missing = perf_counter(), not known_jars(conf)
+    if missing:
+        sys.stderr.write("Fetching the JVM jars (once) into the project's folder ...\n")
     try:
-        get_session(project.spark_conf).stop()
+        require_line(conf)
+        require_java()
+        jars = checked_jars(conf)
     except LakehouseError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stderr.write(f"Jars are there ({perf_counter() - begun:.0f} s).\n")
+    if missing:
+        sys.stderr.write(f"Jars are there ({perf_counter() - begun:.0f} s).\n")
+    if "--sums" in words:
+        sys.stdout.write("".join(f"{line}\n" for line in sums(jars)))
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -27,6 +27,7 @@ from kedro_lakehouse.cli.snapshots import branch, snapshots, tag
 from kedro_lakehouse.cli.sql import sql
 from kedro_lakehouse.cli.tables import tables
 from kedro_lakehouse.errors import LakehouseError, TerminalError
+from kedro_lakehouse.redaction import redacted
 
 
 class FileGoneError(TerminalError):
@@ -43,8 +44,8 @@ class ErrorAsJson(click.ClickException):
 
     def __init__(self, code: str, message: str, remedy: str) -> None:
         """Keep the facts of an error."""
-        super().__init__(message)
-        self._facts = {"code": code, "message": message, "remedy": remedy}
+        super().__init__(redacted(message))
+        self._facts = {"code": code, "message": redacted(message), "remedy": redacted(remedy)}
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print it."""
@@ -84,7 +85,9 @@ class LakehouseGroup(click.Group):
 
 def _told(ctx: click.Context, error: LakehouseError) -> click.ClickException:
     return (
-        ErrorAsJson(error.code, *error.sentences()) if ctx.meta[AS_JSON] else click.ClickException(str(error))
+        ErrorAsJson(error.code, *error.sentences())
+        if ctx.meta[AS_JSON]
+        else click.ClickException(redacted(str(error)))
     )
 
 

@@ -10,6 +10,7 @@ import click
 from kedro.framework.cli.project import run as kedro_run
 
 from kedro_lakehouse.errors import LakehouseError
+from kedro_lakehouse.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +31,7 @@ def _told(callback: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return callback(**options)
         except LakehouseError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(redacted(str(error))) from error
 
     return run
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kedro_lakehouse.redaction import redacted
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
@@ -87,8 +89,11 @@ def printable(word: str) -> str:
 
 
 def plain(value: object) -> Any:
-    """A value in JSON's own types: decimals as text, times as ISO 8601, bytes as hexadecimal digits."""
-    made: Any = str(value)
+    """A value in JSON's own types: decimals as text, times as ISO 8601, bytes as hexadecimal digits.
+
+    No text of it holds a secret that was fetched.
+    """
+    made: Any = redacted(str(value))
     match value:
         case None | bool() | int():
             made = value
@@ -101,7 +106,7 @@ def plain(value: object) -> Any:
         case bytes():
             made = value.hex()
         case dict():
-            made = {str(k): plain(v) for k, v in value.items()}
+            made = {redacted(str(k)): plain(v) for k, v in value.items()}
         case list() | tuple():
             made = [plain(v) for v in value]
     return made

@@ -5,12 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from kedro_lakehouse.console import health, map_page, search_page, table_page
+from kedro_lakehouse.console.access import ask_for_token, is_admitted
 from kedro_lakehouse.console.lake import opened_project
 from kedro_lakehouse.errors import LakehouseError
 
 
 def main() -> None:
-    """Show the page that was asked for, or what is wrong and what to do."""
+    """Show the page that was asked for, or what is wrong and what to do; without the token nothing."""
     st.set_page_config(page_title="kedro-lakehouse", layout="wide")
     table = st.Page(table_page.show, title="Table", url_path="table")
     pages = [
@@ -19,7 +20,11 @@ def main() -> None:
         st.Page(map_page.show, title="Map", url_path="map"),
         st.Page(health.show, title="Health", url_path="health"),
     ]
-    page = st.navigation(pages, position="top")
+    admitted = is_admitted()
+    page = st.navigation(pages, position="top" if admitted else "hidden")
+    if not admitted:
+        ask_for_token()
+        return
     try:
         opened_project()
         page.run()

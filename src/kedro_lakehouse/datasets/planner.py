@@ -11,6 +11,7 @@ from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.commits.engine import engine_of
 from kedro_lakehouse.commits.ingest import IngestionCommit, clear_void_quarantine
 from kedro_lakehouse.commits.marks import horizon_of
+from kedro_lakehouse.commits.reading import reading_errors
 from kedro_lakehouse.commits.token import BatchToken
 from kedro_lakehouse.datasets.columns import resolve_columns
 from kedro_lakehouse.datasets.extracts import ExtractBatches
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.decoders.base import ChangeDecoder
-    from kedro_lakehouse.decoders.lines import LineReader
+    from kedro_lakehouse.decoders.lines import LineReader, LineShape
     from kedro_lakehouse.decoders.records import Columns, RecordGroup
     from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.names import TableName
@@ -250,13 +251,18 @@ class Planner:
         if config.file_format == "json":
             landed = [(f, self.source.load_of(f)) for f in files]
             filled = [f for f in files if f.size]
-            found = self._reader.discover(self._lines(filled), self._layout) if filled else []
+            found = self._discovered(filled) if filled else []
             return line_shapes(landed, found)
         return shapes(
             [(f, self.source.load_of(f)) for f in files],
             file_format=config.file_format, options=dict(self.source.options), table=self.name,
             headers=dict(self.source.headers), fallback=dict(self.source.unnamed_columns),
         )  # fmt: skip
+
+    def _discovered(self, files: Sequence[LandedFile]) -> Sequence[LineShape]:
+        lines = self._lines(files)
+        with reading_errors(self.name, lines):
+            return self._reader.discover(lines, self._layout)
 
     def columns(self, looked: Sequence[FileShape]) -> Columns:
         """Settle the table's columns; lines of which none could be read tell nothing of them."""

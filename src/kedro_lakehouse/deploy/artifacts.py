@@ -93,16 +93,16 @@ def own_jars(spark_conf: Mapping[str, str]) -> list[Path]:
 
     Raises:
         UnsupportedError: The jars were not resolved yet.
+        JarRefusedError: One of them is not the one that is pinned.
     """
-    from kedro_lakehouse.session.spark import resolved_jars
+    from kedro_lakehouse.session.jars import checked_jars, known_jars
 
-    listed = resolved_jars(spark_conf)
-    if listed is None or not listed.is_file():
+    if not known_jars(spark_conf):
         line = line_of(spark_conf)
         made = "jars-aws" if line == DEFAULT else f"jars-{line}"
         raise UnsupportedError(
             what="The jars of this environment are not here yet.",
             remedy=f"Fetch them: `make {made}`, or `kedro run` once in this environment.",
         )
-    files = [Path(line) for line in listed.read_text(encoding="utf-8").splitlines()]
+    files = map(Path, checked_jars(spark_conf))
     return [file for file in files if not any(part in file.name for part in _OF_THE_PLATFORM)]

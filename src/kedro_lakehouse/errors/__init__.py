@@ -33,6 +33,8 @@ from kedro_lakehouse.errors.commits import (
 from kedro_lakehouse.errors.declarations import (
     ConfigurationError,
     InvalidNameError,
+    JarRefusedError,
+    JarsNotFetchedError,
     JavaNotFoundError,
     SparkLineError,
     UnknownPluginError,
@@ -79,6 +81,8 @@ __all__ = [
     "IncompatibleTypeError",
     "IndexEmptyError",
     "InvalidNameError",
+    "JarRefusedError",
+    "JarsNotFetchedError",
     "JavaNotFoundError",
     "KeySchemaDriftError",
     "LakehouseError",

@@ -1,7 +1,7 @@
 """What can go wrong, as types: each leaf keeps its facts, and says what to do.
 
 A leaf is a keyword-only dataclass: its facts are its constructor's arguments and its attributes, and fill the
-two sentences ``summary`` and ``advice``. No fact is ever a value of a row.
+two sentences ``summary`` and ``advice``. No fact is ever a value of a row; no message holds a fetched secret.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, dataclass_transform
 
 from kedro.io import DatasetError
+
+from kedro_lakehouse.redaction import redacted
 
 MAX_MESSAGE: Final = 700  # five examples, or every allowed key of a table
 MAX_EXAMPLES: Final = 5
@@ -46,7 +48,8 @@ def listed(names: Iterable[object]) -> str:
 def cut(text: str, limit: int) -> str:
     """Return text of at most so many characters, each of them printable."""
     # Names of files and columns come from outside: a control character could forge a line of the log.
-    clean = "".join(char if char.isprintable() else "?" for char in text)
+    # Secrets go first: half of one would not be known.
+    clean = "".join(char if char.isprintable() else "?" for char in redacted(text))
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 

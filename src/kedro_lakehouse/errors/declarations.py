@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence  # noqa: TC003 - facts are typed at run time
 
-from kedro_lakehouse.errors.base import MAX_FACT, TerminalError, cut, did_you_mean, then
+from kedro_lakehouse.errors.base import (
+    MAX_FACT,
+    TerminalError,
+    TransientError,
+    cut,
+    did_you_mean,
+    shown,
+    then,
+)
 
 
 class ConfigurationError(TerminalError):
@@ -74,6 +82,38 @@ class SparkLineError(TerminalError):
     folder: str
     summary = "This environment runs on {needed}, and {found} is installed here:"
     advice = "run `make setup-{needed}`, then `kedro run` of `{folder}/bin` with the same options."
+
+
+class JarRefusedError(TerminalError):
+    """A jar of Spark's is not the one that is pinned; no Java has loaded it."""
+
+    code = "JAR_REFUSED"
+    jar: str
+    expected: str | None
+    found: str
+    folder: str
+
+    def sentences(self) -> tuple[str, str]:
+        """Return both sums; a jar that nobody pinned may be wanted, another one in its place may not."""
+        if self.expected is None:
+            return (
+                f"The jar {shown(self.jar)} (sha256 {self.found}) is not pinned, and was not loaded.",
+                "If it is wanted, name it in spark.jars.packages of spark.yml; then `kedro run`.",
+            )
+        what = (
+            f"The jar {shown(self.jar)} was not loaded: expected sha256 {self.expected}, found {self.found}."
+        )
+        again = f"Delete the folder {shown(self.folder)} and `kedro run`, which fetches it again;"
+        return what, f"{again} if it still differs, do not trust where it comes from."
+
+
+class JarsNotFetchedError(TransientError):
+    """Ivy did not find every jar of an environment."""
+
+    code = "JARS_NOT_FETCHED"
+    packages: Sequence[str]
+    summary = "Spark's jars cannot be fetched: {packages}."
+    advice = "The lines above tell which; look at the network and at spark.jars.packages, then `kedro run`."
 
 
 class UnsupportedError(TerminalError):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.logs.context import FACTS, at_work_on
 from kedro_lakehouse.ops.failures import told
+from kedro_lakehouse.redaction import redacted
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,12 +35,13 @@ _SECRETS: Final = (
 
 
 def without_secrets(text: str) -> str:
-    """A text in which what looks like a credential is replaced by ``***``.
+    """A text in which every fetched secret, and what looks like one, is replaced by ``***``.
 
     Example:
         >>> without_secrets("postgresql://me:hidden@host/db?sslpassword=x")
         'postgresql://***@host/db?sslpassword=***'
     """
+    text = redacted(text)
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
     return text

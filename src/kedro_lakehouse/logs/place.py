@@ -7,6 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from kedro_lakehouse.private import private_folder
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -28,9 +30,7 @@ class LogPlace:
         """A local folder to write a log into: the place itself, or a temporary one."""
         if not self._is_local:
             return Path(tempfile.mkdtemp(prefix="kedro-lakehouse-logs-"))
-        folder = Path(self._root)
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+        return private_folder(Path(self._root))
 
     def take(self, folder: Path) -> None:
         """Keep what was written into a writing folder; a temporary one is gone afterwards.

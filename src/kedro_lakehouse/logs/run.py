@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from kedro_lakehouse.logs.context import RunContext, turn_to
 from kedro_lakehouse.logs.lines import JsonFormatter, PrefixedFormatter
 from kedro_lakehouse.logs.place import LogPlace
 from kedro_lakehouse.logs.scheduler import SchedulerRun, fit
+from kedro_lakehouse.private import private_file, private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
     from types import TracebackType
     from typing import Any
 
@@ -64,6 +65,8 @@ class RunLog:
         elif self._scheduled:
             for handler, formatter in self._before:
                 handler.setFormatter(PrefixedFormatter(self.context.correlation_id, formatter))
+        if "://" not in self._project.lakehouse:
+            private_folder(Path(self._project.lakehouse))
         self._place = LogPlace(self._project.logs)
         _prune(self._place)
         folder = self._project.log_folder = self._place.writing_folder()
@@ -112,7 +115,7 @@ class _BoundedFile(logging.FileHandler):
     """A file that says in its last line that it is full, and takes no more."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, encoding="utf-8")
+        super().__init__(private_file(path), encoding="utf-8")
         self._full = False
 
     def emit(self, record: logging.LogRecord) -> None:

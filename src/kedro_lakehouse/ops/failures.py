@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from kedro_lakehouse.errors import LakehouseError, TerminalError, listed
+from kedro_lakehouse.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,17 +44,17 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def told(error: BaseException) -> str:
-    """An error as one bounded line that holds no row value.
+    """An error as one bounded line that holds no row value and no secret.
 
     Kedro wraps what a dataset raised, so the innermost cause speaks. Spark's messages carry whole
     query plans and, once rows are read, values of them: then only its error condition is told.
     """
     inner = innermost(error)
     if isinstance(inner, LakehouseError):
-        return str(inner)
+        return redacted(str(inner))  # it may be older than the secret
     kind = type(inner).__name__
     if kind in _OF_NAMES_ONLY or not type(inner).__module__.startswith(("pyspark", "py4j")):
-        first = next((line for line in str(inner).splitlines() if line.strip()), "")
+        first = next((line for line in redacted(str(inner)).splitlines() if line.strip()), "")
         return f"{kind}: {first[:_MAX_TOLD]}"
     condition = re.search(r"\[([A-Z0-9_.]{3,})\]", str(inner))
     return f"{kind}: {condition[1] if condition else 'see the log at level DEBUG'}"

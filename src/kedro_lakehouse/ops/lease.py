@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
 from kedro_lakehouse.errors import LeaseLostError, UnsupportedError
+from kedro_lakehouse.private import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +77,7 @@ class _FileLease:
 
 @contextlib.contextmanager
 def _file_lease(folder: Path, table: TableName, stage: str) -> Iterator[Lease]:
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     path = folder / f"{table}.{stage}.lock"
     with path.open("w") as handle:
         try:

@@ -6,10 +6,12 @@ import contextlib
 import re
 import shutil
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.names import CATALOG, TableName
+from kedro_lakehouse.private import private_file, private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 _PREFIX: Final = f"spark.sql.catalog.{CATALOG}."
+_EMBEDDED: Final = re.compile(r"jdbc:sqlite:(file:)?(?P<path>[^?]*)")
 # Settings that Java and Python name alike, by the catalog's type.
 _SHARED: Final = ("warehouse", "client.region", "s3.endpoint")
 _ON_AWS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -37,9 +40,12 @@ def catalog_properties(spark_conf: Mapping[str, str]) -> dict[str, str]:
     """
     given = {k.removeprefix(_PREFIX): v for k, v in spark_conf.items() if k.startswith(_PREFIX)}
     kind = given.get("type", "")
-    if kind == "jdbc" and given.get("uri", "").startswith("jdbc:sqlite:"):
-        path = re.sub(r"^jdbc:sqlite:(file:)?", "", given["uri"]).partition("?")[0]
-        return {"type": "sql", "uri": f"sqlite:///{path}", "warehouse": f"file://{given['warehouse']}"}
+    if kind == "jdbc" and (embedded := re.match(_EMBEDDED, given.get("uri", ""))):
+        return {
+            "type": "sql",
+            "uri": f"sqlite:///{embedded['path']}",
+            "warehouse": f"file://{given['warehouse']}",
+        }
     if kind in _ON_AWS:
         return {"type": kind} | _on_aws(given, _ON_AWS[kind])
     raise UnsupportedError(
@@ -57,6 +63,19 @@ def _on_aws(given: Mapping[str, str], alike: tuple[str, ...]) -> dict[str, str]:
     if "s3.sse.key" in given:
         found["s3.sse-kms-key-id"] = given["s3.sse.key"]
     return found
+
+
+def close_to_others(spark_conf: Mapping[str, str]) -> None:
+    """Make the folder and the file of an embedded catalog, if that is what ``lake`` is: their owner's alone.
+
+    The tables lie in that folder as well. Whoever starts with it, Python or the JVM, calls this first;
+    SQLite gives the files that it puts beside its own the same mode.
+    """
+    found = re.match(_EMBEDDED, spark_conf.get(f"{_PREFIX}uri", ""))
+    if found is not None:
+        file = Path(found["path"])
+        private_folder(file.parent)
+        private_file(file)
 
 
 class MetadataCatalog:
@@ -77,15 +96,11 @@ class MetadataCatalog:
             return self._catalog
 
     def _open(self) -> Catalog:
-        from pathlib import Path
-
         from pyiceberg.catalog import load_catalog
         from sqlalchemy.exc import OperationalError
 
         properties = catalog_properties(self._conf)
-        if properties["type"] == "sql":
-            # One row per thread and statement is enough: SQLite serialises writers itself.
-            Path(properties["uri"].removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        close_to_others(self._conf)
         for _ in range(_OWN_TABLES):
             with contextlib.suppress(OperationalError):  # another run made the same one meanwhile
                 return load_catalog(CATALOG, **properties)

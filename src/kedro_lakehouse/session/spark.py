@@ -2,93 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import importlib.util
 import os
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kedro_lakehouse.session.catalog import close_to_others
+from kedro_lakehouse.session.jars import class_path, with_checked_jars
 from kedro_lakehouse.session.java import require_java
 from kedro_lakehouse.session.jvm import know_names_of_pyspark
 from kedro_lakehouse.session.line import require_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
-_PACKAGES, _JARS, _IVY = "spark.jars.packages", "spark.jars", "spark.jars.ivy"
-_CLASS_PATH = "SPARK_DIST_CLASSPATH"
 _STATIC = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
 _starting = threading.Lock()
 # Spark itself is one to a process; these are its sessions, each with the settings that it was made for.
 _sessions: list[tuple[dict[str, str], SparkSession]] = []
-
-
-def resolved_jars(conf: Mapping[str, str]) -> Path | None:
-    """The file that lists the jars of this configuration's packages, once they were resolved."""
-    if _PACKAGES not in conf or _IVY not in conf:
-        return None
-    wanted = f"{conf[_PACKAGES]}\n{conf.get('spark.jars.excludes', '')}"
-    return Path(conf[_IVY]) / "resolved" / f"{hashlib.sha256(wanted.encode()).hexdigest()[:16]}.txt"
-
-
-def _known_jars(conf: Mapping[str, str]) -> list[str]:
-    """The jars of these packages, if an earlier start resolved them and all are still there."""
-    listed = resolved_jars(conf)
-    if listed is None or not listed.is_file():
-        return []
-    jars = listed.read_text(encoding="utf-8").splitlines()
-    return jars if all(Path(jar).is_file() for jar in jars) else []
-
-
-def with_known_jars(conf: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The settings without packages whose jars are known, and the jars that Java's class path is to have.
-
-    Saves Ivy's second. Whoever may have executors elsewhere has ``spark.jars`` instead: Spark sends them.
-    """
-    jars = _known_jars(conf)
-    if not jars:
-        return dict(conf), []
-    settings = {k: v for k, v in conf.items() if k not in (_PACKAGES, "spark.jars.excludes", _IVY)}
-    if conf.get("spark.master", "").startswith("local"):
-        return settings, jars
-    return settings | {_JARS: ",".join(filter(None, [conf.get(_JARS), *jars]))}, []
-
-
-@contextlib.contextmanager
-def class_path(jars: list[str]) -> Iterator[None]:
-    """Have a Java that starts meanwhile find these jars behind Spark's own.
-
-    Spark would copy its ``spark.jars`` at each start, 50 MB for Iceberg and 130 with Hudi, and load
-    them where no archive of classes serves.
-    """
-    given = os.environ.get(_CLASS_PATH)
-    os.environ[_CLASS_PATH] = os.pathsep.join(filter(None, [*jars, given]))
-    try:
-        yield
-    finally:
-        if given is None:
-            del os.environ[_CLASS_PATH]
-        else:
-            os.environ[_CLASS_PATH] = given
-
-
-def _remember_jars(session: SparkSession, conf: Mapping[str, str]) -> None:
-    listed = resolved_jars(conf)
-    if listed is None or listed.is_file():
-        return
-    given = session.conf.get(_JARS, "") or ""
-    jars = [
-        jar.removeprefix("file://").removeprefix("file:")
-        for jar in given.split(",")
-        if jar.startswith(("file:", "/"))
-    ]
-    listed.parent.mkdir(parents=True, exist_ok=True)
-    listed.write_text("\n".join(jars), encoding="utf-8")
 
 
 def get_session(conf: Mapping[str, str]) -> SparkSession:
@@ -100,8 +34,11 @@ def get_session(conf: Mapping[str, str]) -> SparkSession:
     Raises:
         JavaNotFoundError: There is no Java that Spark can run on.
         SparkLineError: These settings are for another line of Spark.
+        JarRefusedError: A jar of theirs is not the one that is pinned.
+        JarsNotFetchedError: A jar of theirs cannot be had.
     """
     require_line(conf)
+    close_to_others(conf)
     with _starting:
         wanted = {key: value for key, value in conf.items() if key.startswith("spark.sql.")}
         _hush_query_contexts()
@@ -154,11 +91,10 @@ def _start(conf: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder
-    settings, jars = with_known_jars(conf)
+    settings, jars = with_checked_jars(conf)
     for key, value in settings.items():
         builder = builder.config(key, value)
     with class_path(jars):
         session = builder.getOrCreate()
     know_names_of_pyspark(session)
-    _remember_jars(session, conf)
     return session

@@ -31,7 +31,7 @@ class ChangesSource:
     def files(self) -> list[LandedFile]:
         """What has landed, by name."""
         root = f"{self._config.path.rstrip('/')}/{self._table.entity}"
-        found = list_files(root, [self._config.pattern], table=self._name)
+        found = list_files(root, [self._config.pattern], table=self._name, within=self._config.path)
         return sorted(found, key=lambda f: (f.name, f.path))
 
     def load_of(self, file: LandedFile) -> Load:  # noqa: ARG002 - every file is one

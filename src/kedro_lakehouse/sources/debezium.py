@@ -32,7 +32,7 @@ class DebeziumSource:
         root = self._config.path.rstrip("/")
         if not self._config.shared:
             root = f"{root}/{self._table.entity}"
-        found = list_files(root, [self._config.pattern], table=self._name)
+        found = list_files(root, [self._config.pattern], table=self._name, within=self._config.path)
         return sorted(found, key=lambda f: (f.name, f.path))
 
     def load_of(self, file: LandedFile) -> Load:  # noqa: ARG002 - snapshot rows are changes like others

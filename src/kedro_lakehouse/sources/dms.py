@@ -47,7 +47,9 @@ class DmsSource:
         root = self._config.path.rstrip("/")
         if not self._config.shared:
             root = f"{root}/{self._table.entity}"
-        found = list_files(root, [self._config.full_load, self._config.changes], table=self._name)
+        found = list_files(
+            root, [self._config.full_load, self._config.changes], table=self._name, within=self._config.path
+        )
         return sorted(found, key=lambda f: (self.load_of(f) == "changes", f.name, f.path))
 
     def load_of(self, file: LandedFile) -> Load:

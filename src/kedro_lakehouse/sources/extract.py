@@ -89,7 +89,10 @@ class ExtractSource:
     def files(self) -> list[LandedFile]:
         """What has landed, the earliest extract first."""
         root = f"{self._config.path.rstrip('/')}/{self._table.entity}"
-        return sorted(list_files(root, [self._config.pattern], table=self._name), key=self.order_of)
+        return sorted(
+            list_files(root, [self._config.pattern], table=self._name, within=self._config.path),
+            key=self.order_of,
+        )
 
     def order_of(self, file: LandedFile) -> ExtractOrder:
         """The time and name that order an extract among the others; never the clock.

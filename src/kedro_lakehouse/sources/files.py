@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import csv
 import fnmatch
+import logging
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError
+from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError, listed
+from kedro_lakehouse.errors.base import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from fsspec import AbstractFileSystem
     from pyspark.sql import types as T
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.sources import CsvOptions
     from kedro_lakehouse.decoders.lines import LineShape
     from kedro_lakehouse.names import TableName
+
+logger = logging.getLogger(__name__)
 
 Load = Literal["full_load", "changes"]
 
@@ -54,18 +60,23 @@ class FileShape:
     lines: LineShape | None = None
 
 
-def list_files(root: str, patterns: Sequence[str], *, table: TableName) -> list[LandedFile]:
+def list_files(
+    root: str, patterns: Sequence[str], *, table: TableName, within: str | None = None
+) -> list[LandedFile]:
     """List the files below a folder whose names match a pattern, sorted by path.
 
     A listing takes a while: it may hold a file that landed meanwhile, and have missed an earlier one. So the
     folder is listed twice, and one call never gives a later file without the earlier ones. What lands or
     changes meanwhile is left for the next call. The store's own times are compared with each other, and
-    with no clock of this machine. Hidden and unfinished files are passed over.
+    with no clock of this machine. Hidden and unfinished files are passed over, and so is, with a warning,
+    what is no file of the folder ``within`` (by default ``root``): see ``is_inside``.
 
     Raises:
-        SourceNotFoundError: There is no such folder.
+        SourceNotFoundError: There is no such folder, or it is a link that leads out of its source's.
+        UnreadableFileError: A file has a name that cannot be read from a disk.
     """
     import fsspec
+    from fsspec.implementations.local import LocalFileSystem
 
     fs, path = fsspec.core.url_to_fs(root)
     fs.invalidate_cache()  # object storage's client remembers listings for the life of the process
@@ -75,9 +86,30 @@ def list_files(root: str, patterns: Sequence[str], *, table: TableName) -> list[
             path=root,
             remedy="Create the folder, or correct `path` or `entity` of its declarations.",
         )
+    _, source = fsspec.core.url_to_fs(within or root)
+    if not _leads_inside(fs, path, source):
+        raise SourceNotFoundError(
+            table=table,
+            path=root,
+            remedy="A link that leads out of its source's `path` is not followed: put a folder there.",
+        )
     first = _listed(fs, path)
-    settled = _settled(first, _listed(fs, path)) if first else set()
-    return sorted(f for f in settled if any(fnmatch.fnmatchcase(f.name, p) for p in patterns))
+    second = _listed(fs, path) if first else {}
+    chosen = _settled(set(first), set(second)) if first else set()
+    found = []
+    for file in sorted(f for f in chosen if any(fnmatch.fnmatchcase(f.name, p) for p in patterns)):
+        name, facts = second[file]
+        if not is_inside(fs, name, facts, source):
+            logger.warning(
+                "%s: %s is no file of its source's folder, and is not read", table, cut(file.name, 100)
+            )
+            continue
+        if isinstance(fs, LocalFileSystem) and ":" in name.removeprefix(source):
+            raise UnreadableFileError(
+                table=table, file=file.name, detail="Hadoop takes a ':' in a path on disk for a scheme"
+            )
+        found.append(file)
+    return found
 
 
 def _settled(first: set[LandedFile], second: set[LandedFile]) -> set[LandedFile]:
@@ -91,17 +123,45 @@ def _settled(first: set[LandedFile], second: set[LandedFile]) -> set[LandedFile]
     return {f for f in first & second if f.modified < newest or not unsettled} | earlier
 
 
-def _listed(fs: AbstractFileSystem, path: str) -> set[LandedFile]:
-    """All files below a folder as they are now, without hidden and unfinished ones."""
+def _listed(fs: AbstractFileSystem, path: str) -> dict[LandedFile, tuple[str, Mapping[str, Any]]]:
+    """The files below a folder as they are now, but for hidden and unfinished ones: path and facts of each."""
     fs.invalidate_cache()  # object storage's client remembers listings for the life of the process
-    found = set()
+    found: dict[LandedFile, tuple[str, Mapping[str, Any]]] = {}
     for name, facts in fs.find(path, detail=True).items():
         parts = name.removeprefix(path).strip("/").split("/")
-        hidden = any(part.startswith((".", "_")) for part in parts)
+        hidden = any(part.startswith(("_", ".")) and part not in (".", "..") for part in parts)
         if not hidden and not parts[-1].endswith((".tmp", ".part", ".crc")):
             modified = int(_modified(facts) * 1000)
-            found.add(LandedFile(fs.unstrip_protocol(name), int(facts["size"]), modified))
+            found[LandedFile(fs.unstrip_protocol(name), int(facts["size"]), modified)] = name, facts
     return found
+
+
+def is_inside(fs: Any, path: str, facts: Mapping[str, Any], source: str) -> bool:
+    """Whether a listed path is a file of a source's folder: no pipe, no link and no name that leads out.
+
+    A key of object storage may hold ``..`` or nothing between two ``/``; whoever reads it by a path would
+    read another one.
+    """
+    if any(part in ("", ".", "..") for part in path.removeprefix(source).strip("/").split("/")):
+        return False
+    if facts.get("islink"):
+        return bool(fs.isfile(path)) and _leads_inside(fs, path, source)
+    return str(facts.get("type", "file")) == "file"
+
+
+def _leads_inside(fs: Any, path: str, source: str) -> bool:
+    """Whether a path still lies in a source's folder when links are followed; object storage has none."""
+    from fsspec.implementations.local import LocalFileSystem
+
+    return not isinstance(fs, LocalFileSystem) or Path(path).resolve().is_relative_to(Path(source).resolve())
+
+
+def _opened(file: LandedFile, mode: str, **options: Any) -> Any:
+    """A landed file, opened by its path: an address could be taken for one of several (``a::b``)."""
+    import fsspec
+
+    fs = fsspec.filesystem(file.path.partition("://")[0] if "://" in file.path else "file")
+    return fs.open(fs._strip_protocol(file.path), mode, **options)  # noqa: SLF001 - its public ways split it
 
 
 def _modified(facts: dict[str, Any]) -> float:
@@ -150,7 +210,6 @@ def shapes(  # noqa: PLR0913 - what to look at, and how
 
 
 def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
-    import fsspec
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyspark.errors import PySparkTypeError
@@ -159,7 +218,7 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
     from kedro_lakehouse.session.arrow import as_spark_reads
 
     try:
-        with fsspec.open(file.path, "rb") as handle:
+        with _opened(file, "rb") as handle:
             footer = pq.ParquetFile(handle)
             rows = footer.metadata.num_rows
             schema = from_arrow_schema(as_spark_reads(footer.schema_arrow), prefer_timestamp_ntz=True)
@@ -167,7 +226,7 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
         raise UnreadableFileError(
             table=table, file=file.name, detail="a column's type is not known"
         ) from error
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise UnreadableFileError(
             table=table, file=file.name, detail="not a complete parquet file"
         ) from error
@@ -176,25 +235,25 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
 
 
 def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableName) -> FileShape:
-    import fsspec
     from pyspark.sql import types as T
 
     try:
-        with fsspec.open(
-            file.path, "rt", compression=options.compression or "infer", encoding=options.encoding, newline=""
+        with _opened(
+            file, "rt", compression=options.compression or "infer", encoding=options.encoding, newline=""
         ) as handle:
             names = next(csv.reader(handle, **_dialect(options)), [])
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise UnreadableFileError(
             table=table, file=file.name, detail="its first line cannot be read"
         ) from error
     clean = [name.removeprefix("\ufeff") for name in names]
-    repeated = sorted({n for n in clean if clean.count(n) > 1})
-    if repeated or (clean and not all(clean)):
+    # By their places: in a file that lacks its header the names would be values.
+    wrong = [n for n, name in enumerate(clean, 1) if not name or name in clean[: n - 1]]
+    if clean and wrong:
         raise UnreadableFileError(
             table=table,
             file=file.name,
-            detail=f"its header has empty or repeated names ({', '.join(repeated)})",
+            detail=f"its header has empty or repeated names: number {listed(wrong)}",
         )
     return FileShape(
         file, load, tuple((n, T.StringType()) for n in clean), None if clean else False, self_describing=False

@@ -85,8 +85,14 @@ def _place() -> list[Column]:
         F.col("_metadata.file_path").alias("__path"),
         F.col("_metadata.file_block_start").alias("__block"),
         F.monotonically_increasing_id().alias("__id"),
-        F.col("_metadata.file_name").alias(FILE),
+        _file_name().alias(FILE),
     ]
+
+
+def _file_name() -> Column:
+    """The file's own name, as it was listed: Spark tells it as a part of an address (``with%20blank``)."""
+    # To decode as forms do, which this function does, would make a blank of a plus.
+    return F.url_decode(F.regexp_replace("_metadata.file_name", r"\+", "%2B"))
 
 
 def _line() -> Column:
@@ -95,7 +101,7 @@ def _line() -> Column:
 
 
 def _position(row: Column) -> Column:
-    return F.struct(F.col("_metadata.file_name").alias("file"), row.cast("long").alias("row"))
+    return F.struct(_file_name().alias("file"), row.cast("long").alias("row"))
 
 
 def _parquet(session: SparkSession, paths: list[str], schema: T.StructType) -> DataFrame:
@@ -105,7 +111,7 @@ def _parquet(session: SparkSession, paths: list[str], schema: T.StructType) -> D
         *names,
         _position(F.col("_metadata.row_index") + 1).alias(POSITION),
         F.to_json(F.struct(*names), {"ignoreNullFields": "false"}).alias(RAW),
-        F.col("_metadata.file_name").alias(FILE),
+        _file_name().alias(FILE),
         F.lit(False).alias(MALFORMED_RECORD),
     )
 
