@@ -24,6 +24,7 @@ from kedro_lakehouse.errors.batches import (
 from kedro_lakehouse.errors.commits import (
     AuditFailedError,
     BookmarkGoneError,
+    ClockBehindError,
     CommitConflictError,
     CommitUnknownError,
     LeaseLostError,
@@ -69,6 +70,7 @@ __all__ = [
     "BatchContentChangedError",
     "BatchNotFoundError",
     "BookmarkGoneError",
+    "ClockBehindError",
     "ColumnNotFoundError",
     "CommitConflictError",
     "CommitUnknownError",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from kedro_lakehouse.errors import CommitConflictError, LeaseLostError
+from kedro_lakehouse.errors import ClockBehindError, CommitConflictError, LeaseLostError
+from kedro_lakehouse.formats.hudi_timeline import time_of
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.session.jvm import java_class
 
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.lease import Lease
 
+_PATIENCE: Final = timedelta(seconds=5)
+"""So far apart are two machines' clocks that are set by the network, at the worst."""
+_SECONDS: Final = "%Y-%m-%d %H:%M:%S"
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -35,12 +42,22 @@ class Turn:
         """Return if the turn is still ours; to be asked immediately before the write.
 
         Raises:
-            CommitConflictError: Another run has taken it over.
+            ClockBehindError: Hudi would name our commit by an earlier time than the newest one has.
+            CommitConflictError: Another run has taken the turn over.
         """
+        self._wait_for_the_clock()
         try:
             self.lease.confirm()
         except LeaseLostError as error:
             raise CommitConflictError(table=self.table, attempts=1) from error
+
+    def _wait_for_the_clock(self) -> None:
+        """Let the clock pass the newest commit, by which Hudi and we tell what is newer; a moment at most."""
+        latest, now = self.timeline.latest, datetime.now(UTC)
+        newest = time_of(latest) if latest else now
+        if newest - now > _PATIENCE:
+            raise ClockBehindError(table=self.table, newest=f"{newest:{_SECONDS}}", now=f"{now:{_SECONDS}}")
+        time.sleep(max((newest - now).total_seconds(), 0))
 
 
 @contextlib.contextmanager
