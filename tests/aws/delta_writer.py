@@ -1,4 +1,6 @@
-"""Commit batches of one row to a Delta table in S3, while another process does the same, without leases.
+"""Commit batches of one row to a Delta table in S3, while another process does the same.
+
+No run's lease is taken: both plan at once, and only the turns of the commits keep them apart.
 
 Usage: ``python delta_writer.py PROJECT WRITER COMMITS``, of writers 0 and 1 at once. Prints a JSON object.
 """
@@ -14,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.formats import context_of
-from py4j.protocol import Py4JJavaError
 
 from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.base import Layout
@@ -30,7 +31,6 @@ def main(folder: Path, writer: int, commits: int) -> None:
     os.chdir(folder)
     lake = DeltaFormat(context_of(Project.load("conf", "aws"), f"w{writer}"))
     session = lake.maintenance._session()
-    told: dict[str, Any] = {"refused": later_of_two_entries(session, f"{lake.path(NAME)}.entry{writer}")}
     (folder / f"ready{writer}").touch()
     wait_for(folder / f"ready{1 - writer}")
     lake.create(NAME, COLUMNS, Layout())
@@ -40,7 +40,7 @@ def main(folder: Path, writer: int, commits: int) -> None:
     wait_for(folder / f"done{1 - writer}")
     rows = sorted(row["id"] for row in lake.read(NAME).collect())
     batches = [one.batch for one, _ in lake.commits(NAME)]
-    print(json.dumps(told | {"keys": keys, "rows": rows, "batches": batches, "lost races": lost}))  # noqa: T201
+    print(json.dumps({"keys": keys, "rows": rows, "batches": batches, "lost races": lost}))  # noqa: T201
 
 
 def committed(lake: DeltaFormat, session: Any, key: int) -> int:
@@ -57,21 +57,6 @@ def committed(lake: DeltaFormat, session: Any, key: int) -> int:
             time.sleep(random.uniform(0, 0.2))  # noqa: S311 - jitter, as a run has it
         else:
             return lost
-
-
-def later_of_two_entries(session: Any, path: str) -> str:
-    """Write one object by two streams that are open at once; what the later one's end says."""
-    place = session._jvm.org.apache.hadoop.fs.Path(path)
-    files = place.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
-    streams = [files.create(place, False) for _ in range(2)]
-    for stream in streams:
-        stream.write(bytearray(b"entry"))
-    streams[0].close()
-    try:
-        streams[1].close()
-    except Py4JJavaError as error:
-        return str(error.java_exception.getClass().getName())
-    return "nothing"
 
 
 def wait_for(path: Path) -> None:

@@ -25,4 +25,4 @@ class TestHudi(LooksUp):
     @pytest.fixture
     def no_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What a writer has whose lease in S3 is another's already."""
-        monkeypatch.setattr(hudi_turn, "lease", lambda *_: contextlib.nullcontext(NoLease()))
+        monkeypatch.setattr(hudi_turn, "one_writer", lambda *_: contextlib.nullcontext(NoLease()))

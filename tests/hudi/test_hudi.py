@@ -12,7 +12,7 @@ import pytest
 from harness.formats import context_of
 from harness.project import TemporaryProject, write_parquet
 
-from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
+from kedro_lakehouse.errors import ClockBehindError, CommitConflictError, UnsupportedError
 from kedro_lakehouse.formats import hudi_timeline
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.formats.hudi import HudiFormat
@@ -291,6 +291,26 @@ def test_a_turn_that_another_run_took_over_publishes_nothing(
             stage.publish(report(1))
     monkeypatch.undo()
     assert lake.state(name).batch == 0
+
+
+@pytest.mark.parametrize(("ahead", "outcome"), [(600, "refused"), (2, "published")])
+def test_a_clock_that_is_behind_the_newest_commit_loses_nothing(
+    project: TemporaryProject, ahead: int, outcome: str
+) -> None:
+    """Hudi itself would write, and neither it nor we would take the commit for the newest: it came twice."""
+    lake, name = _format(project), TableName("cow", f"clock_{outcome}")
+    lake.create(name, {"id": project.state("cow.item").columns["id"]}, Layout())
+    with lake.stage(name, lake.state(name)) as stage:
+        stage.publish(report(1))
+    found = str(lake.state(name).snapshot_id)
+    moved = hudi_timeline.instant_of(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=ahead))
+    timeline = project.path / f"lakehouse/warehouse/cow/{name.table}/.hoodie/timeline"
+    for file in timeline.glob(f"*{found}*"):  # as a machine names it whose clock is ahead
+        file.rename(timeline / file.name.replace(found, moved))
+    wrong = contextlib.nullcontext() if outcome == "published" else pytest.raises(ClockBehindError)
+    with lake.stage(name, lake.state(name)) as stage, wrong:
+        stage.publish(report(2))
+    assert lake.state(name).batch == (2 if outcome == "published" else 1)
 
 
 def test_a_dropped_table_leaves_nothing_staged(project: TemporaryProject) -> None:

@@ -32,6 +32,7 @@ MARKERS = (TransientError, TerminalError, UnknownOutcomeError)
 EMPTY = SnapshotEmptyError(table="a.b", extract="x.csv")
 FACTS = {
     "BOOKMARK_GONE": {"table": "a.b", "number": 3},
+    "CLOCK_BEHIND": {"table": "a.b", "newest": "2026-11-23 12:00:00", "now": "2026-11-23 11:50:00"},
     "CONFIGURATION": {"file": "tables.yml", "key": "a.b.keys", "problem": "bad.", "remedy": "Mend it."},
     "INVALID_NAME": {"name": "A", "problem": "is not lower-case"},
     "UNKNOWN_PLUGIN": {"group": "g", "name": "dmss", "known": ["dms"]},

@@ -25,6 +25,7 @@ from kedro_lakehouse.errors.batches import (
 from kedro_lakehouse.errors.commits import (
     AuditFailedError,
     BookmarkGoneError,
+    ClockBehindError,
     CommitConflictError,
     CommitUnknownError,
     LeaseLostError,
@@ -72,6 +73,7 @@ __all__ = [
     "BatchContentChangedError",
     "BatchNotFoundError",
     "BookmarkGoneError",
+    "ClockBehindError",
     "ColumnNotFoundError",
     "CommitConflictError",
     "CommitUnknownError",

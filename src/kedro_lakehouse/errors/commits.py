@@ -42,6 +42,20 @@ class LeaseLostError(TransientError):
     )
 
 
+class ClockBehindError(TransientError):
+    """This machine's clock is behind a table's newest commit, whose format orders commits by their times."""
+
+    code = "CLOCK_BEHIND"
+    table: object
+    newest: str
+    now: str
+    summary = "Table {table}: its newest commit is of {newest} UTC, and this machine's clock says {now}."
+    advice = (
+        "Nothing was written: a commit of an earlier time would not count. "
+        "Set the clocks of all machines that write, then `kedro run` again."
+    )
+
+
 class CommitUnknownError(UnknownOutcomeError):
     """The reply to a commit was lost."""
 

@@ -14,22 +14,21 @@ from kedro_lakehouse.formats.ddl import evolve_table, sql_type, storable
 from kedro_lakehouse.formats.delta_commit import DeltaCommit
 from kedro_lakehouse.formats.delta_log import DeltaLog, no_commit_yet
 from kedro_lakehouse.formats.delta_maintenance import DeltaMaintenance
-from kedro_lakehouse.formats.delta_store import refuse_unsafe_log
 from kedro_lakehouse.formats.hadoop_files import delete_folder, delete_unfinished, is_there
 from kedro_lakehouse.formats.kept_commits import commits_of_batches
 from kedro_lakehouse.formats.literals import text
 from kedro_lakehouse.formats.object_store import storage_options
 from kedro_lakehouse.formats.session_catalog import SessionCatalog
 from kedro_lakehouse.formats.staged_files import StagedFiles, drop_stages
+from kedro_lakehouse.formats.turn import no_turn, publish_turn
 from kedro_lakehouse.names import TableName, quote
 from kedro_lakehouse.ops.glance import Glance
-from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.report import CommitReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
     from kedro_lakehouse.formats.base import FormatContext
@@ -54,18 +53,18 @@ class DeltaFormat:
 
     name: ClassVar[str] = "delta"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        partition_transforms=False, views=False, spark=("4.1",)
+        partition_transforms=False, views=False, safe_without_lease=False, spark=("4.1",)
     )
 
     def __init__(self, context: FormatContext) -> None:
         """Keep how to get at the session, and where the tables lie; nothing is opened."""
         self._session, self._run_id = context.session, context.run_id
         self._warehouse = f"{context.lakehouse.rstrip('/')}/warehouse"
-        self._leases = f"{context.lakehouse.rstrip('/')}/leases"
         self._storage = storage_options(context.spark_conf, self._warehouse)
         self._names = SessionCatalog(context.session, "delta")
-        self._is_safe = False
-        self.maintenance = DeltaMaintenance(self._writer, self._log, self.path)
+        self._leases = f"{context.lakehouse.rstrip('/')}/leases"
+        self._turn = partial(publish_turn, self._leases) if "://" in self._warehouse else no_turn
+        self.maintenance = DeltaMaintenance(context.session, self._log, self.path, self._turn)
 
     @classmethod
     def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
@@ -82,18 +81,6 @@ class DeltaFormat:
     def path(self, table: TableName) -> str:
         """The folder of a table."""
         return f"{self._warehouse}/{table.namespace}/{table.table}"
-
-    def _writer(self) -> SparkSession:
-        """The session for what writes an entry of a log.
-
-        Raises:
-            UnsupportedError: Two runs could both write one entry, where the tables are.
-        """
-        session = self._session()
-        if not self._is_safe:
-            refuse_unsafe_log(session, self._warehouse)
-            self._is_safe = True
-        return session
 
     def _log(self, table: TableName) -> DeltaLog | None:
         return DeltaLog.open(table, self.path(table), self._storage)
@@ -207,17 +194,18 @@ class DeltaFormat:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        session = self._writer()
-        with lease(self._leases, table, "publish"):
+        session = self._session()
+        with publish_turn(self._leases, table) as confirm:
             if self._log(table) is not None:
                 return
             # Delta makes no table where a killed CREATE TABLE left its folders.
             delete_unfinished(session, f"{self.path(table)}/_delta_log")
+            confirm()
             try:
                 session.sql(statement)
             except (Py4JError, PySparkException):
                 if self._log(table) is None:
-                    raise  # else another writer made it, to whom the lease had gone
+                    raise  # else another writer made it, who had taken the turn over
 
     def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
         """Add missing columns and struct fields and widen types; what is there already stays.
@@ -228,9 +216,11 @@ class DeltaFormat:
         """
         from pyspark.errors import PySparkException
 
-        session, place = self._writer(), f"delta.{quote(self.path(table))}"
+        session, place = self._session(), f"delta.{quote(self.path(table))}"
         try:
-            evolve_table(session.sql, place, table, columns, state.columns)
+            with self._turn(table) as confirm:
+                confirm()
+                evolve_table(session.sql, place, table, columns, state.columns)
         except PySparkException as error:
             log = self._log(table)
             if log is not None and _columns(log) == state.columns:
@@ -274,8 +264,9 @@ class DeltaFormat:
         log = self._log(table)
         made = log.uuid if log else ""
         commit = DeltaCommit(
-            session=self._writer(), table=table, path=self.path(table),
+            session=self._session(), table=table, path=self.path(table),
             planned=state.version if state else no_commit_yet(made), log=partial(self._log, table),
+            turn=self._turn,
         )  # fmt: skip
         stage = StagedFiles(
             self._session(), table, self._namespace(table), run_id=self._run_id,

@@ -15,6 +15,7 @@ from kedro_lakehouse.errors import (
 from kedro_lakehouse.formats.delta_log import APP_ID, Note
 from kedro_lakehouse.formats.literals import constant
 from kedro_lakehouse.formats.staged_files import ADDED, CHANGED, GONE, MARK
+from kedro_lakehouse.formats.turn import no_turn
 from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.errors import LakehouseError
     from kedro_lakehouse.formats.delta_log import DeltaLog
     from kedro_lakehouse.formats.staged_files import StagedChange
+    from kedro_lakehouse.formats.turn import TakeTurn
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
 
@@ -33,10 +35,6 @@ _RACED: Final = (
     "DELTA_METADATA_CHANGED",
     "DELTA_PROTOCOL_CHANGED",
     "io.delta.exceptions.",
-    # What S3 says to a conditional write of an entry that another writer has written, or is writing.
-    "RemoteFileChangedException",
-    "PreconditionFailed",
-    "ConditionalRequestConflict",
 )
 _NOT_AS_PLANNED: Final = "kedro_lakehouse: the table is not as the merge presumes"
 
@@ -55,6 +53,7 @@ class DeltaCommit:
     path: str
     planned: str
     log: Callable[[], DeltaLog | None]
+    turn: TakeTurn = no_turn
 
     def is_current(self) -> bool:
         """Whether the table is still in the state that was planned on."""
@@ -76,28 +75,35 @@ class DeltaCommit:
             CommitUnknownError: The log cannot be read, which alone tells what became of the commit.
             AuditFailedError: The table has not the rows that a merge presumes.
         """
-        log = self.log()
-        if log is None or log.state_version != self.planned:
-            raise CommitConflictError(table=self.table, attempts=1)
-        before = log.head.note
-        note = Note(
-            number=before.number + 1 if before else 1,
-            token=uuid.uuid4().hex,
-            rows=rows,
-            bookmark=report.to_property(),
-            properties=(dict(before.properties) if before else {}) | dict(properties),
-        )
+        with self.turn(self.table) as confirm:
+            log = self.log()
+            if log is None or log.state_version != self.planned:
+                raise CommitConflictError(table=self.table, attempts=1)
+            before = log.head.note
+            note = Note(
+                number=before.number + 1 if before else 1,
+                token=uuid.uuid4().hex,
+                rows=rows,
+                bookmark=report.to_property(),
+                properties=(dict(before.properties) if before else {}) | dict(properties),
+            )
+            confirm()
+            return self._commit(log, note, change, report.batch, without)
+
+    def _commit(
+        self, log: DeltaLog, note: Note, change: StagedChange | None, batch: int, without: Sequence[str]
+    ) -> int:
         try:
             self._drop_columns(log, without)
             self._write(self._own_session(note), change)
         except Exception as error:
-            version = self._published(note, report.batch, error)
+            version = self._published(note, batch, error)
             if version is not None:
                 return version
             if (meant := self._translated(error)) is None:
                 raise
             raise meant from error
-        version = self._published(note, report.batch, None)
+        version = self._published(note, batch, None)
         if version is None:  # Delta left the transaction out
             raise CommitConflictError(table=self.table, attempts=1)
         return version

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
     from kedro_lakehouse.formats.delta_log import DeltaLog
+    from kedro_lakehouse.formats.turn import TakeTurn
     from kedro_lakehouse.names import TableName
 
 _RACED: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
@@ -37,9 +38,10 @@ class DeltaMaintenance:
         session: Callable[[], SparkSession],
         log: Callable[[TableName], DeltaLog | None],
         path: Callable[[TableName], str],
+        turn: TakeTurn,
     ) -> None:
-        """Keep how to get at session and logs; nothing is opened."""
-        self._session, self._log, self._path = session, log, path
+        """Keep how to get at session and logs, and how writers take turns; nothing is opened."""
+        self._session, self._log, self._path, self._turn = session, log, path, turn
 
     def storage(self, table: TableName) -> Storage | None:
         """What a table consists of, from its log; None where there is no such table."""
@@ -74,10 +76,12 @@ class DeltaMaintenance:
 
         at = f"delta.{quote(self._path(table))}"
         try:
-            if action.work == "compact":
-                self._session().sql(f"OPTIMIZE {at}").collect()
-            else:
-                self._vacuum(at, _age(settings))
+            with self._turn(table) as confirm:
+                confirm()
+                if action.work == "compact":
+                    self._session().sql(f"OPTIMIZE {at}").collect()
+                else:
+                    self._vacuum(at, _age(settings))
         except PySparkException as error:
             if any(sign in str(error) for sign in _RACED):
                 raise CommitConflictError(table=table, attempts=1) from error

@@ -75,12 +75,6 @@ def is_there(session: SparkSession, path: str) -> bool:
     return bool(files.exists(place))
 
 
-def has_capability(session: SparkSession, path: str, name: str) -> bool:
-    """Whether the file system says that it can do something below a path."""
-    files, place, _ = _file_system(session, path)
-    return bool(files.hasPathCapability(place, name))
-
-
 def parquet_rows(session: SparkSession, path: str) -> int:
     """How many rows the parquet files directly in a folder hold, by their footers: no Spark job."""
     files, place, conf = _file_system(session, path)

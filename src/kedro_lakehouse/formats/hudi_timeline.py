@@ -52,8 +52,8 @@ class CompletedCommit:
     @property
     def completed_ms(self) -> int:
         """When readers saw it first, in milliseconds of the epoch."""
-        moment = datetime.strptime(self.completed[:14], _INSTANT).replace(tzinfo=UTC)
-        return int(moment.timestamp()) * 1000 + int(self.completed[14:17] or 0)
+        moment = time_of(self.completed)
+        return int(moment.timestamp()) * 1000 + moment.microsecond // 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +70,12 @@ def instant_of(time: datetime) -> str:
     """A time as Hudi names commits, in UTC and to the millisecond."""
     utc = time.astimezone(UTC)
     return f"{utc:{_INSTANT}}{utc.microsecond // 1000:03}"
+
+
+def time_of(instant: str) -> datetime:
+    """The time, in UTC, by which Hudi names a commit."""
+    moment = datetime.strptime(instant[:14], _INSTANT).replace(tzinfo=UTC)
+    return moment.replace(microsecond=1000 * int(instant[14:17] or 0))
 
 
 class HudiTimeline:
@@ -194,6 +200,11 @@ class HudiTimeline:
             return True
         kept = cleans.readCleanMetadata(cleans.lastInstant().get()).getEarliestCommitToRetain()
         return not kept or instant >= str(kept)
+
+    @property
+    def latest(self) -> str | None:
+        """The instant of the newest commit of anybody, a table service's too; None where there is none."""
+        return next((str(one.requestedTime()) for one in _completed(self._client.getActiveTimeline())), None)
 
     def completed(self) -> list[str]:
         """The instants of all commits in the active timeline, the newest first; table services commit too."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from kedro_lakehouse.errors import CommitConflictError, LeaseLostError
-from kedro_lakehouse.ops.lease import lease
+from kedro_lakehouse.errors import ClockBehindError, CommitConflictError
+from kedro_lakehouse.formats.hudi_timeline import time_of
+from kedro_lakehouse.formats.turn import publish_turn
 from kedro_lakehouse.session.jvm import java_class
 
 if TYPE_CHECKING:
@@ -19,8 +22,12 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.formats.hudi_table import HudiTable
     from kedro_lakehouse.formats.hudi_timeline import HudiTimeline
+    from kedro_lakehouse.formats.turn import Confirm
     from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.ops.lease import Lease
+
+_PATIENCE: Final = timedelta(seconds=5)
+"""So far apart are two machines' clocks that are set by the network, at the worst."""
+_SECONDS: Final = "%Y-%m-%d %H:%M:%S"
 
 
 @dataclass(frozen=True)
@@ -29,18 +36,25 @@ class Turn:
 
     timeline: HudiTimeline
     table: TableName
-    lease: Lease
+    still_ours: Confirm
 
     def confirm(self) -> None:
         """Return if the turn is still ours; to be asked immediately before the write.
 
         Raises:
-            CommitConflictError: Another run has taken it over.
+            ClockBehindError: Hudi would name our commit by an earlier time than the newest one has.
+            CommitConflictError: Another run has taken the turn over.
         """
-        try:
-            self.lease.confirm()
-        except LeaseLostError as error:
-            raise CommitConflictError(table=self.table, attempts=1) from error
+        self._wait_for_the_clock()
+        self.still_ours()
+
+    def _wait_for_the_clock(self) -> None:
+        """Let the clock pass the newest commit, by which Hudi and we tell what is newer; a moment at most."""
+        latest, now = self.timeline.latest, datetime.now(UTC)
+        newest = time_of(latest) if latest else now
+        if newest - now > _PATIENCE:
+            raise ClockBehindError(table=self.table, newest=f"{newest:{_SECONDS}}", now=f"{now:{_SECONDS}}")
+        time.sleep(max((newest - now).total_seconds(), 0))
 
 
 @contextlib.contextmanager
@@ -52,22 +66,18 @@ def turn_to_commit(table: HudiTable, planned: str, leases: str) -> Iterator[Turn
     Raises:
         CommitConflictError: The table is in another state, or gone.
     """
-    with one_writer(table, leases) as held:
+    with one_writer(table, leases) as still_ours:
         timeline = table.timeline()
         if not timeline.exists() or timeline.state_version != planned:
             raise CommitConflictError(table=table.name, attempts=1)
-        yield Turn(timeline, table.name, held)
+        yield Turn(timeline, table.name, still_ours)
 
 
 @contextlib.contextmanager
-def one_writer(table: HudiTable, leases: str) -> Iterator[Lease]:
-    """Let one writer at a time work on a table.
-
-    On a local file system the lock cannot be lost while the writer lives, stopped or not. In S3 it is a
-    lease, which another run takes over when it was not renewed: see decision record 0074.
-    """
-    with lease(leases, table.name, "publish") as held, _lock_of_the_jvm(table, leases):
-        yield held
+def one_writer(table: HudiTable, leases: str) -> Iterator[Confirm]:
+    """Let one writer at a time work on a table: see decision record 0074."""
+    with publish_turn(leases, table.name) as still_ours, _lock_of_the_jvm(table, leases):
+        yield still_ours
 
 
 def _lock_of_the_jvm(table: HudiTable, leases: str) -> AbstractContextManager[None]:
