@@ -124,7 +124,7 @@ def _settled(first: set[LandedFile], second: set[LandedFile]) -> set[LandedFile]
 
 
 def _listed(fs: AbstractFileSystem, path: str) -> dict[LandedFile, tuple[str, Mapping[str, Any]]]:
-    """The files below a folder as they are now, but for hidden and unfinished ones: path and facts of each."""
+    """The files below a folder as they are now, none hidden or unfinished; path and facts of each."""
     fs.invalidate_cache()  # object storage's client remembers listings for the life of the process
     found: dict[LandedFile, tuple[str, Mapping[str, Any]]] = {}
     for name, facts in fs.find(path, detail=True).items():
