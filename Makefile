@@ -16,6 +16,9 @@ BENCH_HISTORY ?=
 FORCE  ?= 0
 # How many runs `make crash` kills.
 KILLS  ?= 200
+# How many schedules `make simulate` runs, from which seed; without one the machine picks it.
+SCHEDULES ?= 20000
+SEED      ?=
 # A file of cases for `make conformance`, by default the bundled ones; and the format of the tables, of `make crash` too.
 CASES  ?=
 FORMAT ?=
@@ -90,6 +93,10 @@ soak: classes classes-spark35 jars-aws ## Run 20,000 histories, every kind of ta
 crash: $(LANE) ## Kill 200 runs (KILLS=N, FORMAT=delta or hudi) at every phase of a commit and at random times
 	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" \
 	  $(BIN_OF_FORMAT)/pytest -n 2 --dist load -rP tests/crash
+
+.PHONY: simulate
+simulate: setup ## Run the commit protocol under random schedules, in memory (SCHEDULES=20000 SEED=n)
+	@PYTHONPATH=src:tests $(BIN)/python -m simulator $(SCHEDULES) $(SEED)
 
 .PHONY: demo-lake
 demo-lake: setup model ## Add the small tables of data/ to the column search, with two models

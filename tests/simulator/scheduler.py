@@ -80,7 +80,9 @@ class Scheduler:
 
     def sleep(self, seconds: float) -> None:
         """Let the running writer sleep on the scheduler's clock."""
-        if (writer := self.current) is not None:
+        if (writer := self.current) is None:
+            self.now += seconds
+        else:
             writer.wakes = self.now + seconds
             self._hand_over(writer, f"sleep {seconds:.1f}")
 

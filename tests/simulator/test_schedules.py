@@ -29,11 +29,16 @@ def test_no_schedule_loses_or_doubles_anything() -> None:
     assert set(kinds) == set(KINDS)
 
 
+RARE = {"quarantine_of_void_plans_stays": "races"}
+"""Faults that show in one kind of schedules alone."""
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault: str) -> None:
+    only = RARE.get(fault)
     with planted(fault):
-        found = first_found(range(_ENOUGH))
+        found = first_found(range(_ENOUGH), only)
     assert found is not None, f"{fault} was not found in {_ENOUGH} schedules"
     number, outcome = found
     print(f"{fault}: found by schedule {number} ({outcome.kind}): {outcome.problems[0][:150]}")  # noqa: T201
-    assert schedule(outcome.seed).problems == ()
+    assert schedule(outcome.seed, only).problems == ()
