@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from simulator.engine import FOLDS
-from simulator.writers import accepted
-
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.sources.ledger import Ledger
+from simulator.engine import FOLDS
+from simulator.writers import accepted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +69,7 @@ def _of_ledger(
     ingested = {
         r["batch"]: r["applied"]
         for r in sorted(recorded, key=lambda r: r["committed_at"])
-        if r["stage"] == "ingestion" and r["content_hash"] in chain.hashes
+        if r["stage"] == "ingestion" and r["content_hash"] in {p.content_hash for p in chain.published}
     }
     if sorted(ingested) != list(range(1, chain.batch + 1)):
         yield f"of {chain.batch} published batches lake.ops.batches has {sorted(ingested)}"

@@ -75,11 +75,6 @@ class Chain:
         """The identity of the last published plan; empty where there is none."""
         return self.published[-1].content_hash if self.published else ""
 
-    @cached_property
-    def hashes(self) -> frozenset[str]:
-        """The identities of the published plans."""
-        return frozenset(p.content_hash for p in self.published)
-
     def holds(self, batch: int, content_hash: str) -> bool:
         """Whether a batch of this number and identity is published."""
         return 0 < batch <= self.batch and self.published[batch - 1].content_hash == content_hash
