@@ -18,7 +18,12 @@ from kedro_lakehouse.datasets.extracts import ExtractBatches
 from kedro_lakehouse.datasets.rebuild import drop_given_up
 from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.decoders.lines import RowLines, split_keyed
-from kedro_lakehouse.errors import BatchContentChangedError, CommitConflictError, LeaseLostError
+from kedro_lakehouse.errors import (
+    BatchContentChangedError,
+    CommitConflictError,
+    LeaseLostError,
+    UnsupportedError,
+)
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.plugins import SOURCES, load_plugin
 from kedro_lakehouse.sources.files import LandedFile, bounded, line_shapes, shapes
@@ -60,12 +65,14 @@ class LandedChanges:
     horizon: datetime | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Ingesting:
     """The batch that a landing folder has given out last, and the lease under which it was planned."""
 
     planned: PlannedFiles
     lease: Lease
+    was_saved: bool = False
+    """Whether its commit was tried, whatever became of it."""
 
 
 def landed_batches(project: Project, name: TableName) -> Iterator[Any]:
@@ -100,6 +107,7 @@ def ingest_batch(
     commit = IngestionCommit(project, name, token, rows)
     try:
         if given is not None and waits:
+            given.was_saved = True
             commit.run(given.lease)
         else:
             with project.lease(name, "ingestion") as held:
@@ -155,7 +163,7 @@ class Planner:
         batches, chain = self._batches(), self.chain(anew=True)
         while (batch := batches.next_batch(chain)) is not None:
             planned = batch.planned
-            self.project.ingesting[self.name] = Ingesting(planned=planned, lease=held)
+            given = self.project.ingesting[self.name] = Ingesting(planned=planned, lease=held)
             try:
                 yield batch
             finally:
@@ -165,6 +173,11 @@ class Planner:
             if chain.holds(planned.batch, planned.content_hash):
                 patience.succeeded()
                 continue
+            if not given.was_saved:
+                raise UnsupportedError(
+                    what=f"{self.name}: the batch after {planned.batch} was asked for before that was saved.",
+                    remedy="Save each batch to the datasets 'quarantine' and 'changes' before the next.",
+                )
             held.check()
             logger.info("%s: another run published batch %s, planning again", self.name, planned.batch)
             patience.pause(CommitConflictError(table=self.name.with_suffix("changes"), attempts=1))
