@@ -74,6 +74,7 @@ def test_a_folder_that_is_not_there_is_told():
 def test_a_runs_log_is_in_s3_when_it_ends_and_is_read_from_there():
     run = SimpleNamespace(
         logs=f"s3://{LAKEHOUSE}/lakehouse/logs", log_folder=None, run_id="20260101T000000_a", env="aws",
+        lakehouse=f"s3://{LAKEHOUSE}/lakehouse",
         run=None, unlabel=lambda: None,
     )  # fmt: skip
     with RunLog(run, {}):
