@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import pytest
-from crash.writer import NoLease
 from harness.formats import LooksUp
 from py4j.protocol import Py4JError
 
 from kedro_lakehouse.formats import hudi_turn
 from kedro_lakehouse.formats.hudi import HudiFormat
 from kedro_lakehouse.formats.hudi_table import HudiTable
+from kedro_lakehouse.formats.turn import no_turn
 
 pytestmark = [pytest.mark.contract, pytest.mark.spark]
 
@@ -25,4 +23,4 @@ class TestHudi(LooksUp):
     @pytest.fixture
     def no_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What a writer has whose lease in S3 is another's already."""
-        monkeypatch.setattr(hudi_turn, "one_writer", lambda *_: contextlib.nullcontext(NoLease()))
+        monkeypatch.setattr(hudi_turn, "one_writer", lambda table, _: no_turn(table.name))
