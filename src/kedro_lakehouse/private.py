@@ -39,8 +39,13 @@ def private_folder(folder: Path) -> Path:
 
 
 def private_file(file: Path) -> Path:
-    """The file, made empty where it is missing; others may not read it, where that is ours to say."""
-    os.close(os.open(file, os.O_CREAT | os.O_RDONLY, _FILE))
+    """The file, made empty where it is missing; others may not read it, where that is ours to say.
+
+    One that is there is never opened: a process that closes a file loses all locks that it has on it, and
+    SQLite's are such locks.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL, _FILE))
     _close(file, _FILE)
     return file
 

@@ -10,7 +10,7 @@ from model.events import DELETE, UPSERT, Event
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.plan import LATE, TIED
-from kedro_lakehouse.datasets import merge
+from kedro_lakehouse.commits import merge_frames as merge
 from property.histories import DESIGNS, table
 from property.judging import Trial
 

@@ -8,6 +8,7 @@ from collections import Counter
 from time import perf_counter
 
 from simulator.schedules import schedule
+from simulator.world import installed
 
 
 def main(count: int, seed: int) -> int:
@@ -28,4 +29,6 @@ def main(count: int, seed: int) -> int:
 
 if __name__ == "__main__":
     given = [int(word) for word in sys.argv[1:]]
-    raise SystemExit(main(given[0], given[1] if len(given) > 1 else random.SystemRandom().randrange(10**9)))
+    with installed():
+        ended = main(given[0], given[1] if len(given) > 1 else random.SystemRandom().randrange(10**9))
+    raise SystemExit(ended)

@@ -76,9 +76,9 @@ class ListEngine:
     def folded(self, name: TableName, kind: str, upto: int) -> Folded:
         return Folded(self, self._project, name, upto)
 
-    def quarantined(self, name: TableName, *, without: int, more: Rows | None = None) -> Rows:
+    def quarantined(self, name: TableName, *, before: int, more: Rows | None = None) -> Rows:
         held = self._project.format_of(name).read(name.with_suffix("quarantine"))
-        return Rows((*(r for r in held.rows if r["_batch"] != without), *(more.rows if more else ())))
+        return Rows((*(r for r in held.rows if r["_batch"] < before), *(more.rows if more else ())))
 
 
 class ListEvents:

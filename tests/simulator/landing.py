@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from pydantic import Field
+
 from kedro_lakehouse.config.sources import SourceConfig
 from kedro_lakehouse.datasets.planner import Planner
 from kedro_lakehouse.sources.files import LandedFile
@@ -44,7 +46,7 @@ class Record:
 class SimulatedConfig(SourceConfig):
     """A source in memory."""
 
-    file_format: Literal["simulated"] = "simulated"
+    file_format: Literal["simulated"] = Field("simulated", description="Records in memory.")
 
 
 class SimulatedSource:

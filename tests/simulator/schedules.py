@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.checks import differences
 from simulator.landing import land
 from simulator.scheduler import StarvedError, Writer
-from simulator.world import TABLES, Chances, World, install
+from simulator.world import TABLES, Chances, World
 from simulator.writers import COMMANDS, program, settle
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ class Outcome:
 
 
 def schedule(seed: int, only: str | None = None) -> Outcome:
-    """Run the schedule of a seed, of a kind that the seed picks too unless it is given."""
-    install()
+    """Run the schedule of a seed, of a kind that the seed picks unless it is given."""
     chosen = random.Random(seed)  # noqa: S311 - a schedule must be repeatable
     kind = only or chosen.choice(sorted(KINDS))
     chances, commands = KINDS[kind]

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pytest
+
 from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.errors import CommitUnknownError, LeaseLostError
 from kedro_lakehouse.formats.base import FormatContext
@@ -163,21 +165,31 @@ class PhaseWatch(logging.Handler):
                 self.world.violations.append(f"{writer.name} published {step} under a lease that it had lost")
 
 
-def install() -> None:
-    """Let the project's own modules ask the simulated clock, and its phases be seen; once a process."""
+@contextlib.contextmanager
+def installed() -> Iterator[None]:
+    """Let the project's own modules ask the simulated clock, its phases be seen, its source be found."""
     from kedro_lakehouse.datasets import withdraw
     from kedro_lakehouse.ops import report
     from kedro_lakehouse.sources import ledger
     from kedro_lakehouse.testing import memory
 
     modules: tuple[Any, ...] = (ledger, memory, report, withdraw)
-    for module in modules:
-        module.datetime = SimulatedDatetime
-    phases = logging.getLogger("kedro_lakehouse.phase")
-    phases.setLevel(logging.DEBUG)
-    phases.propagate = False
-    phases.handlers = [PhaseWatch()]
-    logging.getLogger("kedro_lakehouse").setLevel(logging.ERROR)
+    logger, phases = logging.getLogger("kedro_lakehouse"), logging.getLogger("kedro_lakehouse.phase")
+    watch, levels = PhaseWatch(), (logger.level, phases.level)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in modules:
+            patch.setattr(module, "datetime", SimulatedDatetime)
+        patch.setattr(sys, "path", [*sys.path, str(Path(__file__).with_name("installed"))])
+        patch.setattr(phases, "propagate", False)
+        logger.setLevel(logging.ERROR)
+        phases.setLevel(logging.DEBUG)
+        phases.addHandler(watch)
+        try:
+            yield
+        finally:
+            phases.removeHandler(watch)
+            logger.setLevel(levels[0])
+            phases.setLevel(levels[1])
 
 
 class SimulatedLease:
@@ -253,7 +265,6 @@ def _no_session() -> Any:
 
 @cache
 def _declarations() -> Any:
-    sys.path.append(str(Path(__file__).with_name("installed")))
     sources = {"shop": {"type": "simulated", "path": "memory", "max_files": 3}}
     return load_declarations(
         sources, TABLES, {"simulated": SimulatedSource.config_model}, {}, table_format="memory"

@@ -91,8 +91,8 @@ class Engine(Protocol):
     def folded(self, name: TableName, kind: Kind, upto: int) -> TargetRows:
         """A target as the whole change log up to a batch makes it."""
 
-    def quarantined(self, name: TableName, *, without: int, more: Any = None) -> Any:
-        """The quarantined rows of all batches but one, and more rows of quarantine beside them."""
+    def quarantined(self, name: TableName, *, before: int, more: Any = None) -> Any:
+        """The quarantined rows of the batches before one, and more rows of quarantine beside them."""
 
 
 def engine_of(project: Project) -> Engine:

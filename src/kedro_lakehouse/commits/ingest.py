@@ -188,11 +188,14 @@ def publish_quarantine(ingestion: IngestionCommit, staged: Staged, chain: Chain)
     """Publish the rejected events of a batch in one commit, unless they are there.
 
     Raises:
-        CommitConflictError: Another plan has its rows there and can still be published: that one comes first.
+        CommitConflictError: Another plan has its rows there and can still be published: that one comes first;
+            or a rebuild has begun since this one was made.
         BatchContentChangedError: The batch was rebuilt differently since its rows were published.
     """
     project, name, token = ingestion.project, ingestion.name, ingestion.token
     lake, target = project.format_of(name), name.with_suffix("quarantine")
+    if chain.epoch > token.epoch:  # a rebuild has begun since
+        raise CommitConflictError(table=target, attempts=1)
     state = lake.state(target)
     if state is None:
         lake.create(target, QUARANTINE_COLUMNS, Layout(properties=_UNORDERED))
@@ -206,24 +209,15 @@ def publish_quarantine(ingestion: IngestionCommit, staged: Staged, chain: Chain)
                 table=name, batch=token.batch, detail="its accepted events were rebuilt differently"
             )
         return
-    void = _void_batch(state, chain)
-    if _is_behind(held, token, void=void):
+    void = _void_from(state, chain)
+    if held is not None and (held.epoch > token.epoch or (not void and held.batch >= token.batch)):
         raise CommitConflictError(table=target, attempts=1)
-    with lake.stage(target, state) as stage:
-        if held is not None and held.epoch < token.epoch:
-            stage.replace(ingestion.rejected())  # of a run that did not see the rebuild: nothing is kept
-        elif void:
-            stage.replace(engine_of(project).quarantined(name, without=void, more=ingestion.rejected()))
+    with runner.lost_races(lake, {target: state}), lake.stage(target, state) as stage:
+        if void:
+            stage.replace(engine_of(project).quarantined(name, before=void, more=ingestion.rejected()))
         else:
             stage.append(ingestion.rejected())
         stage.publish(ingestion.report(staged))
-
-
-def _is_behind(held: CommitReport | None, token: BatchToken, *, void: int) -> bool:
-    """Whether a quarantine is ahead of a plan: by a rebuild, or by another plan that comes first."""
-    if held is None or held.epoch < token.epoch:
-        return False
-    return held.epoch > token.epoch or (not void and held.batch >= token.batch)
 
 
 def clear_void_quarantine(project: Project, name: TableName, chain: Chain) -> None:
@@ -232,26 +226,30 @@ def clear_void_quarantine(project: Project, name: TableName, chain: Chain) -> No
     Raises:
         CommitConflictError: Another writer changed the quarantine meanwhile.
     """
-    if not chain.void:
+    if not chain.void and not chain.epoch:
         return
     lake, target = project.format_of(name), name.with_suffix("quarantine")
     state = lake.state(target)
-    if state is None or not (void := _void_batch(state, chain)):
+    if state is None or not (void := _void_from(state, chain)):
         return
     head = CommitReport(
         table=str(name), stage=STEP, batch=chain.batch, batches=0, content_hash=chain.head,
         epoch=chain.epoch, run_id=project.run_id, correlation_id=project.correlation_id, committed_at=now(),
     )  # fmt: skip
-    with lake.stage(target, state) as stage:
-        stage.replace(engine_of(project).quarantined(name, without=void))
+    with runner.lost_races(lake, {target: state}), lake.stage(target, state) as stage:
+        stage.replace(engine_of(project).quarantined(name, before=void))
         stage.publish(head)
 
 
-def _void_batch(state: TableState, chain: Chain) -> int:
-    """The batch under which a quarantine holds the rows of a void plan; 0 where it holds none.
+def _void_from(state: TableState, chain: Chain) -> int:
+    """The first batch whose rows in a quarantine are those of a void plan; 0 where there are none.
 
-    Only the last plan that was published there can be void: nobody publishes behind such a one without
-    removing its rows.
+    Of one epoch only the last plan that was published there can be void: nobody publishes behind such a one
+    without removing its rows. A run that did not see a rebuild may leave rows of the epoch before: all void.
     """
     held = state.bookmark
-    return held.batch if held and (held.batch, held.content_hash) in chain.void else 0
+    if held is None:
+        return 0
+    if held.epoch < chain.epoch:
+        return 1
+    return held.batch if (held.batch, held.content_hash) in chain.void else 0

@@ -57,8 +57,8 @@ class SparkEngine:
         """A target as the whole change log up to a batch makes it."""
         return FoldFrames(self._project, name, kind, upto)
 
-    def quarantined(self, name: TableName, *, without: int, more: DataFrame | None = None) -> DataFrame:
-        """The quarantined rows of all batches but one, and more rows of quarantine beside them."""
+    def quarantined(self, name: TableName, *, before: int, more: DataFrame | None = None) -> DataFrame:
+        """The quarantined rows of the batches before one, and more rows of quarantine beside them."""
         held = self._project.format_of(name).read(name.with_suffix("quarantine"))
-        kept = held.where(column(BATCH) != without)
+        kept = held.where(column(BATCH) < before)
         return kept if more is None else kept.unionByName(more)

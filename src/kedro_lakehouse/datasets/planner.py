@@ -195,15 +195,16 @@ class Planner:
         """The published batches and the plans that may follow; removes quarantined rows of other plans."""
         if anew:
             self.ledger.read_again()
-        state = self.state()
-        # Nothing may follow a batch that a run of an earlier epoch published, perhaps just now.
-        while anew or (state and state.bookmark and state.bookmark.epoch < self.ledger.epoch):
             drop_given_up(self.project, self.name, self.ledger)
-            state, anew = self.state(), False
-        chain = self.ledger.chain(state.bookmark if state else None)
+        while (chain := self._published()).given_up:
+            drop_given_up(self.project, self.name, self.ledger)
         with contextlib.suppress(CommitConflictError):  # whoever was faster has looked at it too
             clear_void_quarantine(self.project, self.name, chain)
         return chain
+
+    def _published(self) -> Chain:
+        state = self.state()
+        return self.ledger.chain(state.bookmark if state else None)
 
     def listed(self) -> list[LandedFile]:
         """What has landed, as it was listed for this round."""

@@ -160,7 +160,11 @@ def begin_again(project: Project, name: TableName) -> None:
 
 
 def drop_given_up(project: Project, name: TableName, ledger: Ledger) -> None:
-    """Drop the stored tables that a rebuild gave up, and those of runs that did not see the rebuild."""
+    """Drop the stored tables that a rebuild gave up, and a change log of runs that did not see the rebuild.
+
+    What such runs wrote elsewhere is replaced in place by the next commit there, which is sure of the state
+    that it replaces: a drop could hit what another run of this epoch has just published.
+    """
     if not ledger.epoch and not ledger.given_up:
         return
     lake = project.format_of(name)
@@ -169,6 +173,6 @@ def drop_given_up(project: Project, name: TableName, ledger: Ledger) -> None:
         state = lake.state(stored)
         if state is None:
             continue
-        older = state.bookmark is not None and state.bookmark.epoch < ledger.epoch
+        older = role == "changes" and state.bookmark is not None and state.bookmark.epoch < ledger.epoch
         if older or state.uuid in ledger.given_up:
             lake.drop(stored, uuid=state.uuid)

@@ -71,6 +71,11 @@ class Chain:
         return self.published[-1].batch if self.published else 0
 
     @property
+    def given_up(self) -> bool:
+        """Whether a rebuild has begun since its last batch: that one is dropped before another is planned."""
+        return bool(self.published) and self.published[-1].epoch < self.epoch
+
+    @property
     def head(self) -> str:
         """The identity of the last published plan; empty where there is none."""
         return self.published[-1].content_hash if self.published else ""
