@@ -69,8 +69,15 @@ class TargetCommit(runner.Change):
         )
 
     def is_done(self, state: TableState | None) -> bool:
-        """Whether the target has the batches."""
-        return self._token.batch <= (state.batch if state else 0)
+        """Whether the target has the batches.
+
+        Raises:
+            CommitConflictError: The target was rolled back behind the batches that were loaded.
+        """
+        batch = state.batch if state else 0
+        if batch < self._token.after:
+            raise CommitConflictError(table=self.target, attempts=1)
+        return self._token.batch <= batch
 
     @property
     def inputs(self) -> Mapping[TableName, TableState | None]:
@@ -160,13 +167,16 @@ class Refold(TargetCommit):
 def commit_target(project: Project, name: TableName, kind: Kind, pending: object, token: BatchToken) -> None:
     """Bring a target up to the pending batches; fold it again where its rows are not what the log makes.
 
-    Where the change log was built anew since the batches were loaded, what is pending now is loaded again.
+    Where the change log was built anew since the batches were loaded, or the target was rolled back, what is
+    pending now is loaded again.
 
     Raises:
         CommitConflictError: Other writers won every race until the deadline.
         AuditFailedError: What was staged is not what was planned; nothing was published.
         ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
     """
+    if token.batch <= token.after and not must_refold(project, name, kind):
+        return
     loaded = pending, token
 
     def plan() -> runner.Change | None:
@@ -174,8 +184,10 @@ def commit_target(project: Project, name: TableName, kind: Kind, pending: object
         record = project.format_of(name).state(name.with_suffix("changes"))
         with runner.lost_races(project.format_of(name), {name.with_suffix("changes"): record}):
             token = loaded[1]
+            target = project.format_of(name).state(name.with_suffix(kind))
             is_other = record is not None and record.uuid != token.log
-            if is_other or not holds(project, name, record, token.batch, token.content_hash):
+            is_back = (target.batch if target else 0) < token.after
+            if is_other or is_back or not holds(project, name, record, token.batch, token.content_hash):
                 loaded = load_pending(project, name, kind)
             if must_refold(project, name, kind):
                 folded = _fold_upto(project, name, kind, loaded[1])

@@ -263,6 +263,7 @@ class TableFormat(Protocol):
 
         Raises:
             IncompatibleTypeError: A column would have to become a type that loses values.
+            CommitConflictError: Another writer changed the table meanwhile.
         """
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:

@@ -153,7 +153,7 @@ class Ledger:
         return self._plan(chain, files, refused)
 
     def plan_replay(self, chain: Chain, files: Sequence[LandedFile], what: str) -> PlannedFiles:
-        """Write down a batch of events that leave quarantine, told apart by ``what``."""
+        """Write down a batch of events that leave quarantine; ``what`` identifies them."""
         return self._plan(chain, files, {}, prefix=_REPLAY, what=what)
 
     def _plan(
