@@ -85,7 +85,7 @@ def nothing_is_planned_again(patch: Patch) -> None:
 
 def quarantine_of_void_plans_stays(patch: Patch) -> None:
     """What a run quarantined of a batch that another plan won is never removed."""
-    patch.setattr(ingest, "_void_batch", lambda *_: 0)
+    patch.setattr(ingest, "_void_from", lambda *_: 0)
 
 
 def other_logs_are_not_told_apart(patch: Patch) -> None:
