@@ -57,6 +57,7 @@ def test_each_row_of_two_writers_is_there_once(aws: str, project: ProjectOnAws) 
         for writer in writers:
             assert writer.stdout is not None
             assert writer.stdout.readline() == "ready\n"
+        line.let_two_meet()
         for writer in writers:
             assert writer.stdin is not None
             writer.stdin.write("go\n")

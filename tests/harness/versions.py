@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections import Counter, defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from harness.lossy import Answer, Line, Request, served
 
-if TYPE_CHECKING:
-    import contextlib
-
+_PATIENCE: Final = 60
+"""Seconds that a commit waits for a second one."""
 _COMMIT: Final = "AWSGlue.UpdateTable"
 _READ: Final = "AWSGlue.GetTable"
 _REFUSED: Final = {
@@ -31,7 +31,12 @@ class VersionedGlue(Line):
         """Listen on a free port of this machine."""
         super().__init__(address)
         self.met: Counter[str] = Counter()
+        self._meeting: threading.Barrier | None = None
         self._updating: defaultdict[tuple[str, str], threading.Lock] = defaultdict(threading.Lock)
+
+    def let_two_meet(self) -> None:
+        """Let a commit wait for a second one that was planned on the same version, until one is refused."""
+        self._meeting = threading.Barrier(2, timeout=_PATIENCE)
 
     def pass_on(self, request: Request) -> Answer:
         """The answer of moto, or the refusal that it forgets."""
@@ -39,6 +44,9 @@ class VersionedGlue(Line):
             return super().pass_on(request)
         commit = json.loads(request.body)
         table = commit["DatabaseName"], commit["TableInput"]["Name"]
+        if self._meeting is not None and not self.met["refused"]:
+            with contextlib.suppress(threading.BrokenBarrierError):  # the other writer is done
+                self._meeting.wait()
         with self._updating[table]:
             wanted = commit.get("VersionId")
             if wanted is None:
