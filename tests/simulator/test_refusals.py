@@ -1,0 +1,102 @@
+"""A batch that comes back with other content is refused, and nothing of it is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kedro_lakehouse.commits.ingest import IngestionCommit
+from kedro_lakehouse.datasets.planner import ingest_batch, landed_batches
+from kedro_lakehouse.errors import BatchContentChangedError
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.sources.files import LandedFile
+from simulator.landing import Record, events_of
+from simulator.world import World, installed
+from simulator.writers import ingest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simulator.world import SimulatedProject
+
+pytestmark = pytest.mark.simulator
+
+ITEM = TableName("shop", "item")
+FILE = LandedFile("memory://shop.item/001", 2, 1)
+RECORDS = [Record(1, 10, "upsert", "a"), Record(2, 20, "upsert", "b", broken=True)]
+
+
+class KilledError(Exception):
+    """What a run dies of."""
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with installed():
+        made = World(1)
+        made.landed["shop.item"][FILE] = list(RECORDS)
+        yield made
+
+
+@pytest.fixture
+def killed(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A run died after it had published what it set aside, and before the change log."""
+
+    def die(*_: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IngestionCommit, "publish", die)
+        with pytest.raises(KilledError):
+            ingest(world, world.project("killed"), ITEM)
+    assert rows(world.project("look"), "quarantine") == ["b"]
+    return world
+
+
+def rows(project: SimulatedProject, role: str) -> list[str]:
+    return [r["value"] for r in project.format_of(ITEM).read(ITEM.with_suffix(role)).rows]
+
+
+def test_a_batch_whose_events_are_the_same_is_finished(killed: World) -> None:
+    project = killed.project("again")
+    ingest(killed, project, ITEM)
+    assert (rows(project, "changes"), rows(project, "quarantine")) == (["a"], ["b"])
+
+
+def test_a_batch_whose_accepted_events_are_rebuilt_differently_is_refused(killed: World) -> None:
+    killed.landed["shop.item"][FILE] = [replace(RECORDS[0], value="other"), RECORDS[1]]
+    project = killed.project("again")
+    with pytest.raises(BatchContentChangedError, match="rebuilt differently"):
+        ingest(killed, project, ITEM)
+    assert (rows(project, "changes"), rows(project, "quarantine")) == ([], ["b"])
+
+
+def test_a_batch_whose_file_was_replaced_is_refused(killed: World) -> None:
+    killed.landed["shop.item"] = {replace(FILE, modified=2): list(RECORDS)}
+    project = killed.project("again")
+    with pytest.raises(BatchContentChangedError, match=r"1 planned files are gone or replaced: 001"):
+        ingest(killed, project, ITEM)
+    assert (rows(project, "changes"), rows(project, "quarantine")) == ([], ["b"])
+
+
+def test_another_batch_of_a_published_number_is_refused(world: World) -> None:
+    project = world.project("first")
+    ingest(world, project, ITEM)
+    world.landed["shop.item"][LandedFile("memory://shop.item/002", 1, 2)] = [Record(3, 30, "upsert", "c")]
+    (batch,) = landed_once(project)
+    other = replace(batch.token, batch=1, after=0, follows="")
+    events = list(events_of(batch.groups, 1, ()))
+    with pytest.raises(BatchContentChangedError, match="committed with other content"):
+        ingest_batch(project, ITEM, other, accepted=events, rejected=events)
+    assert rows(project, "changes") == ["a"]
+
+
+def landed_once(project: SimulatedProject) -> list[object]:
+    """The next batch, planned and not saved."""
+    batches = landed_batches(project, ITEM)
+    try:
+        return [next(batches)]
+    finally:
+        batches.close()
