@@ -1,12 +1,11 @@
-"""Run a project whenever told so, and stop at each phase of each commit until told to go on.
+"""Work on a project step by step: the test sends a word, the process works until the next phase of a commit.
 
-Usage: ``python gated.py PROJECT``. Reads a word a line: the name of what to do (``DOING``), or ``go`` at a
-phase. Prints ``at PHASE STAGE`` at each, ``done`` at the end, or what failed. Leases nothing.
+Usage: ``python gated.py PROJECT``. The words, one a line: what to do (a name in ``DOING``), or ``go`` at a
+phase. It prints ``at PHASE STAGE`` where it stops, ``done`` at the end, or what failed. It leases nothing.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import sys
@@ -14,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crash.writer import TABLES, NoLease
+from crash.shop import TABLES, lease_nothing
 from harness.project import TemporaryProject
 
 from kedro_lakehouse.names import TableName
@@ -60,11 +59,9 @@ DOING: dict[str, Callable[[TemporaryProject], Any]] = {
 
 
 def main(folder: str) -> None:
-    from kedro_lakehouse.project import Project
-
     with os.fdopen(os.dup(1), "w") as tell:
         os.dup2(2, 1)  # what a run prints belongs elsewhere
-        Project.lease = lambda *_: contextlib.nullcontext(NoLease())  # type: ignore[method-assign]
+        lease_nothing()
         phases = logging.getLogger("kedro_lakehouse.phase")
         phases.setLevel(logging.DEBUG)
         phases.addHandler(Gate(tell))

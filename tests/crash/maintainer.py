@@ -5,18 +5,15 @@ Usage: ``python maintainer.py PROJECT``. It ends when there is a file ``stop`` i
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
 
-from crash.writer import NoLease
+from crash.shop import lease_nothing
 from harness.project import TemporaryProject
 
 
 def main(folder: str) -> None:
-    from kedro_lakehouse.project import Project
-
-    Project.lease = lambda *_: contextlib.nullcontext(NoLease())  # type: ignore[method-assign]
+    lease_nothing()
     project = TemporaryProject(Path(folder))
     while not (project.path / "stop").exists():
         for table, error in project.attempt("maintenance").failed.items():

@@ -88,7 +88,7 @@ def quarantine_of_void_plans_stays(patch: Patch) -> None:
     patch.setattr(ingest, "_void_from", lambda *_: 0)
 
 
-def other_logs_are_not_told_apart(patch: Patch) -> None:
+def another_log_counts_as_the_same(patch: Patch) -> None:
     """Pending events of a change log that was made anew since count as the new one's."""
     patch.setattr("kedro_lakehouse.commits.target.holds", lambda *_: True)
 
@@ -98,7 +98,7 @@ FAULTS: dict[str, Callable[[Patch], None]] = {
     for f in (
         newest_plan_counts, bookmark_is_compared_once, clocks_order_the_ledger, stage_is_cut_late,
         lost_lease_goes_unnoticed, nothing_is_planned_again, quarantine_of_void_plans_stays,
-        other_logs_are_not_told_apart,
+        another_log_counts_as_the_same,
     )
 }  # fmt: skip
 

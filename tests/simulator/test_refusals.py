@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,10 @@ from kedro_lakehouse.errors import BatchContentChangedError
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.sources.files import LandedFile
 from simulator.landing import Record, events_of
-from simulator.world import World, installed
+from simulator.world import World
 from simulator.writers import ingest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from simulator.world import SimulatedProject
 
 pytestmark = pytest.mark.simulator
@@ -33,11 +32,10 @@ class KilledError(Exception):
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    with installed():
-        made = World(1)
-        made.landed["shop.item"][FILE] = list(RECORDS)
-        yield made
+def world() -> World:
+    made = World(1)
+    made.landed["shop.item"][FILE] = list(RECORDS)
+    return made
 
 
 @pytest.fixture
@@ -85,18 +83,10 @@ def test_another_batch_of_a_published_number_is_refused(world: World) -> None:
     project = world.project("first")
     ingest(world, project, ITEM)
     world.landed["shop.item"][LandedFile("memory://shop.item/002", 1, 2)] = [Record(3, 30, "upsert", "c")]
-    (batch,) = landed_once(project)
+    with contextlib.closing(landed_batches(project, ITEM)) as batches:
+        batch = next(batches)
     other = replace(batch.token, batch=1, after=0, follows="")
     events = list(events_of(batch.groups, 1, ()))
     with pytest.raises(BatchContentChangedError, match="committed with other content"):
         ingest_batch(project, ITEM, other, accepted=events, rejected=events)
     assert rows(project, "changes") == ["a"]
-
-
-def landed_once(project: SimulatedProject) -> list[object]:
-    """The next batch, planned and not saved."""
-    batches = landed_batches(project, ITEM)
-    try:
-        return [next(batches)]
-    finally:
-        batches.close()

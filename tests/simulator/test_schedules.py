@@ -5,26 +5,13 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
 from simulator.faults import FAULTS, planted
 from simulator.schedules import KINDS, first_found, schedule
-from simulator.world import installed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.simulator
-
-
-@pytest.fixture(autouse=True)
-def simulated() -> Iterator[None]:
-    """What the simulator changes in a process, for the time of a test."""
-    with installed():
-        yield
-
 
 SCHEDULES = int(os.environ.get("KEDRO_LAKEHOUSE_SCHEDULES") or 2000)
 _ENOUGH = 1000

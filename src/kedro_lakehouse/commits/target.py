@@ -175,21 +175,20 @@ def commit_target(project: Project, name: TableName, kind: Kind, pending: object
         AuditFailedError: What was staged is not what was planned; nothing was published.
         ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
     """
-    if token.batch <= token.after and not must_refold(project, name, kind):
+    if token.batch <= token.after and not must_refold(project, name, *_states(project, name, kind)):
         return
     loaded = pending, token
 
     def plan() -> runner.Change | None:
         nonlocal loaded
-        record = project.format_of(name).state(name.with_suffix("changes"))
+        target, record = _states(project, name, kind)
         with runner.lost_races(project.format_of(name), {name.with_suffix("changes"): record}):
             token = loaded[1]
-            target = project.format_of(name).state(name.with_suffix(kind))
             is_other = record is not None and record.uuid != token.log
             is_back = (target.batch if target else 0) < token.after
             if is_other or is_back or not holds(project, name, record, token.batch, token.content_hash):
                 loaded = load_pending(project, name, kind)
-            if must_refold(project, name, kind):
+            if must_refold(project, name, target, record):
                 folded = _fold_upto(project, name, kind, loaded[1])
                 return Refold(project, name, folded, declared_anew=False) if folded else None
             engine = engine_of(project)
@@ -204,7 +203,7 @@ def load_pending(project: Project, name: TableName, kind: Kind) -> tuple[Any, Ba
     """The accepted events that a target does not have, and which batches they are; lazily."""
     lake, changes, patience = project.format_of(name), name.with_suffix("changes"), project.patience(name)
     while True:
-        record, target = lake.state(changes), lake.state(name.with_suffix(kind))
+        target, record = _states(project, name, kind)
         bookmark = record.bookmark if record else None
         log = record.uuid if record else ""
         token = BatchToken.at(name, bookmark, after=target.batch if target else 0, log=log)
@@ -215,16 +214,22 @@ def load_pending(project: Project, name: TableName, kind: Kind) -> tuple[Any, Ba
             patience.pause(error)
 
 
-def must_refold(project: Project, name: TableName, kind: Kind) -> bool:
+def _states(project: Project, name: TableName, kind: Kind) -> tuple[TableState | None, TableState | None]:
+    """A target and its change log, in this order: read after it, the log has all that the target has."""
+    lake = project.format_of(name)
+    return lake.state(name.with_suffix(kind)), lake.state(name.with_suffix("changes"))
+
+
+def must_refold(
+    project: Project, name: TableName, target: TableState | None, record: TableState | None
+) -> bool:
     """Whether a target holds rows that the change log, as it is now, does not make.
 
     So it is where events left the log, where events of batches that it has were excluded since, and where it
     was committed by a run that did not see the log being built anew.
     """
-    target = project.format_of(name).state(name.with_suffix(kind))
     if target is None or target.batch == 0:
         return False
-    record = project.format_of(name).state(name.with_suffix("changes"))
     if record is None or record.bookmark is None or target.bookmark is None:
         return False
     if target.batch < int(record.properties.get(REFOLD, 0)):

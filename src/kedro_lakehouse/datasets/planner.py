@@ -196,7 +196,7 @@ class Planner:
         if anew:
             self.ledger.read_again()
             drop_given_up(self.project, self.name, self.ledger)
-        while (chain := self._published()).given_up:
+        while (chain := self._published()).is_given_up:
             drop_given_up(self.project, self.name, self.ledger)
         with contextlib.suppress(CommitConflictError):  # whoever was faster has looked at it too
             clear_void_quarantine(self.project, self.name, chain)

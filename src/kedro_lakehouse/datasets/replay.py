@@ -250,9 +250,9 @@ class Replay:
         self, token: BatchToken | None, replayed: int = 0, *, missing: tuple[str, ...] = ()
     ) -> Replayed:
         state = self.project.format_of(self.name).state(self.quarantine)
-        # None where another run published the same plan, or before a lost answer: that one has the counts.
-        of_batch = [r.counts for r in self.project.reports if token and r.content_hash == token.content_hash]
-        counts = of_batch[0] if of_batch else {}
+        # Another run may have published the same plan, or this one before it lost the answer: no report then.
+        planned = token.content_hash if token else None
+        counts = next((r.counts for r in self.project.reports if r.content_hash == planned), {})
         return Replayed(
             table=str(self.name), batch=token.batch if token else None, replayed=replayed,
             applied=counts.get("applied", 0), duplicates=counts.get("duplicates", 0),

@@ -71,7 +71,7 @@ class Chain:
         return self.published[-1].batch if self.published else 0
 
     @property
-    def given_up(self) -> bool:
+    def is_given_up(self) -> bool:
         """Whether a rebuild has begun since its last batch: that one is dropped before another is planned."""
         return bool(self.published) and self.published[-1].epoch < self.epoch
 
