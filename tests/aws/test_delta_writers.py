@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from harness.project import environment
 from property.seeds import soaking
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def told(project: ProjectOnAws) -> list[dict[str, Any]]:
                 stdout=subprocess.PIPE,
                 stderr=opened.enter_context(log.open("w")),
                 text=True,
+                env=environment(),
             )
             for writer, log in enumerate(logs)
         ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import os
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +76,3 @@ def assert_each_is_there_once(project: TemporaryProject, names: list[str], trace
 
 def _versions(project: TemporaryProject, table: str) -> Counter[tuple[int, str]]:
     return Counter((r["id"], r["name"]) for r in project.rows(table))
-
-
-def environment() -> dict[str, str]:
-    """The environment of a process that imports what this one imports."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

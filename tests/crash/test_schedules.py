@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crash.gated import DOING
-from crash.shop import assert_each_is_there_once, environment, land, make_shop
+from crash.shop import assert_each_is_there_once, land, make_shop
 from crash.test_kills import KILLS
+from harness.project import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crash.shop import TABLES, assert_each_is_there_once, environment, make_shop
+from crash.shop import TABLES, assert_each_is_there_once, make_shop
 from crash.test_kills import KILLS
+from harness.project import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

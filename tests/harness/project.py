@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,11 @@ SMALL = {
     "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false",
     "spark.sql.ui.explainMode": "simple",
 }  # fmt: skip
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process that imports what this one imports."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 
 
 def _delta() -> dict[str, str]:
