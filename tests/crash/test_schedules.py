@@ -105,8 +105,8 @@ def assert_whole(project: TemporaryProject, names: list[str], trace: str) -> Non
     assert_each_is_there_once(project, names, trace)
     rows = project.ops("batches")
     assert _twice((r["table"], r["stage"], r["run_id"], r["committed_at"]) for r in rows) == [], trace
-    # A run that has not seen a rebuild may publish a plan of before once more, into the table that the rebuild
-    # has emptied: the rebuild gives both commits up, and both have their row.
+    # A run that has not seen a rebuild may publish a plan of before once more, into the table that the
+    # rebuild has emptied: the rebuild gives both commits up, and both have their row.
     plans = project.ops("batch_ledger")
     newest = {r["table"]: max(p["epoch"] for p in plans if p["table"] == r["table"]) for r in plans}
     given_up = {(r["table"], r["content_hash"]) for r in plans if r["epoch"] < newest[r["table"]]}
