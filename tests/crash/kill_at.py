@@ -1,7 +1,7 @@
 """Run a project and kill the whole process group, JVM included, when one commit reaches one phase.
 
-Usage: ``python kill_at.py PROJECT STAGE PHASE``. The real save path tells its phases to a logger; this
-process dies on hearing of its own, between that phase and whatever comes next.
+Usage: ``python kill_at.py PROJECT STAGE PHASE [--leased | --without-lease]``. The real save path tells its
+phases to a logger; this process dies on hearing of its own, between that phase and whatever comes next.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import os
 import signal
 import sys
 from pathlib import Path
+
+from crash.shop import lease_nothing
 
 
 class Killer(logging.Handler):
@@ -25,11 +27,14 @@ class Killer(logging.Handler):
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-def main(project: str, stage: str, phase: str) -> None:
+def main(project: str, stage: str, phase: str, way: str) -> None:
     from kedro.framework.session import KedroSession
     from kedro.framework.startup import bootstrap_project
 
     from kedro_lakehouse.runners import IsolatingThreadRunner
+
+    if way == "--without-lease":
+        lease_nothing()
 
     bootstrap_project(Path(project))
     logger = logging.getLogger("kedro_lakehouse.phase")

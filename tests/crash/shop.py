@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from crash.test_kills import SOURCES
 from harness.project import TemporaryProject, write_parquet
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+KILLS = int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or 13)
+"""How many runs of a format are killed."""
+MANY = KILLS > 100
+"""Whether the tests take their time, as in `make crash KILLS=200`."""
 KEYS = 10
+SOURCES = {
+    "shop": {
+        "type": "dms", "path": "${globals:landing}/shop", "sequence_column": "seq", "timestamp_column": "ts",
+    }
+}  # fmt: skip
 TABLES: dict[str, dict[str, Any]] = {
     "shop.item": {"source": "shop", "keys": ["id"], "history": True},
     "shop.line": {"source": "shop", "keys": [], "write": "append"},

@@ -8,7 +8,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from crash.test_kills import KILLS, SOURCES, STAGES, TABLES, assert_whole, land
+from crash.shop import MANY, SOURCES
+from crash.test_kills import STAGES, TABLES, assert_whole, land
 from harness.project import TemporaryProject
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ ROWS = {"ingestion": LOAD + 3, "current": LOAD, "history": LOAD + 2}
 @pytest.fixture(scope="module")
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A small disk, in memory."""
-    if KILLS <= 100:
+    if not MANY:
         pytest.skip("it takes minutes: `make crash KILLS=200` fills a disk")
     folder = tmp_path_factory.mktemp("disk")
     mount = ["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", str(folder)]
@@ -53,7 +54,7 @@ def needed(disk: Path) -> int:
     return before - after
 
 
-@pytest.mark.parametrize("step", range(STEPS) if KILLS > 100 else [STEPS // 2])
+@pytest.mark.parametrize("step", range(STEPS) if MANY else [STEPS // 2])
 def test_a_disk_that_fills_up(disk: Path, needed: int, step: int) -> None:
     project = TemporaryProject.make(disk / f"project{step}", SOURCES, TABLES)
     land(project, LOAD)

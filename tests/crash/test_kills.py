@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import random
@@ -18,30 +19,25 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from crash.shop import KILLS, SOURCES, NoLease
 from harness.kills import kill_at, scratch
 from harness.oracle import differences_from_expected
 from harness.project import DATA, FORMAT, ROOT, TemporaryProject, write_parquet
 
 from kedro_lakehouse.formats.base import is_stage_branch
+from kedro_lakehouse.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = pytest.mark.crash
 
-SOURCES = {
-    "shop": {
-        "type": "dms", "path": "${globals:landing}/shop", "sequence_column": "seq", "timestamp_column": "ts",
-    }
-}  # fmt: skip
 TABLES = {"shop.item": {"source": "shop", "keys": ["id"], "history": True}}
 ROW = {"id": pa.int64(), "name": pa.string(), "ts": pa.timestamp("us"), "seq": pa.string()}
 STAGES = {"ingestion": "shop.item_changes", "current": "shop.item", "history": "shop.item_history"}
 FORMATS: list[Any] = [FORMAT]
 if FORMAT == "iceberg":
     FORMATS.append(pytest.param("delta", marks=pytest.mark.delta))
-KILLS = int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or 13)
-"""How many runs of a format are killed: at the twelve phases of a commit, again, and at random times."""
 RANDOM = max(KILLS - 12, 1) // 4 + 1
 POINTS = [
     point
@@ -51,6 +47,7 @@ POINTS = [
         *[(phase, stage, load) for phase in ("staged", "published", "acknowledged") for stage in STAGES],
     ]
 ][: KILLS - RANDOM]
+"""The twelve phases of a commit, again and again: runs with leases (an odd load) and without by turns."""
 
 
 def land(project: TemporaryProject, load: int) -> None:
@@ -102,11 +99,14 @@ def assert_whole(project: TemporaryProject, load: int) -> None:
 @pytest.mark.parametrize("table_format", FORMATS)
 @pytest.mark.parametrize(("phase", "stage", "load"), POINTS)
 def test_killed_at_a_phase_the_next_run_ends_in_the_same_tables(
-    tmp_path: Path, table_format: str, phase: str, stage: str, load: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_format: str, phase: str, stage: str, load: int
 ) -> None:
+    leased = bool(load % 2)
+    if not leased:
+        monkeypatch.setattr(Project, "lease", lambda *_: contextlib.nullcontext(NoLease()))
     project = TemporaryProject.make(tmp_path / "project", SOURCES, TABLES, table_format=table_format)
     land(project, load)
-    kill_at(project, phase, stage)
+    kill_at(project, phase, stage, leased=leased)
     assert phase_on_disk(project, stage) == phase
     project.run()
     assert_whole(project, load)

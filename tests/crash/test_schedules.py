@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crash.gated import DOING
-from crash.shop import assert_each_is_there_once, land, make_shop
-from crash.test_kills import KILLS
+from crash.shop import MANY, assert_each_is_there_once, land, make_shop
 from harness.project import environment
 
 if TYPE_CHECKING:
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
 
     from harness.project import TemporaryProject
 
-pytestmark = [pytest.mark.crash, pytest.mark.slow]
+pytestmark = [pytest.mark.crash] if MANY else [pytest.mark.crash, pytest.mark.slow]
 
-ROUNDS = 34 if KILLS > 100 else 3
+ROUNDS = 34 if MANY else 3
 WRITERS = 3
 
 

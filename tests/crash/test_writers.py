@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from crash.shop import TABLES, assert_each_is_there_once, make_shop
-from crash.test_kills import KILLS
+from crash.shop import MANY, TABLES, assert_each_is_there_once, make_shop
 from harness.project import environment
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.crash
 
 HERE = Path(__file__).parent
-MANY = KILLS > 100
 FILES = 25 if MANY else 3
 WAYS: list[Any] = [
     (2, "leased"), (2, "without-lease"), (2, "maintained"), (4, "leased"), (4, "without-lease"),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from harness.project import ROOT
+from harness.project import ROOT, environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,12 +23,13 @@ KILL_AT = ROOT / "tests/crash/kill_at.py"
 def scratch() -> Iterator[dict[str, str]]:
     """The environment of a run whose Spark leaves its temporary folders where they are removed."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        yield os.environ | {"SPARK_LOCAL_DIRS": folder}
+        yield environment() | {"SPARK_LOCAL_DIRS": folder}
 
 
-def kill_at(project: TemporaryProject, phase: str, stage: str) -> None:
+def kill_at(project: TemporaryProject, phase: str, stage: str, *, leased: bool = True) -> None:
     """Run a project in a process of its own, which kills itself when a stage's commit reaches a phase."""
-    command = [sys.executable, str(KILL_AT), str(project.path), stage, phase]
+    way = "--leased" if leased else "--without-lease"
+    command = [sys.executable, str(KILL_AT), str(project.path), stage, phase, way]
     with scratch() as env:
         killed = subprocess.run(command, start_new_session=True, capture_output=True, check=False, env=env)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]

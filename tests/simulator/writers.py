@@ -90,7 +90,7 @@ def go_back(world: World, project: SimulatedProject, table: TableName) -> None:
 
 
 def tidy(world: World, project: SimulatedProject, table: TableName) -> None:
-    """``kedro run --pipelines=maintenance``; who loses a race there says so."""
+    """``kedro run --pipelines=maintenance``."""
     del world
     maintain_table(project, table)
 
@@ -168,12 +168,9 @@ def program(world: World, tables: list[str], commands: list[str]) -> Callable[[W
 
 def command(world: World, what: str, table: str, name: str) -> None:
     """Run one command on a table that has it."""
-    from kedro_lakehouse.errors import CommitConflictError
-
     if what in _KEYED and "keys" not in TABLES[table]:
         return
-    lost = (CommitConflictError,) if what == "maintenance" else ()
-    with contextlib.suppress(*ALLOWED, *lost):
+    with contextlib.suppress(*ALLOWED):
         COMMANDS[what](world, world.project(name), TableName.parse(table))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from kedro_lakehouse.config.maintenance import CompactConfig
 from kedro_lakehouse.datasets.archive import archive_landed
 from kedro_lakehouse.datasets.base import DeclaredDataset
-from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.formats.maintenance import MaintainsTables, MaintenanceReport
 from kedro_lakehouse.names import ROLES, TableName
 from kedro_lakehouse.ops.store import MAINTENANCE, SCHEMAS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
     from kedro_lakehouse.formats.base import TableFormat
-    from kedro_lakehouse.formats.maintenance import Maintenance
+    from kedro_lakehouse.formats.maintenance import Action, Maintenance
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def maintain_table(project: Project, name: TableName, *, dry_run: bool = False) 
         JVM starts but for Hudi, whose metadata it reads; a dry run writes nothing.
 
     Raises:
-        CommitConflictError: A writer on another machine was faster; what was done until then stays done.
+        CommitConflictError: Writers were faster until the deadline; what was done until then stays done.
     """
     settings = project.maintenance.of(name)
     if not settings.enabled:
@@ -94,13 +94,26 @@ def _maintain(
     if dry_run or not actions:
         return MaintenanceReport(table=str(table), actions=actions, before=before, after=before)
     for action in actions:
-        work.perform(table, action, settings)
+        _perform(project, work, table, action, settings)
     report = MaintenanceReport(
         table=str(table), actions=actions, before=before, after=work.storage(table) or before
     )
     project.ops.append(MAINTENANCE, list(_rows(project, report)))
     logger.info("%s", told(report))
     return report
+
+
+def _perform(
+    project: Project, work: Maintenance, table: TableName, action: Action, settings: TableMaintenanceConfig
+) -> None:
+    """Do one thing that is due, again after every lost race: tables without a lease are written meanwhile."""
+    patience = project.patience(table)
+    while True:
+        try:
+            return work.perform(table, action, settings)
+        except CommitConflictError as error:
+            logger.info("%s: a writer was faster, %s again", table, action.work.replace("_", " "))
+            patience.pause(error)
 
 
 def _rows(project: Project, report: MaintenanceReport) -> Iterator[dict[str, object]]:

@@ -18,6 +18,7 @@ from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import BATCH, OP, POSITION, UPSERT, column
 from kedro_lakehouse.changes.plain import newest_extract
+from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.blocking import open_refusals
 from kedro_lakehouse.commits.kept import keep
 from kedro_lakehouse.commits.target import refold
@@ -84,28 +85,37 @@ def withdraw(project: Project, name: TableName, batch: int, *, search: Search | 
     Raises:
         BatchNotFoundError: The table has no such batch.
         NothingToWithdrawError: No event of the batch fails.
+        CommitConflictError: Other writers changed the table again and again until the deadline.
     """
-    with project.lease(name, "ingestion"):
-        record = project.format_of(name).state(name.with_suffix("changes"))
-        last = record.batch if record else 0
-        if not 1 <= batch <= last:
-            raise BatchNotFoundError(table=name, batch=batch, last=last)
-        found = (search or _searched)(project, name, batch)
-        if not found:
-            raise NothingToWithdrawError(table=name, batch=batch, blocked_by=blocked_batches(project, name))
-        decision, now = uuid.uuid4().hex[:12], datetime.now(UTC)
-        facts: dict[str, Any] = {
-            "decision": decision, "action": WITHDRAW, "table": str(name), "batch": batch,
-            "run_id": project.run_id, "decided_at": now,
-        }  # fmt: skip
-        events = [
-            {"file": w.file, "row": w.row, "digest": w.digest, "expectation": e} for w, e in found.items()
-        ]
-        project.decisions.record([facts | event for event in events])
-        for kind in declared_kinds(project.table(name)):  # what is killed here, the next run does
-            state = project.format_of(name).state(name.with_suffix(kind))
-            if state is not None and state.batch >= batch:
-                refold(project, name, kind)
+    withdrawn = runner.planned_again(
+        project, name, ("ingestion",), lambda _: _decided(project, name, batch, search or _searched)
+    )
+    lake = project.format_of(name)
+    for kind in declared_kinds(project.table(name)):  # what is killed here, the next run does
+        state = lake.state(name.with_suffix(kind))
+        if state is not None and state.batch >= batch:
+            refold(project, name, kind)
+    return withdrawn
+
+
+def _decided(project: Project, name: TableName, batch: int, search: Search) -> Withdrawal:
+    """Find the events, and record that they are withdrawn."""
+    lake, changes = project.format_of(name), name.with_suffix("changes")
+    record = lake.state(changes)
+    last = record.batch if record else 0
+    if not 1 <= batch <= last:
+        raise BatchNotFoundError(table=name, batch=batch, last=last)
+    with runner.lost_races(lake, {changes: record}):
+        found = search(project, name, batch)
+    if not found:
+        raise NothingToWithdrawError(table=name, batch=batch, blocked_by=blocked_batches(project, name))
+    decision, now = uuid.uuid4().hex[:12], datetime.now(UTC)
+    facts: dict[str, Any] = {
+        "decision": decision, "action": WITHDRAW, "table": str(name), "batch": batch,
+        "run_id": project.run_id, "decided_at": now,
+    }  # fmt: skip
+    events = [{"file": w.file, "row": w.row, "digest": w.digest, "expectation": e} for w, e in found.items()]
+    project.decisions.record([facts | event for event in events])
     return Withdrawal(
         decision=decision, table=str(name), batch=batch, withdrawn=len(found),
         expectations=tuple(dict.fromkeys(found.values())),
