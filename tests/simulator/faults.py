@@ -93,12 +93,24 @@ def another_log_counts_as_the_same(patch: Patch) -> None:
     patch.setattr("kedro_lakehouse.commits.target.holds", lambda *_: True)
 
 
+def published_in_two_steps(patch: Patch) -> None:
+    """The rows of a commit come in two steps: a reader between them sees half of a batch."""
+    commit = MemoryStage._commit
+
+    def in_two(stage: MemoryStage, found: Any, changed: Any) -> bool:
+        *files, last = changed.files or [()]
+        half = replace(changed, files=(*files, last[1:]))
+        return commit(stage, found, half) and stage._lake.swap(stage.table, half, changed)
+
+    patch.setattr(MemoryStage, "_commit", in_two)
+
+
 FAULTS: dict[str, Callable[[Patch], None]] = {
     f.__name__: f
     for f in (
         newest_plan_counts, bookmark_is_compared_once, clocks_order_the_ledger, stage_is_cut_late,
         lost_lease_goes_unnoticed, nothing_is_planned_again, quarantine_of_void_plans_stays,
-        another_log_counts_as_the_same,
+        another_log_counts_as_the_same, published_in_two_steps,
     )
 }  # fmt: skip
 

@@ -23,6 +23,7 @@ from kedro_lakehouse.project import Project
 from kedro_lakehouse.testing.memory import MemoryFormat, MemoryLake
 from simulator.engine import ListEngine
 from simulator.landing import SimulatedSource
+from simulator.readers import half_of_something
 from simulator.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "shop.line": {"source": "shop", "write": "append"},
     "shop.stock": {"source": "shop", "write": "replace"},
 }
+_WRITE = {name: declared.get("write", "merge") for name, declared in TABLES.items()}
 _EPOCH = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
@@ -110,6 +112,8 @@ class SimulatedLake(MemoryLake):
         self._world.may_lose(f"commit to {table}", applied=False)
         swapped = super().swap(table, found, changed)
         if swapped:
+            if changed is not None and (seen := half_of_something(self._world, table, changed, _WRITE)):
+                self._world.violations.append(f"a reader of {table} sees half: {seen}")
             self._world.may_lose(f"commit to {table}", applied=True)
         return swapped
 
