@@ -21,9 +21,9 @@ from kedro_lakehouse.columns.signature import (
     vectors_of,
 )
 from kedro_lakehouse.columns.texts import ASPECTS
-from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.lease import lease
+from kedro_lakehouse.ops.patience import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -52,7 +52,6 @@ HISTORY_SCHEMA: Final = pa.schema(
 """One row a version of a (column_id, model_id): a version ends when the fingerprint changes."""
 _STANDING: Final = ("column_id", "model_id", "namespace", "table", "source", "location", "version", "added",
                     "fingerprint")  # fmt: skip
-_ATTEMPTS: Final = 5
 Key = tuple[str, str]
 
 
@@ -170,7 +169,8 @@ class SignatureStore:
 
         rows = to_arrow(change.upserts)
         keys = {(one.column_id, one.model_id) for one in change.upserts} | set(change.gone)
-        for _ in range(_ATTEMPTS):
+        patience = Patience(SIGNATURES)
+        while True:
             table = self._open(SIGNATURES, SCHEMA)
             held = {(row["column_id"], row["model_id"]) for row in self.standing()}
             state = json.loads(table.properties.get(_STATE, '{"number": 0}'))
@@ -179,7 +179,8 @@ class SignatureStore:
                 with table.transaction() as transaction:
                     _replace(transaction, keys & held, rows)
                     transaction.set_properties({_STATE: json.dumps(now)})
-            except CommitFailedException:
+            except CommitFailedException as error:
+                patience.pause(error)
                 continue
             inserted = sum((one.column_id, one.model_id) not in held for one in change.upserts)
             snapshot = table.refresh().current_snapshot()
@@ -187,7 +188,6 @@ class SignatureStore:
                 number=now["number"], inserted=inserted, updated=len(change.upserts) - inserted,
                 deleted=len(set(change.gone) & held), snapshot_id=snapshot.snapshot_id if snapshot else None,
             )  # fmt: skip
-        raise CommitConflictError(table=SIGNATURES, attempts=_ATTEMPTS)
 
     def _complete_history(self) -> None:
         """Bring the history to the state of the signatures, however many commits it lags behind."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-import random
 import threading
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.names import OPS_NAMESPACE, TableName
+from kedro_lakehouse.ops.patience import Patience
 from kedro_lakehouse.ops.report import COUNTS
 from kedro_lakehouse.ops.rows import holds, missing, of_declared
 
@@ -163,8 +160,6 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
         ]
     ),
 }
-_PATIENCE: Final = 600.0
-"""Seconds: eight processes that wrote at once lost more than twenty races in a row."""
 _FILES: Final = 12
 """An append that finds so many files puts one in their place: to read a small file costs about 4 ms."""
 
@@ -231,20 +226,15 @@ class OpsStore:
     def _commit(self, table: str, change: Change, is_done: Callable[[Table], bool]) -> None:
         from kedro_lakehouse.ops.commits import Commit  # it brings pyiceberg
 
-        commit, begun = Commit(change, is_done), time.monotonic()
+        commit, patience = Commit(change, is_done), Patience(f"{OPS_NAMESPACE}.{table}")
         with self._writing:
-            for attempt in itertools.count(1):
+            while True:
                 try:
-                    commit.attempt(self._table(table))
+                    return commit.attempt(self._table(table))
                 except Exception as error:
                     if not commit.may_be_tried_again(error):
                         raise
-                    if time.monotonic() - begun > _PATIENCE:
-                        name = f"{OPS_NAMESPACE}.{table}"
-                        raise CommitConflictError(table=name, attempts=attempt) from error
-                    time.sleep(random.uniform(0, 0.05 * 2 ** min(attempt, 6)))  # noqa: S311 - jitter
-                else:
-                    return
+                    patience.pause(error)
 
     def _table(self, table: str) -> Table:
         found = self._catalog.find(TableName.ops(table))
