@@ -35,7 +35,6 @@ def main(project: str, stage: str, phase: str, way: str) -> None:
 
     if way == "--without-lease":
         lease_nothing()
-
     bootstrap_project(Path(project))
     logger = logging.getLogger("kedro_lakehouse.phase")
     with KedroSession.create(project_path=project) as session:

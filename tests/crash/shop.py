@@ -44,11 +44,16 @@ class NoLease:
     confirm = check
 
 
+def no_lease(*_: object) -> contextlib.AbstractContextManager[NoLease]:
+    """What stands in the place of ``Project.lease`` where no file can be locked: only the commits decide."""
+    return contextlib.nullcontext(NoLease())
+
+
 def lease_nothing() -> None:
-    """Let this process plan beside the others, as where no file can be locked: only the commits decide."""
+    """Let this process plan beside the others, without leases."""
     from kedro_lakehouse.project import Project
 
-    Project.lease = lambda *_: contextlib.nullcontext(NoLease())  # type: ignore[method-assign]
+    Project.lease = no_lease  # type: ignore[method-assign, assignment]
 
 
 def make_shop(path: Path, *, max_files: int) -> TemporaryProject:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import os
 import random
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from crash.shop import KILLS, SOURCES, NoLease
+from crash.shop import KILLS, SOURCES, no_lease
 from harness.kills import kill_at, scratch
 from harness.oracle import differences_from_expected
 from harness.project import DATA, FORMAT, ROOT, TemporaryProject, write_parquet
@@ -103,7 +102,7 @@ def test_killed_at_a_phase_the_next_run_ends_in_the_same_tables(
 ) -> None:
     leased = bool(load % 2)
     if not leased:
-        monkeypatch.setattr(Project, "lease", lambda *_: contextlib.nullcontext(NoLease()))
+        monkeypatch.setattr(Project, "lease", no_lease)
     project = TemporaryProject.make(tmp_path / "project", SOURCES, TABLES, table_format=table_format)
     land(project, load)
     kill_at(project, phase, stage, leased=leased)

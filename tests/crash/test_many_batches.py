@@ -1,4 +1,4 @@
-"""Hundreds of small batches with maintenance between: every version is there once, and runs stay fast."""
+"""Hundreds of small batches with maintenance between: every version is there once."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.sources.ledger import Ledger
-from simulator.engine import FOLDS
+from simulator.engine import FOLDS, same_rows
 from simulator.writers import accepted
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _of_table(world: World, project: SimulatedProject, name: TableName) -> Itera
     yield from _of_ledger(world, project, name, changes, quarantine)
     rows = _rows(lake, name)
     expected = FOLDS[project.table(name).write](accepted(project, name)) if changes else []
-    if Counter(map(_text, rows)) != Counter(map(_text, expected)):
+    if not same_rows(rows, expected):
         yield f"current holds {len(rows)} rows that are not the fold's {len(expected)}"
 
 
@@ -79,7 +79,3 @@ def _of_ledger(
 
 def _rows(lake: Any, table: TableName) -> Any:
     return lake.read(table).rows if lake.state(table) is not None else ()
-
-
-def _text(row: dict[str, Any]) -> str:
-    return repr(sorted(row.items()))

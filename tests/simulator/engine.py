@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.commits.engine import Staged
@@ -47,6 +48,12 @@ def _row(event: Event) -> Event:
 
 
 FOLDS = {"merge": fold, "append": added, "replace": newest}
+
+
+def same_rows(some: Iterable[Event], others: Iterable[Event]) -> bool:
+    """Whether both hold the same rows, as often, in any order."""
+    first, second = (Counter(repr(sorted(row.items())) for row in rows) for rows in (some, others))
+    return first == second
 
 
 class ListEngine:

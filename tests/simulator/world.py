@@ -39,7 +39,6 @@ TABLES: dict[str, dict[str, Any]] = {
     "shop.line": {"source": "shop", "write": "append"},
     "shop.stock": {"source": "shop", "write": "replace"},
 }
-_WRITE = {name: declared.get("write", "merge") for name, declared in TABLES.items()}
 _EPOCH = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
@@ -112,7 +111,9 @@ class SimulatedLake(MemoryLake):
         self._world.may_lose(f"commit to {table}", applied=False)
         swapped = super().swap(table, found, changed)
         if swapped:
-            if changed is not None and (seen := half_of_something(self._world, table, changed, _WRITE)):
+            declared = _declarations().tables.get(table)
+            write = declared.write if declared else None
+            if changed is not None and (seen := half_of_something(self._world, table, changed, write)):
                 self._world.violations.append(f"a reader of {table} sees half: {seen}")
             self._world.may_lose(f"commit to {table}", applied=True)
         return swapped
