@@ -1,7 +1,8 @@
 """Run a project and kill the whole process group, JVM included, when one commit reaches one phase.
 
-Usage: ``python kill_at.py PROJECT STAGE PHASE [--leased | --without-lease]``. The real save path tells its
-phases to a logger; this process dies on hearing of its own, between that phase and whatever comes next.
+Usage: ``python kill_at.py PROJECT STAGE PHASE [--leased | --without-lease] [TABLE ...]``; without a table it
+runs all of them. The real save path tells its phases to a logger; this process dies on hearing of its own,
+between that phase and whatever comes next.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Killer(logging.Handler):
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
-def main(project: str, stage: str, phase: str, way: str) -> None:
+def main(project: str, stage: str, phase: str, way: str, *tables: str) -> None:
     from kedro.framework.session import KedroSession
     from kedro.framework.startup import bootstrap_project
 
@@ -41,7 +42,7 @@ def main(project: str, stage: str, phase: str, way: str) -> None:
         session.load_context()
         logger.setLevel(logging.DEBUG)
         logger.addHandler(Killer(stage, phase))
-        session.run(runner=IsolatingThreadRunner())
+        session.run(runner=IsolatingThreadRunner(), namespaces=list(tables))
 
 
 if __name__ == "__main__":

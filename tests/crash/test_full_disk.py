@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from crash.shop import MANY, SOURCES
-from crash.test_kills import STAGES, TABLES, assert_whole, land
+from crash.test_kills import STAGES, TABLE, assert_whole, land
 from harness.project import TemporaryProject
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def room(disk: Path) -> int:
 @pytest.fixture(scope="module")
 def needed(disk: Path) -> int:
     """How many bytes a whole run needs."""
-    project = TemporaryProject.make(disk / "roomy", SOURCES, TABLES)
+    project = TemporaryProject.make(disk / "roomy", SOURCES, {"shop.item": TABLE})
     land(project, LOAD)
     before = room(disk)
     project.run()
@@ -56,7 +56,7 @@ def needed(disk: Path) -> int:
 
 @pytest.mark.parametrize("step", range(STEPS) if MANY else [STEPS // 2])
 def test_a_disk_that_fills_up(disk: Path, needed: int, step: int) -> None:
-    project = TemporaryProject.make(disk / f"project{step}", SOURCES, TABLES)
+    project = TemporaryProject.make(disk / f"project{step}", SOURCES, {"shop.item": TABLE})
     land(project, LOAD)
     ballast = disk / "ballast"
     with ballast.open("wb") as file:
@@ -65,7 +65,7 @@ def test_a_disk_that_fills_up(disk: Path, needed: int, step: int) -> None:
         project.run()
     ballast.unlink()
     reader = TemporaryProject(project.path)
-    found = {stage: len(reader.rows(table)) for stage, table in STAGES.items()}
+    found = {stage: len(reader.rows(f"shop.item{suffix}")) for stage, suffix in STAGES.items()}
     print(f"room for {step}/{STEPS}: {found}; {type(failed.value).__name__}: {failed.value}"[:600])  # noqa: T201
     for stage, rows in found.items():
         assert rows in (0, ROWS[stage])

@@ -26,10 +26,10 @@ def scratch() -> Iterator[dict[str, str]]:
         yield environment() | {"SPARK_LOCAL_DIRS": folder}
 
 
-def kill_at(project: TemporaryProject, phase: str, stage: str, *, leased: bool = True) -> None:
-    """Run a project in a process of its own, which kills itself when a stage's commit reaches a phase."""
+def kill_at(project: TemporaryProject, phase: str, stage: str, *tables: str, leased: bool = True) -> None:
+    """Run a project, or some tables of it, in a process that kills itself at a phase of a stage's commit."""
     way = "--leased" if leased else "--without-lease"
-    command = [sys.executable, str(KILL_AT), str(project.path), stage, phase, way]
+    command = [sys.executable, str(KILL_AT), str(project.path), stage, phase, way, *tables]
     with scratch() as env:
         killed = subprocess.run(command, start_new_session=True, capture_output=True, check=False, env=env)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
