@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from kedro_lakehouse.columns.corpus import ColumnCorpus
-from kedro_lakehouse.columns.embedders.base import unit_rows
-from kedro_lakehouse.columns.indexes.exact import ExactIndex
-from kedro_lakehouse.columns.indexing import PendingIndex, PendingTable, change_index
-from kedro_lakehouse.columns.search import ColumnSearch
-from kedro_lakehouse.columns.signature import ColumnSignature, TableVersion
-from kedro_lakehouse.columns.sketch import ColumnSketch, sketch_batches
-from kedro_lakehouse.columns.texts import ASPECTS
+from kedro_lakehouse.column_search.corpus import ColumnCorpus
+from kedro_lakehouse.column_search.embedders.base import unit_rows
+from kedro_lakehouse.column_search.indexes.exact import ExactIndex
+from kedro_lakehouse.column_search.indexing import PendingIndex, PendingTable, change_index
+from kedro_lakehouse.column_search.search import ColumnSearch
+from kedro_lakehouse.column_search.signature import ColumnSignature, TableVersion
+from kedro_lakehouse.column_search.sketch import ColumnSketch, sketch_batches
+from kedro_lakehouse.column_search.texts import ASPECTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kedro_lakehouse.columns.embedders.base import Embedder
+    from kedro_lakehouse.column_search.embedders.base import Embedder
 
 _FIRST = (
     "customer",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kedro_lakehouse.columns.files import read_batches
-from kedro_lakehouse.columns.profile import ColumnProfile, profile_table
-from kedro_lakehouse.columns.sketch import ColumnSketch, sketch_batches
-from kedro_lakehouse.columns.words import expanded
+from kedro_lakehouse.column_search.files import read_batches
+from kedro_lakehouse.column_search.profile import ColumnProfile, profile_table
+from kedro_lakehouse.column_search.sketch import ColumnSketch, sketch_batches
+from kedro_lakehouse.column_search.words import expanded
 
 
 @dataclass

@@ -23,14 +23,14 @@ import numpy as np
 from column_costs import indexing_cost, query_cost
 from column_sets import SetTable, UnionSet, read_t2d, read_table, read_ugen
 
-from kedro_lakehouse.columns.corpus import ColumnCorpus
-from kedro_lakehouse.columns.embedders.base import Embedder, ModelName, unit_rows
-from kedro_lakehouse.columns.evaluation.measures import average_precision_at, precision_at
-from kedro_lakehouse.columns.evaluation.studies import MatchingMeasures, read_studies
-from kedro_lakehouse.columns.indexing import describe_columns, embed_columns
-from kedro_lakehouse.columns.matching import one_to_one, score_matrix, unionability
-from kedro_lakehouse.columns.scorer import score_text
-from kedro_lakehouse.columns.signature import ColumnSignature, TableVersion
+from kedro_lakehouse.column_search.corpus import ColumnCorpus
+from kedro_lakehouse.column_search.embedders.base import Embedder, ModelName, unit_rows
+from kedro_lakehouse.column_search.evaluation.measures import average_precision_at, precision_at
+from kedro_lakehouse.column_search.evaluation.studies import MatchingMeasures, read_studies
+from kedro_lakehouse.column_search.indexing import describe_columns, embed_columns
+from kedro_lakehouse.column_search.matching import one_to_one, score_matrix, unionability
+from kedro_lakehouse.column_search.scorer import score_text
+from kedro_lakehouse.column_search.signature import ColumnSignature, TableVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -202,8 +202,8 @@ def make_tables() -> None:
 
 def make_vectors(path: Path = VECTORS) -> None:
     """Write a vector for each word of the demo's names and values."""
-    from kedro_lakehouse.columns.embedders.base import ModelName
-    from kedro_lakehouse.search import open_search
+    from kedro_lakehouse.column_search.embedders.base import ModelName
+    from kedro_lakehouse.column_search.project_search import open_search
 
     search = open_search(model="minilm")
     texts = [text for one in search.corpus.signatures for text in one.texts.values()]

@@ -94,7 +94,7 @@ class LakehouseHooks:
     def _finish(self, run_params: dict[str, Any], error: Exception | None, pipeline: Pipeline) -> None:
         if self._project is None:
             return
-        from kedro_lakehouse.datasets.viz_stats import write_viz_stats
+        from kedro_lakehouse.datasets.viz import write_viz_stats
         from kedro_lakehouse.ops.runs import record_run
         from kedro_lakehouse.ops.summary import print_summary
 

@@ -10,6 +10,8 @@ from kedro_lakehouse.errors import InvalidNameError
 
 Role = Literal["current", "changes", "quarantine", "history"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
+DROP_ORDER: Final[tuple[Role, ...]] = ("changes", "quarantine", "current", "history")
+"""In this order they are dropped: a table without its change log is not taken for one that is up to date."""
 CATALOG: Final = "lake"
 SPARK_CATALOG: Final = "spark_catalog"
 """Where the session registers tables that lie at a path."""

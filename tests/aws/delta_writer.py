@@ -19,7 +19,7 @@ from harness.formats import context_of
 
 from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.base import Layout
-from kedro_lakehouse.formats.delta import DeltaFormat
+from kedro_lakehouse.formats.delta.format import DeltaFormat
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import Project
 from kedro_lakehouse.testing.samples import COLUMNS, frame_of, report, state_of

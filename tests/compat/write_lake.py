@@ -97,7 +97,7 @@ def kedro(project: Path, env: str, *words: str, code: int = 0) -> str:
     variables = os.environ | {"KEDRO_LOGGING_CONFIG": str(CONF / "logging.yml")}
     variables |= {"KEDRO_ENV": env} if env else {}
     done = subprocess.run(command, cwd=project, env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stdout + done.stderr  # noqa: S101
+    assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
 
@@ -136,7 +136,9 @@ def fill(project: Path, env: str) -> None:
 
     changed = [("U", 1, "new", 10, 1, "1"), ("D", 2, None, None, 1, "2"), ("?", 3, "x", 3, 1, "3")]
     land(project, "item", "20260102-000010000.parquet", [*changed, ("U", 4, "n4", -1, 1, "4")])
-    land(project, "old", "20260102-000010000.parquet", [("U", 1, "b", 1, 1, "1"), ("D", 2, None, None, 1, "2")])
+    land(
+        project, "old", "20260102-000010000.parquet", [("U", 1, "b", 1, 1, "1"), ("D", 2, None, None, 1, "2")]
+    )
     write(project, "data/01_raw/lists/price/2026-01-02.csv", "sku,amount\na,1.10\nb,2.50\n")
     kedro(project, env, "run", code=1)  # the price of item 4 is refused
     kedro(project, env, "lakehouse", "quarantine", "shop.item", "--batch", "2")

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import pytest
 from harness.project import DATA, ROOT
 
-from kedro_lakehouse.columns.corpus import ColumnCorpus
-from kedro_lakehouse.columns.embedders.base import Embedder, ModelName
-from kedro_lakehouse.columns.embedders.weights import MINILM, weights_folder
-from kedro_lakehouse.columns.files import SUFFIXES, read_batches, suffix_of
-from kedro_lakehouse.columns.indexes.exact import ExactIndex
-from kedro_lakehouse.columns.indexing import describe_columns, embed_columns
-from kedro_lakehouse.columns.profile import profile_table
-from kedro_lakehouse.columns.search import ColumnSearch
-from kedro_lakehouse.columns.sketch import sketch_batches
-from kedro_lakehouse.columns.survey import file_tables
+from kedro_lakehouse.column_search.corpus import ColumnCorpus
+from kedro_lakehouse.column_search.embedders.base import Embedder, ModelName
+from kedro_lakehouse.column_search.embedders.weights import MINILM, weights_folder
+from kedro_lakehouse.column_search.files import SUFFIXES, read_batches, suffix_of
+from kedro_lakehouse.column_search.indexes.exact import ExactIndex
+from kedro_lakehouse.column_search.indexing import describe_columns, embed_columns
+from kedro_lakehouse.column_search.profile import profile_table
+from kedro_lakehouse.column_search.search import ColumnSearch
+from kedro_lakehouse.column_search.sketch import sketch_batches
+from kedro_lakehouse.column_search.survey import file_tables
 
 if TYPE_CHECKING:
-    from kedro_lakehouse.columns.signature import ColumnSignature
+    from kedro_lakehouse.column_search.signature import ColumnSignature
 
 CACHE = ROOT / ".cache"
 # The bundled tables of the lake are the ones that the tests expect of them.

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kedro_lakehouse.columns.embedders.base import Embedder, ModelName
-from kedro_lakehouse.columns.embedders.minilm import MiniLM
-from kedro_lakehouse.columns.embedders.weights import MINILM, verified_weights, weights_folder
-from kedro_lakehouse.columns.embedders.wordpiece import WordPiece
+from kedro_lakehouse.column_search.embedders.base import Embedder, ModelName
+from kedro_lakehouse.column_search.embedders.minilm import MiniLM
+from kedro_lakehouse.column_search.embedders.weights import MINILM, verified_weights, weights_folder
+from kedro_lakehouse.column_search.embedders.wordpiece import WordPiece
 from kedro_lakehouse.errors import ModelNotFoundError, UnknownPluginError, UnsupportedError
 from kedro_lakehouse.testing.embedders import EmbedderContract
 

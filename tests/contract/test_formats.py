@@ -17,11 +17,11 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
 from kedro_lakehouse.errors import BookmarkGoneError, UnsupportedError
 from kedro_lakehouse.formats.base import Layout
-from kedro_lakehouse.formats.delta import DeltaFormat
-from kedro_lakehouse.formats.delta_commit import DeltaCommit
-from kedro_lakehouse.formats.delta_log import DeltaLog
-from kedro_lakehouse.formats.iceberg import IcebergFormat
-from kedro_lakehouse.formats.iceberg_stage import IcebergStage
+from kedro_lakehouse.formats.delta.commit import DeltaCommit
+from kedro_lakehouse.formats.delta.format import DeltaFormat
+from kedro_lakehouse.formats.delta.log import DeltaLog
+from kedro_lakehouse.formats.iceberg.format import IcebergFormat
+from kedro_lakehouse.formats.iceberg.stage import IcebergStage
 from kedro_lakehouse.plugins import TABLE_FORMATS, load_plugin
 from kedro_lakehouse.testing import cut_off, report, rows_of
 from kedro_lakehouse.testing.memory import MemoryFormat, MemoryStage

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from opensearchpy import JSONSerializer, OpenSearch
 
-from kedro_lakehouse.columns.indexes.base import IndexSettings, VectorIndex, open_index
-from kedro_lakehouse.columns.indexes.opensearch import OpenSearchIndex, document_id
+from kedro_lakehouse.column_search.indexes.base import IndexSettings, VectorIndex, open_index
+from kedro_lakehouse.column_search.indexes.opensearch import OpenSearchIndex, document_id
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.testing.columns import DIMENSION, IDS, VECTORS, VectorIndexContract
 

@@ -42,7 +42,7 @@ class Gate(logging.Handler):
 
 def rebuild(project: TemporaryProject) -> None:
     """Give up all that is stored, and ingest the landed files anew."""
-    from kedro_lakehouse.datasets.rebuild import begin_again
+    from kedro_lakehouse.operations.rebuild import begin_again
     from kedro_lakehouse.project import Project
 
     opened = Project.load(str(project.path / "conf"), None)

@@ -13,7 +13,7 @@ import yaml
 from harness.oracle import DMS_TABLES, differences, differences_from_expected, extracts_differing
 from harness.project import DATA, ROOT, TemporaryProject
 
-from kedro_lakehouse.search import open_search
+from kedro_lakehouse.column_search.project_search import open_search
 
 if TYPE_CHECKING:
     from pathlib import Path

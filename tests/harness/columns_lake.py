@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kedro_lakehouse.columns.corpus import ColumnCorpus
-from kedro_lakehouse.columns.embedders.ngrams import HashEmbedder
-from kedro_lakehouse.columns.indexes.exact import ExactIndex
-from kedro_lakehouse.columns.indexing import describe_columns, embed_columns
-from kedro_lakehouse.columns.profile import profile_table
-from kedro_lakehouse.columns.search import ColumnSearch
-from kedro_lakehouse.columns.signature import ColumnSignature, TableVersion
-from kedro_lakehouse.columns.sketch import sketch_batches
+from kedro_lakehouse.column_search.corpus import ColumnCorpus
+from kedro_lakehouse.column_search.embedders.ngrams import HashEmbedder
+from kedro_lakehouse.column_search.indexes.exact import ExactIndex
+from kedro_lakehouse.column_search.indexing import describe_columns, embed_columns
+from kedro_lakehouse.column_search.profile import profile_table
+from kedro_lakehouse.column_search.search import ColumnSearch
+from kedro_lakehouse.column_search.signature import ColumnSignature, TableVersion
+from kedro_lakehouse.column_search.sketch import sketch_batches
 
 CITIES = ["Berlin", "Bonn", "Bremen", "Hamburg", "Kiel", "Mainz", "Munich", "Ulm"]
 LAKE = {

@@ -6,9 +6,9 @@ import pytest
 from harness.formats import LooksUp
 from py4j.protocol import Py4JError
 
-from kedro_lakehouse.formats import hudi_turn
-from kedro_lakehouse.formats.hudi import HudiFormat
-from kedro_lakehouse.formats.hudi_table import HudiTable
+from kedro_lakehouse.formats.hudi import turn as hudi_turn
+from kedro_lakehouse.formats.hudi.format import HudiFormat
+from kedro_lakehouse.formats.hudi.table import HudiTable
 from kedro_lakehouse.formats.turn import no_turn
 
 pytestmark = [pytest.mark.contract, pytest.mark.spark]

@@ -13,10 +13,10 @@ from harness.formats import context_of
 from harness.project import TemporaryProject, write_parquet
 
 from kedro_lakehouse.errors import ClockBehindError, CommitConflictError, UnsupportedError
-from kedro_lakehouse.formats import hudi_timeline
 from kedro_lakehouse.formats.base import Layout
-from kedro_lakehouse.formats.hudi import HudiFormat
-from kedro_lakehouse.formats.hudi_table import HudiTable
+from kedro_lakehouse.formats.hudi import timeline as hudi_timeline
+from kedro_lakehouse.formats.hudi.format import HudiFormat
+from kedro_lakehouse.formats.hudi.table import HudiTable
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.testing import report
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from kedro_lakehouse.config.sources import SourceConfig
-from kedro_lakehouse.datasets.planner import Planner
+from kedro_lakehouse.ingestion.planner import Planner
 from kedro_lakehouse.sources.files import LandedFile
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kedro_lakehouse.commits.ingest import IngestionCommit
-from kedro_lakehouse.datasets.planner import ingest_batch, landed_batches
 from kedro_lakehouse.errors import BatchContentChangedError
+from kedro_lakehouse.ingestion.planner import ingest_batch, landed_batches
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.sources.files import LandedFile
 from simulator.landing import Record, events_of

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kedro_lakehouse.datasets.maintenance import maintain_table
 from kedro_lakehouse.names import TableName
+from kedro_lakehouse.operations.maintain import maintain_table
 from kedro_lakehouse.sources.files import LandedFile
 from simulator.landing import Record
 from simulator.world import World

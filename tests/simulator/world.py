@@ -173,7 +173,7 @@ class PhaseWatch(logging.Handler):
 @contextlib.contextmanager
 def installed() -> Iterator[None]:
     """Let the project's own modules ask the simulated clock, its phases be seen, its source be found."""
-    from kedro_lakehouse.datasets import withdraw
+    from kedro_lakehouse.operations import exclude as withdraw
     from kedro_lakehouse.ops import report
     from kedro_lakehouse.sources import ledger
     from kedro_lakehouse.testing import memory

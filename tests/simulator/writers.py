@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.commits.acknowledge import write_owed_rows
 from kedro_lakehouse.commits.engine import engine_of
-from kedro_lakehouse.commits.target import load_pending
-from kedro_lakehouse.datasets.maintenance import maintain_table
-from kedro_lakehouse.datasets.planner import ingest_batch, landed_batches
-from kedro_lakehouse.datasets.rebuild import begin_again, rebuild_from_changes
-from kedro_lakehouse.datasets.replay import Decoding, Replay
-from kedro_lakehouse.datasets.rollback import Goal, roll_back
-from kedro_lakehouse.datasets.target import commit_pending
-from kedro_lakehouse.datasets.withdraw import withdraw
+from kedro_lakehouse.commits.target import commit_pending, load_pending
 from kedro_lakehouse.errors import (
     BatchNotFoundError,
     CommitUnknownError,
@@ -22,7 +15,13 @@ from kedro_lakehouse.errors import (
     NothingToWithdrawError,
     UnsupportedError,
 )
+from kedro_lakehouse.ingestion.planner import ingest_batch, landed_batches
 from kedro_lakehouse.names import TableName
+from kedro_lakehouse.operations.exclude import withdraw
+from kedro_lakehouse.operations.maintain import maintain_table
+from kedro_lakehouse.operations.rebuild import begin_again, rebuild_from_changes
+from kedro_lakehouse.operations.replay import Decoding, Replay
+from kedro_lakehouse.operations.rollback import Goal, roll_back
 from kedro_lakehouse.ops.decisions import WithdrawnEvent
 from kedro_lakehouse.testing.memory import Rows
 from simulator.landing import events_of, land

@@ -9,12 +9,12 @@ import pytest
 from harness.project import TemporaryProject, write_parquet
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kedro_lakehouse.columns.sketch import sketch_batches
-from kedro_lakehouse.columns.spark_sketch import sketch_frame
-from kedro_lakehouse.columns.survey import lake_tables
-from kedro_lakehouse.datasets import column_index
+from kedro_lakehouse.column_search import lake_index as column_index
+from kedro_lakehouse.column_search.project_search import open_search
+from kedro_lakehouse.column_search.sketch import sketch_batches
+from kedro_lakehouse.column_search.spark_sketch import sketch_frame
+from kedro_lakehouse.column_search.survey import lake_tables
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.search import open_search
 
 pytestmark = pytest.mark.spark
 

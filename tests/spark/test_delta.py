@@ -12,7 +12,7 @@ from harness.project import Outcome, TemporaryProject, write_text
 
 from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.base import Layout
-from kedro_lakehouse.formats.delta import DeltaFormat
+from kedro_lakehouse.formats.delta.format import DeltaFormat
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.testing.samples import report
 

@@ -12,8 +12,8 @@ import pytest
 from harness.project import TemporaryProject, write_text
 
 from kedro_lakehouse.config.maintenance import ExpireConfig
-from kedro_lakehouse.datasets.maintenance import maintain_table
 from kedro_lakehouse.names import TableName
+from kedro_lakehouse.operations.maintain import maintain_table
 
 pytestmark = pytest.mark.spark
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kedro_lakehouse.errors import BookmarkGoneError
-from kedro_lakehouse.formats.delta_commit import merge_statement
-from kedro_lakehouse.formats.delta_log import APP_ID, DeltaLog, Note
+from kedro_lakehouse.formats.delta.commit import merge_statement
+from kedro_lakehouse.formats.delta.log import APP_ID, DeltaLog, Note
 from kedro_lakehouse.formats.object_store import storage_options
 from kedro_lakehouse.formats.staged_files import StagedChange, stage_folder
 from kedro_lakehouse.names import TableName

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from kedro_lakehouse.config.tables import DeriveConfig
-from kedro_lakehouse.datasets.derived import DerivedSource
 from kedro_lakehouse.formats.base import FormatContext
-from kedro_lakehouse.formats.iceberg import IcebergFormat
+from kedro_lakehouse.formats.iceberg.format import IcebergFormat
+from kedro_lakehouse.ingestion.derived import DerivedSource
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.pipeline_registry import register_tables
 from kedro_lakehouse.project import Project

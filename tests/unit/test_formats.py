@@ -10,8 +10,8 @@ import pytest
 from kedro_lakehouse.config.loading import Declarations
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.errors import ConfigurationError, UnknownPluginError, UnsupportedError
-from kedro_lakehouse.formats.delta import DeltaFormat
-from kedro_lakehouse.formats.iceberg import IcebergFormat
+from kedro_lakehouse.formats.delta.format import DeltaFormat
+from kedro_lakehouse.formats.iceberg.format import IcebergFormat
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import Project
 

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import types as T
 
 from kedro_lakehouse.errors import UnsupportedError
-from kedro_lakehouse.formats.hudi import HudiFormat, refuse_names
-from kedro_lakehouse.formats.hudi_timeline import CompletedCommit, instant_of
+from kedro_lakehouse.formats.hudi.format import HudiFormat, refuse_names
+from kedro_lakehouse.formats.hudi.timeline import CompletedCommit, instant_of
 from kedro_lakehouse.names import TableName
 
 pytestmark = pytest.mark.unit

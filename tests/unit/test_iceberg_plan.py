@@ -9,9 +9,9 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from kedro_lakehouse.config.maintenance import load_maintenance
-from kedro_lakehouse.formats.iceberg_files import expired_snapshots, orphan_files, storage
-from kedro_lakehouse.formats.iceberg_maintenance import IcebergMaintenance
-from kedro_lakehouse.formats.iceberg_snapshots import IcebergSnapshots
+from kedro_lakehouse.formats.iceberg.files import expired_snapshots, orphan_files, storage
+from kedro_lakehouse.formats.iceberg.maintenance import IcebergMaintenance
+from kedro_lakehouse.formats.iceberg.snapshots import IcebergSnapshots
 from kedro_lakehouse.names import TableName
 
 pytestmark = pytest.mark.unit

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from kedro_lakehouse.commits.blocking import open_refusals
+from kedro_lakehouse.commits.published import Judgement, record_judgement
 from kedro_lakehouse.config import DmsSourceConfig, ExpectationConfig, load_declarations
 from kedro_lakehouse.datasets import AgeDataset, FreshnessDataset, QualityDataset
-from kedro_lakehouse.datasets.judged import Judgement, record_judgement
-from kedro_lakehouse.datasets.withdraw import blocked_batches
 from kedro_lakehouse.names import TableName
+from kedro_lakehouse.operations.exclude import blocked_batches
 from kedro_lakehouse.ops.decisions import WITHDRAW, WithdrawnEvent
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 from kedro_lakehouse.ops.store import QUALITY_RESULTS

@@ -11,8 +11,8 @@ import pytest
 
 from kedro_lakehouse.errors import CommitConflictError, LeaseLostError
 from kedro_lakehouse.formats import turn
-from kedro_lakehouse.formats.delta import DeltaFormat
-from kedro_lakehouse.formats.delta_commit import DeltaCommit
+from kedro_lakehouse.formats.delta.commit import DeltaCommit
+from kedro_lakehouse.formats.delta.format import DeltaFormat
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.testing import report
 

@@ -10,8 +10,8 @@ from harness.project import ROOT
 from kedro.config import OmegaConfigLoader
 
 from kedro_lakehouse.errors import SparkLineError, UnsupportedError
-from kedro_lakehouse.formats.delta import DeltaFormat
-from kedro_lakehouse.formats.hudi import HudiFormat
+from kedro_lakehouse.formats.delta.format import DeltaFormat
+from kedro_lakehouse.formats.hudi.format import HudiFormat
 from kedro_lakehouse.project import CONFIG_LOADER_ARGS
 from kedro_lakehouse.session import line
 from kedro_lakehouse.session.line import by_spark, require_line, require_one_of, spark_line, spark_version

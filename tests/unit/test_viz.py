@@ -10,7 +10,7 @@ import pytest
 from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.config.sources import DmsSourceConfig
 from kedro_lakehouse.datasets import ChangesDataset, TableDataset
-from kedro_lakehouse.datasets.viz_stats import write_viz_stats
+from kedro_lakehouse.datasets.viz import write_viz_stats
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 from kedro_lakehouse.pipelines.pictures import picture

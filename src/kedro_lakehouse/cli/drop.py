@@ -11,8 +11,8 @@ from kedro_lakehouse.cli.rebuild import confirm, recorded
 from kedro_lakehouse.cli.show import print_json
 
 if TYPE_CHECKING:
-    from kedro_lakehouse.datasets.drop import Stored
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.operations.drop import Stored
     from kedro_lakehouse.project import Project
 
 
@@ -34,8 +34,8 @@ def drop(*, table: str, yes: bool, as_json: bool) -> None:
       kedro lakehouse drop shop.item
       kedro lakehouse drop shop.item --yes --json
     """  # noqa: D301 - \b keeps click from wrapping the examples
-    from kedro_lakehouse.datasets.drop import drop_table, stored
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.operations.drop import drop_table, stored
 
     name = TableName.parse(table)
     project = open_project()

@@ -60,14 +60,14 @@ def maintain(*, table: str | None, dry_run: bool, as_json: bool) -> None:
 
 
 def _all(project: Project, names: list[TableName], *, own: bool, dry_run: bool) -> list[MaintenanceReport]:
-    from kedro_lakehouse.datasets.maintenance import maintain_ops, maintain_table
+    from kedro_lakehouse.operations.maintain import maintain_ops, maintain_table
 
     found = [report for name in names for report in maintain_table(project, name, dry_run=dry_run)]
     return found + (maintain_ops(project, dry_run=dry_run) if own else [])
 
 
 def _say(report: MaintenanceReport, *, dry_run: bool) -> None:
-    from kedro_lakehouse.datasets.maintenance import told
+    from kedro_lakehouse.operations.maintain import told
 
     if not dry_run:
         click.echo(told(report))

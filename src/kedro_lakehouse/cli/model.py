@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from time import perf_counter
 
-from kedro_lakehouse.columns.embedders.weights import MINILM, fetch_weights, verified_weights
+from kedro_lakehouse.column_search.embedders.weights import MINILM, fetch_weights, verified_weights
 from kedro_lakehouse.errors import LakehouseError, ModelNotFoundError
 
 

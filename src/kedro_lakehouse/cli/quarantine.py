@@ -96,7 +96,7 @@ def _is_blocked(project: Project, name: TableName) -> bool:
     """Whether an expectation refused a batch that is not published since; without a JVM."""
     if not any(e.severity == "block" for e in project.table(name).expectations):
         return False
-    from kedro_lakehouse.datasets.withdraw import blocked_batches
+    from kedro_lakehouse.operations.exclude import blocked_batches
 
     return bool(blocked_batches(project, name))
 
@@ -173,8 +173,8 @@ def _replay(project: Project, name: TableName, *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from kedro_lakehouse.cli.rebuild import recorded
-    from kedro_lakehouse.datasets.replay import Decoding, Replay
     from kedro_lakehouse.errors import listed
+    from kedro_lakehouse.operations.replay import Decoding, Replay
     from kedro_lakehouse.pipelines.ingestion.nodes import events_of_changes, events_of_extracts
 
     replay = Replay(project, name, Decoding(changes=events_of_changes, extracts=events_of_extracts))

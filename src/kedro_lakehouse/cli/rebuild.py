@@ -42,8 +42,8 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
       kedro lakehouse rebuild shop.item
       kedro lakehouse rebuild shop.item --from-landing --yes
     """  # noqa: D301 - \b keeps click from wrapping the examples
-    from kedro_lakehouse.datasets.rebuild import begin_again, refuse_rebuild
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.operations.rebuild import begin_again, refuse_rebuild
 
     name = TableName.parse(table)
     project = open_project()
@@ -92,7 +92,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def _fold(project: Project, name: TableName) -> None:
-    from kedro_lakehouse.datasets.rebuild import rebuild_from_changes
+    from kedro_lakehouse.operations.rebuild import rebuild_from_changes
 
     recorded(project, f"rebuild {name}", lambda: rebuild_from_changes(project, name))
 

@@ -49,8 +49,8 @@ def rollback(  # noqa: PLR0913 - a command's options
       kedro lakehouse rollback dms_sample.person --as-of "2026-12-01 06:00" --hold
       kedro lakehouse rollback dms_sample.person --release
     """  # noqa: D301 - \b keeps click from wrapping the examples
-    from kedro_lakehouse.datasets import rollback as going_back
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.operations import rollback as going_back
 
     given = [value for value in (to_batch, to_snapshot, as_of, release or None) if value is not None]
     if len(given) != 1:

@@ -10,14 +10,14 @@ import click
 
 from kedro_lakehouse.cli.options import env_option, json_option, open_project
 from kedro_lakehouse.cli.show import print_json, print_table
-from kedro_lakehouse.columns.results import Mode
+from kedro_lakehouse.column_search.results import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kedro_lakehouse.columns.results import ColumnFilter, ColumnHit, JoinHit, TableHit
-    from kedro_lakehouse.columns.search import ColumnSearch
-    from kedro_lakehouse.columns.signature import ColumnSignature
+    from kedro_lakehouse.column_search.results import ColumnFilter, ColumnHit, JoinHit, TableHit
+    from kedro_lakehouse.column_search.search import ColumnSearch
+    from kedro_lakehouse.column_search.signature import ColumnSignature
     from kedro_lakehouse.project import Project
 
 _SAMPLE = 3
@@ -73,8 +73,8 @@ def search(  # noqa: PLR0913 - a command's options
     By a phrase, by a column, or by a file; no JVM is started. What is indexed: every current table of the
     lake (pipeline `column_index`), and files that were given to --add.
     """
-    from kedro_lakehouse.columns.results import ColumnFilter
-    from kedro_lakehouse.search import add_files, open_search
+    from kedro_lakehouse.column_search.project_search import add_files, open_search
+    from kedro_lakehouse.column_search.results import ColumnFilter
 
     asked = [bool(text), bool(like), bool(file)]
     if sum(asked) > 1 or (not any(asked) and not add):
@@ -118,7 +118,7 @@ def _asking(  # noqa: PLR0913 - the options that say it
     whole: bool,
 ) -> list[ColumnSignature]:
     """The columns to search by."""
-    from kedro_lakehouse.search import file_columns
+    from kedro_lakehouse.column_search.project_search import file_columns
 
     if file:
         return file_columns(file.expanduser(), project, model=model)
@@ -129,7 +129,7 @@ def _asking(  # noqa: PLR0913 - the options that say it
 
 
 def _joins(found: ColumnSearch, project: Project, query: ColumnSignature, wish: _Wish) -> list[JoinHit]:
-    from kedro_lakehouse.search import exact_containment
+    from kedro_lakehouse.column_search.project_search import exact_containment
 
     hits = found.joinable(query, k=wish.k, where=wish.where)
     if not wish.verify:

@@ -36,7 +36,7 @@ def snapshots(*, table: str, limit: int, as_json: bool) -> None:
       kedro lakehouse snapshots dms_sample.person
       kedro lakehouse snapshots dms_sample.person_history --limit 0 --json
     """  # noqa: D301 - \b keeps click from wrapping the examples
-    from kedro_lakehouse.datasets.rollback import published_commits, readable_states, snapshots_of
+    from kedro_lakehouse.operations.rollback import published_commits, readable_states, snapshots_of
 
     project = open_project()
     declared, stage, stored = stored_table(project, table)
@@ -121,8 +121,8 @@ def _name(
     kind: Literal["tag", "branch"], table: str, name: str, snapshot: int | None, *, delete: bool
 ) -> tuple[TableName, int]:
     """Give or take away the name of a tag or branch; the stored table, and the snapshot of the name."""
-    from kedro_lakehouse.datasets.rollback import published_commits, readable_states, snapshots_of
     from kedro_lakehouse.errors import NoSuchSnapshotError
+    from kedro_lakehouse.operations.rollback import published_commits, readable_states, snapshots_of
 
     if not _NAME.fullmatch(name) or name == "main" or name.startswith("stage_"):
         raise click.BadParameter("use a word of its own, such as audit_2026.", param_hint="NAME")

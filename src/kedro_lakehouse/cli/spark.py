@@ -48,7 +48,7 @@ def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
 
 def _register(project: Project) -> None:
     """Give the tables and views of other formats than Iceberg the names that the query may use."""
-    from kedro_lakehouse.datasets.view import ensure_view
+    from kedro_lakehouse.commits.history_view import ensure_view
 
     for name in project.declarations.tables:
         if project.format_name(name) == "iceberg":

@@ -18,7 +18,7 @@ def withdraw_batch(project: Project, name: TableName, batch: int, *, as_json: bo
     from dataclasses import asdict
 
     from kedro_lakehouse.cli.rebuild import recorded
-    from kedro_lakehouse.datasets.withdraw import withdraw
+    from kedro_lakehouse.operations.exclude import withdraw
 
     done = recorded(project, f"quarantine {name} --batch {batch}", lambda: withdraw(project, name, batch))
     if as_json:

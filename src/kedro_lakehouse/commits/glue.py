@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.changes.events import OP
 from kedro_lakehouse.formats.glue import GlueTable, Provider, register_table
-from kedro_lakehouse.formats.hudi_timeline import TABLE_TYPE
+from kedro_lakehouse.formats.hudi.timeline import TABLE_TYPE
 from kedro_lakehouse.names import TableName
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from kedro_lakehouse.errors import (
     TooManyInvalidError,
 )
 from kedro_lakehouse.formats.base import Layout
+from kedro_lakehouse.names import DROP_ORDER
 from kedro_lakehouse.ops.report import CommitReport, now
 from kedro_lakehouse.sources.ledger import Ledger
 
@@ -239,6 +240,25 @@ def clear_void_quarantine(project: Project, name: TableName, chain: Chain) -> No
     with runner.lost_races(lake, {target: state}), lake.stage(target, state) as stage:
         stage.replace(engine_of(project).quarantined(name, before=void))
         stage.publish(head)
+
+
+def drop_given_up(project: Project, name: TableName, ledger: Ledger) -> None:
+    """Drop the stored tables that a rebuild gave up, and a change log of runs that did not see the rebuild.
+
+    What such runs wrote elsewhere is replaced in place by the next commit there, which is sure of the state
+    that it replaces: a drop could hit what another run of this epoch has just published.
+    """
+    if not ledger.epoch and not ledger.given_up:
+        return
+    lake = project.format_of(name)
+    for role in DROP_ORDER:
+        stored = name.with_suffix(role)
+        state = lake.state(stored)
+        if state is None:
+            continue
+        older = role == "changes" and state.bookmark is not None and state.bookmark.epoch < ledger.epoch
+        if older or state.uuid in ledger.given_up:
+            lake.drop(stored, uuid=state.uuid)
 
 
 def _void_from(state: TableState, chain: Chain) -> int:

@@ -11,6 +11,7 @@ from kedro_lakehouse.changes.plan import identity_columns
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.drift import made_for, refuse_drift
 from kedro_lakehouse.commits.engine import engine_of
+from kedro_lakehouse.commits.history_view import check_view, ensure_view
 from kedro_lakehouse.commits.marks import DECIDED, FOLDED_AT, REFOLD
 from kedro_lakehouse.commits.token import BatchToken
 from kedro_lakehouse.errors import CommitConflictError, LedgerGapError
@@ -162,6 +163,25 @@ class Refold(TargetCommit):
         """The columns that the declaration does not keep any more."""
         wanted = self._rows.columns(state)
         return [c for c in state.columns if c not in wanted]
+
+
+def commit_pending(project: Project, name: TableName, kind: Kind, pending: Any, token: BatchToken) -> None:
+    """Plan the pending events against a table's current or history and commit what changes.
+
+    After a history's commit the view beside it is as declared. A table that a rollback holds stays as it is.
+    """
+    state = project.format_of(name).state(name.with_suffix(kind))
+    if state is not None and state.is_held:
+        logger.warning(
+            "%s %s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
+            name, kind, name,
+        )  # fmt: skip
+        return
+    if kind == "history":
+        check_view(project, name, pending)
+    commit_target(project, name, kind, pending, token)
+    if kind == "history":
+        ensure_view(project, name)
 
 
 def commit_target(project: Project, name: TableName, kind: Kind, pending: object, token: BatchToken) -> None:

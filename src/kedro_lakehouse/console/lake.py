@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from kedro_lakehouse.datasets.column_index import signature_store
+from kedro_lakehouse.column_search.lake_index import signature_store
+from kedro_lakehouse.column_search.project_search import ColumnSearch, indexed_models, open_search
 from kedro_lakehouse.project import Project, activate, found_project
-from kedro_lakehouse.search import ColumnSearch, indexed_models, open_search
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kedro_lakehouse.columns.signature import ColumnSignature
+    from kedro_lakehouse.column_search.signature import ColumnSignature
 
 
 @st.cache_resource(show_spinner=False)

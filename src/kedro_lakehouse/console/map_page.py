@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from kedro_lakehouse.columns.space import SpaceStore
+from kedro_lakehouse.column_search.space import SpaceStore
 from kedro_lakehouse.console.lake import chosen_model, opened_project, search_of
 
 _SPEC: Final[dict[str, Any]] = {

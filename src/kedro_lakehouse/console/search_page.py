@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
-from kedro_lakehouse.columns.files import SUFFIXES, suffix_of
-from kedro_lakehouse.columns.results import ColumnFilter, ColumnHit, Mode, TableHit
+from kedro_lakehouse.column_search.files import SUFFIXES, suffix_of
+from kedro_lakehouse.column_search.project_search import file_columns
+from kedro_lakehouse.column_search.results import ColumnFilter, ColumnHit, Mode, TableHit
 from kedro_lakehouse.console.lake import chosen_model, opened_project, search_of, tables_of
-from kedro_lakehouse.search import file_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamlit.navigation.page import StreamlitPage
 
-    from kedro_lakehouse.columns.signature import ColumnSignature
-    from kedro_lakehouse.search import ColumnSearch
+    from kedro_lakehouse.column_search.project_search import ColumnSearch
+    from kedro_lakehouse.column_search.signature import ColumnSignature
 
 MODES: Final[dict[str, Mode]] = {
     "everything": "hybrid", "column names": "name", "column content": "content", "names and content": "both",

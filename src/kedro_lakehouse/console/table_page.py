@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import streamlit as st
 
-from kedro_lakehouse.columns.formats import number_of
+from kedro_lakehouse.column_search.formats import number_of
+from kedro_lakehouse.column_search.lake_index import signature_store
 from kedro_lakehouse.console.lake import chosen_model, opened_project, search_of, tables_of
-from kedro_lakehouse.datasets.column_index import signature_store
 
 if TYPE_CHECKING:
-    from kedro_lakehouse.columns.profile import ColumnProfile
-    from kedro_lakehouse.columns.signature import ColumnSignature
+    from kedro_lakehouse.column_search.profile import ColumnProfile
+    from kedro_lakehouse.column_search.signature import ColumnSignature
 
 
 def show() -> None:

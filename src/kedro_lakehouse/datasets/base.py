@@ -10,7 +10,7 @@ from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
-    from kedro_lakehouse.datasets.preview import TablePreview
+    from kedro_lakehouse.datasets.viz import TablePreview
     from kedro_lakehouse.project import Project
 
 
@@ -39,7 +39,7 @@ class DeclaredDataset(AbstractDataset[Any, Any]):
         return self._name
 
     def _preview(self, nrows: int, *framework: str) -> TablePreview:
-        from kedro_lakehouse.datasets.preview import preview_rows
+        from kedro_lakehouse.datasets.viz import preview_rows
 
         return preview_rows(self.project, self._name, self._stored, nrows=nrows, framework=framework)
 

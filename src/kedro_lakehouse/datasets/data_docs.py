@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kedro.io import AbstractDataset
 
-from kedro_lakehouse.datasets.judged import read_only
+from kedro_lakehouse.commits.published import read_only
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.ops.store import QUALITY_RESULTS
 from kedro_lakehouse.project import active_project

@@ -1,4 +1,4 @@
-"""Current and history tables: loaded as frames, saved by planning and committing pending events."""
+"""Current and history tables, and the events that they do not have yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.changes.plan import Kind
-    from kedro_lakehouse.datasets.preview import TablePreview
+    from kedro_lakehouse.datasets.viz import TablePreview
     from kedro_lakehouse.names import TableName
 
 
@@ -84,9 +84,72 @@ class TableDataset(DeclaredDataset):
 
         After a history's commit the view beside it is as declared.
         """
+        from kedro_lakehouse.commits.target import commit_pending
         from kedro_lakehouse.commits.token import BatchToken
-        from kedro_lakehouse.datasets.target import commit_pending
 
         token = BatchToken.of(data)
         with working_on(batch=token.batch or None):
             commit_pending(self.project, self._name, self._kind, data, token)
+
+
+class PendingDataset(DeclaredDataset):
+    """The accepted events that the current or history table does not have yet.
+
+    Loading fixes which batches these are: events that arrive later are the next run's. A table that
+    is up to date gives an empty frame.
+
+    Example:
+        In YAML::
+
+            "{namespace}.{table}.pending_current":
+              type: kedro_lakehouse.datasets.PendingDataset
+              table: "{namespace}.{table}"
+              target: current
+    """
+
+    role: ClassVar[str] = "pending"
+
+    def __init__(self, *, table: str, target: Kind, metadata: dict[str, Any] | None = None) -> None:
+        """Keep the names: nothing is read yet."""
+        super().__init__(table=table, metadata=metadata)
+        self._target: Kind = target
+
+    @property
+    def _stored(self) -> TableName:
+        return self._name.with_suffix("changes")
+
+    def load(self) -> DataFrame:
+        """A lazy frame of change events; starts no Spark job."""
+        from kedro_lakehouse.commits.target import load_pending
+
+        events, token = load_pending(self.project, self._name, self._target)
+        frame: DataFrame = token.mark(events)
+        return frame
+
+    def save(self, data: DataFrame) -> None:
+        """Refuse: pending events are a view of the record."""
+        del data
+        raise UnsupportedError(
+            what=f"Saving to the pending events of {self._name}.", remedy="Save to the dataset 'changes'."
+        )
+
+
+class PublishedDataset(DeclaredDataset):
+    """Whether a current table was published: an input for order only, of tables derived from it.
+
+    Example:
+        In YAML::
+
+            "{namespace}.{table}.published":
+              type: kedro_lakehouse.datasets.PublishedDataset
+              table: "{namespace}.{table}"
+    """
+
+    role: ClassVar[str] = "published"
+
+    def load(self) -> bool:
+        """Tell whether the table is there, in this run or from an earlier one."""
+        return self._exists()
+
+    def save(self, data: bool) -> None:  # noqa: FBT001 - a dataset's save has one positional argument
+        """Keep nothing: the table itself is the evidence."""

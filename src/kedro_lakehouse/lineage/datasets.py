@@ -150,7 +150,7 @@ class Datasets:
 
     def _derived(self, name: TableName, inputs: dict[str, TableName]) -> ColumnLineage | None:
         """The lineage of a derived table by Spark's analysed plan; None where it cannot be followed."""
-        from kedro_lakehouse.datasets.derived import statement_over
+        from kedro_lakehouse.ingestion.derived import statement_over
 
         table = self._project.table(name)
         assert table.derive is not None  # noqa: S101 - the caller looked

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pytest
 
-from kedro_lakehouse.columns.embedders.base import unit_rows
-from kedro_lakehouse.columns.indexes.base import IndexSettings, VectorIndex
+from kedro_lakehouse.column_search.embedders.base import unit_rows
+from kedro_lakehouse.column_search.indexes.base import IndexSettings, VectorIndex
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pytest
 
-from kedro_lakehouse.columns.embedders.base import Embedder
+from kedro_lakehouse.column_search.embedders.base import Embedder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

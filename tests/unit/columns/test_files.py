@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kedro_lakehouse.columns.files import read_batches, table_files
-from kedro_lakehouse.columns.survey import file_tables, survey
+from kedro_lakehouse.column_search.files import read_batches, table_files
+from kedro_lakehouse.column_search.survey import file_tables, survey
 from kedro_lakehouse.errors import UnreadableFileError
 
 pytestmark = pytest.mark.unit

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kedro_lakehouse.columns.profile import profile_column, profile_table
-from kedro_lakehouse.columns.sketch import SKETCH_SIZE, ColumnSketch, hashes_of, sketch_batches
+from kedro_lakehouse.column_search.profile import profile_column, profile_table
+from kedro_lakehouse.column_search.sketch import SKETCH_SIZE, ColumnSketch, hashes_of, sketch_batches
 
 pytestmark = pytest.mark.unit
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from harness.columns_lake import describe
 
-import kedro_lakehouse.columns.search as module
-from kedro_lakehouse.columns.matching import best_pairs, one_to_one, unionability
-from kedro_lakehouse.columns.results import ColumnFilter
-from kedro_lakehouse.columns.scorer import FEATURES, WEIGHTS, score_column
+import kedro_lakehouse.column_search.search as module
+from kedro_lakehouse.column_search.matching import best_pairs, one_to_one, unionability
+from kedro_lakehouse.column_search.results import ColumnFilter
+from kedro_lakehouse.column_search.scorer import FEATURES, WEIGHTS, score_column
 from kedro_lakehouse.errors import ColumnNotFoundError
 
 pytestmark = pytest.mark.unit

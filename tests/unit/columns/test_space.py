@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from harness.columns_lake import describe
 
-from kedro_lakehouse.columns.space import SPACE, SpaceStore, plane_of
-from kedro_lakehouse.columns.store import SignatureChange, SignatureStore
+from kedro_lakehouse.column_search.space import SPACE, SpaceStore, plane_of
+from kedro_lakehouse.column_search.store import SignatureChange, SignatureStore
 from kedro_lakehouse.session.catalog import MetadataCatalog
 
 pytestmark = pytest.mark.unit

@@ -11,8 +11,8 @@ from harness.columns_lake import CITIES, describe
 from harness.project import ROOT
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
-from kedro_lakehouse.columns.signature import from_arrow, to_arrow
-from kedro_lakehouse.columns.store import HISTORY, SIGNATURES, SignatureChange, SignatureStore
+from kedro_lakehouse.column_search.signature import from_arrow, to_arrow
+from kedro_lakehouse.column_search.store import HISTORY, SIGNATURES, SignatureChange, SignatureStore
 from kedro_lakehouse.project import _Active
 from kedro_lakehouse.session.catalog import MetadataCatalog
 

@@ -9,8 +9,8 @@ from kedro.pipeline import Node, Pipeline
 from kedro_lakehouse.names import OPS_NAMESPACE
 
 if TYPE_CHECKING:
-    from kedro_lakehouse.columns.indexing import PendingIndex
-    from kedro_lakehouse.columns.store import SignatureChange
+    from kedro_lakehouse.column_search.indexing import PendingIndex
+    from kedro_lakehouse.column_search.store import SignatureChange
     from kedro_lakehouse.config.columns import ColumnIndexConfig
     from kedro_lakehouse.config.loading import Declarations
 
@@ -19,7 +19,7 @@ ALWAYS = "always"  # the runner's word: a table that fails does not keep the oth
 
 def index_columns(pending: PendingIndex, *_published: bool) -> SignatureChange:
     """Profile and embed the columns that changed; the merged tables are inputs for order only."""
-    from kedro_lakehouse.columns.indexing import change_index
+    from kedro_lakehouse.column_search.indexing import change_index
 
     return change_index(pending)
 

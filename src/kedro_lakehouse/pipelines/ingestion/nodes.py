@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.commits.token import NothingLanded
-    from kedro_lakehouse.datasets.extracts import LandedExtracts
-    from kedro_lakehouse.datasets.planner import LandedChanges
+    from kedro_lakehouse.ingestion.extracts import LandedExtracts
+    from kedro_lakehouse.ingestion.planner import LandedChanges
 
 
 def ingest(
@@ -24,7 +24,7 @@ def ingest(
     Kedro cannot take an empty stream of pairs: where nothing has landed, one pair says so.
     """
     from kedro_lakehouse.commits.token import NothingLanded
-    from kedro_lakehouse.datasets.extracts import LandedExtracts
+    from kedro_lakehouse.ingestion.extracts import LandedExtracts
 
     nothing = True
     for batch in batches:

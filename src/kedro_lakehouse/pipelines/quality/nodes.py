@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kedro_lakehouse.commits.published import Judgement, NothingToJudge, Published
     from kedro_lakehouse.config.expectations import ExpectationConfig, SuiteExpectationConfig
-    from kedro_lakehouse.datasets.judged import Judgement, NothingToJudge, Published
     from kedro_lakehouse.quality.results import Result
 
 
@@ -19,7 +19,7 @@ def judge_table(
 
     That the table is published is an input for order only.
     """
-    from kedro_lakehouse.datasets.judged import Judgement, Published
+    from kedro_lakehouse.commits.published import Judgement, Published
 
     if not isinstance(unjudged, Published):
         return unjudged
@@ -34,8 +34,8 @@ def judge_suite(
     expectations: Sequence[SuiteExpectationConfig],
 ) -> Judgement | NothingToJudge:
     """Answer a suite across tables of which one changed, table by table."""
-    from kedro_lakehouse.datasets.judged import Judgement, NothingToJudge
-    from kedro_lakehouse.datasets.suites import snapshots_as_text
+    from kedro_lakehouse.commits.published import Judgement, NothingToJudge
+    from kedro_lakehouse.datasets.quality import snapshots_as_text
     from kedro_lakehouse.quality.across import answer_reference
     from kedro_lakehouse.quality.results import Result
 

@@ -1,0 +1,109 @@
+"""Schema matching as the GDC studies pose it: each source table against one wide target, with the truth."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path  # noqa: TC003 - a dataclass keeps it
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kedro_lakehouse.column_search.corpus import ColumnCorpus
+from kedro_lakehouse.column_search.evaluation.measures import mean_reciprocal_rank, recall_at, recall_at_truth
+from kedro_lakehouse.column_search.files import read_batches
+from kedro_lakehouse.column_search.indexing import query_columns
+from kedro_lakehouse.column_search.matching import one_to_one, score_matrix
+from kedro_lakehouse.column_search.sketch import sketch_batches
+from kedro_lakehouse.errors import UnreadableFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from numpy.typing import NDArray
+
+    from kedro_lakehouse.column_search.embedders.base import Embedder
+    from kedro_lakehouse.column_search.signature import ColumnSignature
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchingMeasures:
+    """How well columns were matched; means over studies are taken of each."""
+
+    mrr: float
+    recall_at_truth: float
+    recall_at_10: float
+
+    @classmethod
+    def of(cls, scores: NDArray[np.float64], truth: AbstractSet[tuple[int, int]]) -> MatchingMeasures:
+        """Measure one matrix of scores, a row a source column."""
+        return cls(
+            mrr=mean_reciprocal_rank(scores, truth),
+            recall_at_truth=recall_at_truth(scores, truth),
+            recall_at_10=recall_at(10, scores, truth),
+        )
+
+    @classmethod
+    def mean(cls, found: Sequence[MatchingMeasures]) -> MatchingMeasures:
+        """The mean over studies."""
+        parts = {name: float(np.mean([getattr(one, name) for one in found])) for name in cls.__annotations__}
+        return cls(**parts)
+
+
+@dataclass(frozen=True)
+class Study:
+    """One study: its source table, the target table, and the right pairs of their column names."""
+
+    name: str
+    source: Path
+    target: Path
+    truth: frozenset[tuple[str, str]]
+
+    def pairs(self, source: Sequence[str], target: Sequence[str]) -> set[tuple[int, int]]:
+        """The right pairs as places in two lists of names."""
+        rows = {name: place for place, name in enumerate(source)}
+        columns = {name: place for place, name in enumerate(target)}
+        return {(rows[a], columns[b]) for a, b in self.truth if a in rows and b in columns}
+
+
+def read_studies(folder: Path) -> list[Study]:
+    """The studies below a folder: ``<study>/{source,groundtruth}.csv``, ``target.csv`` there or beside it.
+
+    Raises:
+        UnreadableFileError: There is no study.
+    """
+    found = []
+    for source in sorted(folder.glob("*/source.csv")):
+        own = source.with_name("target.csv")
+        with source.with_name("groundtruth.csv").open(encoding="utf-8-sig", newline="") as lines:
+            rows = [(row["source"].strip(), row["target"].strip()) for row in csv.DictReader(lines)]
+        target = own if own.is_file() else folder / "target.csv"
+        found.append(Study(source.parent.name, source, target, frozenset(rows)))
+    if not found:
+        raise UnreadableFileError(
+            table="column_eval", file=str(folder.name), detail="no <study>/source.csv in it"
+        )
+    return found
+
+
+def judge_studies(
+    studies: Sequence[Study],
+    embedder: Embedder,
+    score: Callable[[Sequence[ColumnSignature], ColumnCorpus], NDArray[np.float64]] | None = None,
+) -> dict[str, MatchingMeasures]:
+    """Match every study and measure it; by default as the product matches two tables."""
+    corpora: dict[Path, ColumnCorpus] = {}
+    found = {}
+    for study in studies:
+        if study.target not in corpora:
+            corpora[study.target] = ColumnCorpus(_columns(study.target, embedder), embedder.dimension)
+        corpus, source = corpora[study.target], _columns(study.source, embedder)
+        scores = score(source, corpus) if score else one_to_one(score_matrix(source, corpus))
+        truth = study.pairs([one.profile.name for one in source], [p.name for p in corpus.profiles])
+        found[study.name] = MatchingMeasures.of(scores, truth)
+    return found
+
+
+def _columns(path: Path, embedder: Embedder) -> list[ColumnSignature]:
+    return query_columns(sketch_batches(read_batches(path)), path, embedder)

@@ -1,0 +1,98 @@
+"""LanceDB: an index on disk, for more columns than fit into memory."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+
+from kedro_lakehouse.column_search.embedders.optional import require
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kedro_lakehouse.column_search.indexes.base import IndexSettings
+
+_PARTITIONED_FROM: Final = 300_000
+_NPROBES: Final = 20
+_REFINE: Final = 10
+_AT_ONCE: Final = 1_000
+
+
+class LanceIndex:
+    """A LanceDB table a model; IVF_PQ from 300,000 columns on, before that every vector is compared."""
+
+    def __init__(self, database: Any, name: str, dimension: int) -> None:
+        """Open the model's table."""
+        self._name, self._database = name, database
+        schema = pa.schema([("id", pa.string()), ("vector", pa.list_(pa.float32(), dimension))])
+        self._table = database.create_table(name, schema=schema, exist_ok=True)
+        self._states = database.create_table(
+            "states", schema=pa.schema([("id", pa.string()), ("state", pa.string())]), exist_ok=True
+        )
+
+    @classmethod
+    def open(cls, settings: IndexSettings) -> Self:
+        """Open the database in the folder that the argument names, by default in the lakehouse.
+
+        Raises:
+            UnsupportedError: The package lancedb is not installed.
+        """
+        lancedb = require("lancedb", package="lancedb", purpose="The index 'lance'")
+        folder = Path(settings.argument or settings.folder).expanduser()
+        folder.mkdir(parents=True, exist_ok=True)
+        name = re.sub(r"[^A-Za-z0-9_.-]", "_", settings.model_id)
+        return cls(lancedb.connect(str(folder)), name, settings.dimension)
+
+    @property
+    def state(self) -> str:
+        """The state that the table was last brought to."""
+        found = self._states.search().where(_equals(self._name)).to_list()
+        return str(found[0]["state"]) if found else ""
+
+    def upsert(self, ids: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        """Merge rows by their names, and build the partitions once there are enough rows."""
+        rows = [{"id": name, "vector": vector} for name, vector in zip(ids, vectors, strict=True)]
+        if not rows:
+            return
+        merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        merge.execute(pa.Table.from_pylist(rows, schema=self._table.schema))
+        if self._table.count_rows() >= _PARTITIONED_FROM:
+            self._table.create_index("cosine", vector_column_name="vector", index_type="IVF_PQ", replace=True)
+
+    def delete(self, ids: Collection[str]) -> None:
+        """Delete rows by their names."""
+        for some in _chunks(sorted(ids)):
+            self._table.delete(f"id IN ({', '.join(map(_text, some))})")
+
+    def ids(self) -> set[str]:
+        """All names."""
+        return set(self._table.to_arrow().column("id").to_pylist())
+
+    def mark(self, state: str) -> None:
+        """Keep the state beside the vectors."""
+        merge = self._states.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        merge.execute(pa.Table.from_pylist([{"id": self._name, "state": state}], schema=self._states.schema))
+
+    def nearest(self, vector: NDArray[np.float32], k: int) -> list[str]:
+        """The nearest rows by cosine."""
+        found = self._table.search(vector).distance_type("cosine").nprobes(_NPROBES).refine_factor(_REFINE)
+        return [str(row["id"]) for row in found.select(["id", "_distance"]).limit(k).to_list()]
+
+
+def _equals(name: str) -> str:
+    return f"id = {_text(name)}"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _chunks(names: list[str]) -> Iterator[list[str]]:
+    for begin in range(0, len(names), _AT_ONCE):
+        yield names[begin : begin + _AT_ONCE]

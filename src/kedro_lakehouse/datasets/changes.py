@@ -1,0 +1,106 @@
+"""The record of changes and the quarantine: one ingestion commit writes both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from kedro_lakehouse.datasets.base import DeclaredDataset
+from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.logs.context import working_on
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.commits.token import NothingLanded
+    from kedro_lakehouse.datasets.viz import TablePreview
+    from kedro_lakehouse.names import TableName
+
+
+class QuarantineDataset(DeclaredDataset):
+    """Events that cannot be applied: raw record, position and reasons.
+
+    Saving keeps the frame until the accepted events of the same batch are saved: one pass over the
+    batch judges both, and neither is seen without the other.
+
+    Schema:
+        ``_batch`` bigint, ``_position`` struct<file, row>, ``_reasons`` array<string> (the first one
+        decides), ``_op`` string, ``_raw`` string (the record as it came).
+    """
+
+    role: ClassVar[str] = "quarantine"
+
+    @property
+    def _stored(self) -> TableName:
+        return self._name.with_suffix("quarantine")
+
+    def load(self) -> DataFrame:
+        """All quarantined events; an empty frame where there are none."""
+        from pyspark.sql import types as T
+
+        from kedro_lakehouse.commits.ingest import QUARANTINE_COLUMNS
+
+        if not self._exists():
+            fields = [T.StructField(n, t) for n, t in QUARANTINE_COLUMNS.items()]
+            return self.project.session.createDataFrame([], T.StructType(fields))
+        return self.project.format_of(self._name).read(self._stored)
+
+    def preview(self, nrows: int = 5) -> TablePreview:
+        """Some quarantined events for kedro-viz: where they came from and why, without their records."""
+        return self._preview(nrows, "_batch", "_position", "_reasons", "_op")
+
+    def save(self, data: DataFrame | NothingLanded) -> None:
+        """Keep checked events, to be quarantined together with the commit of the accepted ones."""
+        from kedro_lakehouse.commits.token import NothingLanded
+
+        if isinstance(data, NothingLanded):
+            return
+        self.project.quarantined[self._name] = data
+
+
+class ChangesDataset(DeclaredDataset):
+    """Every accepted event of a table, append only: the record, and the only side state.
+
+    Saving takes checked events: those with reasons go to quarantine, the others here, in one commit
+    each, published after both were judged. A batch that is already there is skipped.
+
+    Raises (save):
+        TooManyInvalidError: More than ``max_invalid_fraction`` are invalid; nothing was written.
+        BatchContentChangedError: The same batch number came with other content.
+    """
+
+    role: ClassVar[str] = "changes"
+
+    @property
+    def _stored(self) -> TableName:
+        return self._name.with_suffix("changes")
+
+    def load(self) -> DataFrame:
+        """All accepted events; an empty frame with the framework's columns where nothing has landed yet."""
+        if not self._exists():
+            return self.project.session.createDataFrame([], "_op string, _batch bigint")
+        return self.project.format_of(self._name).read(self._stored)
+
+    def preview(self, nrows: int = 5) -> TablePreview:
+        """Some accepted events for kedro-viz; personal columns stay closed."""
+        return self._preview(nrows, "_op", "_batch")
+
+    def save(self, data: DataFrame | NothingLanded) -> None:
+        """Commit one batch: quarantine, then changes with the bookmark.
+
+        A batch that the landing has given out and that loses its race is planned again by the landing.
+        """
+        from kedro_lakehouse.commits.token import BatchToken, NothingLanded
+        from kedro_lakehouse.ingestion.planner import ingest_batch
+
+        if isinstance(data, NothingLanded):
+            return
+        project, name = self.project, self._name
+        quarantined = project.quarantined.pop(name, None)
+        if quarantined is None:
+            raise UnsupportedError(
+                what=f"Saving changes of {name} without their quarantined events.",
+                remedy="Let the node give (quarantine, changes), in this order.",
+            )
+        token = BatchToken.of(data)
+        with working_on(batch=token.batch):
+            ingest_batch(project, name, token, accepted=data, rejected=quarantined)

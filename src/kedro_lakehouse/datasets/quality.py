@@ -1,0 +1,222 @@
+"""Quality as datasets: tables to validate, the results, and how old a table's last commit is."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from kedro.io import AbstractDataset
+
+from kedro_lakehouse.commits.published import (
+    Judgement,
+    NothingToJudge,
+    Published,
+    published,
+    read_only,
+    record_judgement,
+    snapshot_of,
+    titles_of,
+)
+from kedro_lakehouse.datasets.base import DeclaredDataset
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.ops.store import ALERTS, QUALITY_RESULTS
+from kedro_lakehouse.project import active_project
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kedro_lakehouse.quality.results import Result
+
+logger = logging.getLogger(__name__)
+
+_KIND: Final = "freshness"
+FRESH, STALE = "fresh", "stale"
+
+
+class UnjudgedDataset(DeclaredDataset):
+    """The published table, where it changed since its expectations were judged last; read-only.
+
+    Example:
+        In YAML::
+
+            "{namespace}.{table}.unjudged":
+              type: kedro_lakehouse.datasets.UnjudgedDataset
+              table: "{namespace}.{table}"
+    """
+
+    role: ClassVar[str] = "unjudged"
+
+    def load(self) -> Published | NothingToJudge:
+        """The table as a lazy frame with its facts; starts no Spark job."""
+        snapshot = snapshot_of(self.project, self._name)
+        titles = titles_of(self.project.table(self._name).expectations)
+        if snapshot is None or self.project.judgements.is_judged(str(self._name), str(snapshot), titles):
+            return NothingToJudge.HERE
+        return published(self.project, self._name) or NothingToJudge.HERE
+
+    def save(self, data: object) -> None:
+        """Refuse: the table is saved by its events."""
+        del data
+        raise read_only(f"the unjudged table {self._name}")
+
+
+class QualityDataset(DeclaredDataset):
+    """The judgements of a table's expectations in ``lake.ops.quality_results``: figures, no row values.
+
+    Example:
+        In YAML::
+
+            "{namespace}.{table}.quality":
+              type: kedro_lakehouse.datasets.QualityDataset
+              table: "{namespace}.{table}"
+    """
+
+    role: ClassVar[str] = "quality"
+
+    def load(self) -> list[dict[str, Any]]:
+        """All results of the table, the newest last."""
+        rows = self.project.ops.read(QUALITY_RESULTS, of_table=str(self._name))
+        return sorted((r for r in rows if r["suite"] == str(self._name)), key=lambda r: r["judged_at"])
+
+    def save(self, data: Judgement | NothingToJudge) -> None:
+        """Write a judgement down, and tell what failed."""
+        if isinstance(data, Judgement):
+            record_judgement(self.project, str(self._name), data)
+
+
+class AgeDataset(DeclaredDataset):
+    """The age of a table's last commit, in seconds, from metadata alone; read-only.
+
+    Example:
+        In YAML::
+
+            "{namespace}.{table}.age":
+              type: kedro_lakehouse.datasets.AgeDataset
+              table: "{namespace}.{table}"
+    """
+
+    role: ClassVar[str] = "age"
+
+    def load(self) -> float | None:
+        """Seconds since the last commit; None where nothing was ever committed."""
+        kind = "current" if self.project.table(self._name).current else "history"
+        state = self.project.format_of(self._name).state(self._name.with_suffix(kind))  # type: ignore[arg-type]
+        bookmark = state.bookmark if state else None
+        if bookmark is None:
+            return None
+        return (datetime.now(UTC) - datetime.fromisoformat(bookmark.committed_at)).total_seconds()
+
+    def save(self, data: object) -> None:
+        """Refuse: the age is what it is."""
+        del data
+        raise read_only(f"the age of {self._name}")
+
+
+class FreshnessDataset(DeclaredDataset):
+    """The freshness of a table in ``lake.ops.alerts``: one row for each change between fresh and stale.
+
+    Example:
+        In YAML::
+
+            "{namespace}.{table}.freshness":
+              type: kedro_lakehouse.datasets.FreshnessDataset
+              table: "{namespace}.{table}"
+    """
+
+    role: ClassVar[str] = "freshness"
+
+    def load(self) -> dict[str, str]:
+        """The last state of each expectation, of this table and of others: fresh | stale."""
+        rows = self.project.ops.read(ALERTS)
+        told = sorted((r for r in rows if r["kind"] == _KIND), key=lambda r: r["told_at"])
+        return {r["subject"]: r["state"] for r in told}
+
+    def save(self, data: Sequence[Result]) -> None:
+        """Write down what changed its state; a table that was never stale needs no row to be fresh."""
+        known, changed = self.load(), list[dict[str, Any]]()
+        for result in data:
+            subject, state = f"{self._name}: {result.expectation.title}", FRESH if result.success else STALE
+            if known.get(subject, FRESH) == state:
+                continue
+            detail = f"the last commit is {result.observed or 0:.0f} s old"
+            logger.warning("%s is %s: %s", self._name, state, detail)
+            changed.append(
+                {
+                    "kind": _KIND, "subject": subject, "state": state,
+                    "message": detail, "run_id": self.project.run_id, "told_at": datetime.now(UTC),
+                }
+            )  # fmt: skip
+        if changed:
+            self.project.ops.append(ALERTS, changed)
+
+
+class _SuiteDataset(AbstractDataset[Any, Any]):
+    """A dataset that knows its suite's name, and looks the declaration up when it is used."""
+
+    _SINGLE_PROCESS = True  # a Spark session cannot cross process borders
+
+    def __init__(self, *, suite: str, metadata: dict[str, Any] | None = None) -> None:
+        """Keep the name: no declaration is read."""
+        self._suite, self.metadata = suite, metadata
+
+    def _describe(self) -> dict[str, Any]:
+        return {"filepath": f"ops.{QUALITY_RESULTS}", "suite": self._suite}
+
+
+class SuiteTablesDataset(_SuiteDataset):
+    """The tables of a suite, where one of them changed since the suite was judged last; read-only.
+
+    Example:
+        In YAML::
+
+            "ops.{suite}.suite_tables":
+              type: kedro_lakehouse.datasets.SuiteTablesDataset
+              suite: "{suite}"
+    """
+
+    def load(self) -> Mapping[str, Published] | NothingToJudge:
+        """Each table by its name, as lazy frames with their facts; starts no Spark job."""
+        project = active_project()
+        suite = project.declarations.suites[self._suite]
+        names = {name: TableName.parse(name) for name in suite.tables}
+        snapshots = {text: snapshot_of(project, name) for text, name in names.items()}
+        titles = titles_of(suite.expectations)
+        if None in snapshots.values() or project.judgements.is_judged(
+            self._suite, snapshots_as_text(snapshots), titles
+        ):
+            return NothingToJudge.HERE
+        found = {text: published(project, name) for text, name in names.items()}
+        return {text: table for text, table in found.items() if table is not None}
+
+    def save(self, data: object) -> None:
+        """Refuse: tables are saved by their events."""
+        del data
+        raise read_only(f"the tables of the suite {self._suite}")
+
+
+class SuiteQualityDataset(_SuiteDataset):
+    """The judgements of a suite in ``lake.ops.quality_results``: figures, no row values.
+
+    Example:
+        In YAML::
+
+            "ops.{suite}.suite_quality":
+              type: kedro_lakehouse.datasets.SuiteQualityDataset
+              suite: "{suite}"
+    """
+
+    def load(self) -> list[dict[str, Any]]:
+        """All results of the suite, the newest last."""
+        rows = active_project().ops.read(QUALITY_RESULTS)
+        return sorted((r for r in rows if r["suite"] == self._suite), key=lambda r: r["judged_at"])
+
+    def save(self, data: Judgement | NothingToJudge) -> None:
+        """Write a judgement down, and tell what failed."""
+        if isinstance(data, Judgement):
+            record_judgement(active_project(), self._suite, data)
+
+
+def snapshots_as_text(snapshots: Mapping[str, int | None]) -> str:
+    """The snapshots of a suite's tables as one text."""
+    return ", ".join(f"{name}={snapshots[name]}" for name in sorted(snapshots))

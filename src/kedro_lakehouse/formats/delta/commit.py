@@ -1,0 +1,198 @@
+"""One commit of a Delta table: a staged change, the count of our commits and the note, all or nothing."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kedro_lakehouse.errors import (
+    AuditFailedError,
+    BookmarkGoneError,
+    CommitConflictError,
+    CommitUnknownError,
+)
+from kedro_lakehouse.formats.delta.log import APP_ID, Note
+from kedro_lakehouse.formats.literals import constant
+from kedro_lakehouse.formats.staged_files import ADDED, CHANGED, GONE, MARK
+from kedro_lakehouse.formats.turn import no_turn
+from kedro_lakehouse.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from kedro_lakehouse.errors import LakehouseError
+    from kedro_lakehouse.formats.delta.log import DeltaLog
+    from kedro_lakehouse.formats.staged_files import StagedChange
+    from kedro_lakehouse.formats.turn import TakeTurn
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.report import CommitReport
+
+_RACED: Final = (
+    "DELTA_CONCURRENT",
+    "DELTA_METADATA_CHANGED",
+    "DELTA_PROTOCOL_CHANGED",
+    "io.delta.exceptions.",
+)
+_NOT_AS_PLANNED: Final = "kedro_lakehouse: the table is not as the merge presumes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaCommit:
+    """Commits to one table on one state of it, which ``planned`` tells (``DeltaLog.state_version``).
+
+    Every commit of ours raises Delta's transaction number of ``APP_ID`` by one from that of the state
+    it was planned on. Delta leaves out, or refuses, a transaction whose number the table has: so of two
+    writers that planned on one state one wins, whenever they look whether the table is still in it.
+    """
+
+    session: SparkSession
+    table: TableName
+    path: str
+    planned: str
+    log: Callable[[], DeltaLog | None]
+    turn: TakeTurn = no_turn
+
+    def is_current(self) -> bool:
+        """Whether the table is still in the state that was planned on."""
+        log = self.log()
+        return log is not None and log.state_version == self.planned
+
+    def __call__(
+        self,
+        change: StagedChange | None,
+        report: CommitReport,
+        properties: Mapping[str, str],
+        without: Sequence[str],
+        rows: int,
+    ) -> int | None:
+        """Make a change visible, with the bookmark in the same entry of the log; the new version.
+
+        Raises:
+            CommitConflictError: The table is not in the state any more that was planned on.
+            CommitUnknownError: The log cannot be read, which alone tells what became of the commit.
+            AuditFailedError: The table has not the rows that a merge presumes.
+        """
+        with self.turn(self.table) as confirm:
+            log = self.log()
+            if log is None or log.state_version != self.planned:
+                raise CommitConflictError(table=self.table, attempts=1)
+            before = log.head.note
+            note = Note(
+                number=before.number + 1 if before else 1,
+                token=uuid.uuid4().hex,
+                rows=rows,
+                bookmark=report.to_property(),
+                properties=(dict(before.properties) if before else {}) | dict(properties),
+            )
+            confirm()
+            return self._commit(log, note, change, report.batch, without)
+
+    def _commit(
+        self, log: DeltaLog, note: Note, change: StagedChange | None, batch: int, without: Sequence[str]
+    ) -> int:
+        try:
+            self._drop_columns(log, without)
+            self._write(self._own_session(note), change)
+        except Exception as error:
+            version = self._published(note, batch, error)
+            if version is not None:
+                return version
+            if (meant := self._translated(error)) is None:
+                raise
+            raise meant from error
+        version = self._published(note, batch, None)
+        if version is None:  # Delta left the transaction out
+            raise CommitConflictError(table=self.table, attempts=1)
+        return version
+
+    def _drop_columns(self, log: DeltaLog, names: Sequence[str]) -> None:
+        """Take columns away, in an entry of its own before: columns of one commit cannot go in Delta."""
+        held = {f["name"] for f in log.schema}
+        gone = [quote(name) for name in names if name in held]
+        if gone:
+            self.session.sql(f"ALTER TABLE delta.{quote(self.path)} DROP COLUMNS ({', '.join(gone)})")
+
+    def _own_session(self, note: Note) -> SparkSession:
+        """A session for this commit alone: Delta takes number and note from its settings."""
+        from pyspark.sql import SparkSession
+
+        cloned = SparkSession(self.session.sparkContext, self.session._jsparkSession.cloneSession())
+        settings = {
+            "spark.databricks.delta.write.txnAppId": APP_ID,
+            "spark.databricks.delta.write.txnVersion": str(note.number),
+            "spark.databricks.delta.commitInfo.userMetadata": note.to_text(),
+            # The rows that come need not meet the condition by which others go.
+            "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
+        }
+        for key, value in settings.items():
+            cloned.conf.set(key, value)
+        return cloned
+
+    def _write(self, session: SparkSession, change: StagedChange | None) -> None:
+        if change is None:
+            target = session.read.format("delta").load(self.path)
+            session.createDataFrame([], target.schema).write.format("delta").mode("append").save(self.path)
+            return
+        rows = session.read.schema(change.rows.schema).parquet(change.files)
+        if change.kind == "merge":
+            rows.createOrReplaceTempView("staged")
+            session.sql(merge_statement(self.path, change, rows.columns)).collect()
+            return
+        writer = rows.write.format("delta").mode("append" if change.kind == "append" else "overwrite")
+        if change.kind != "append":
+            # Also where all rows go: an overwrite without a condition would take the clustering away.
+            writer = writer.option("replaceWhere", change.condition or "true")
+        writer.save(self.path)
+
+    def _published(self, note: Note, batch: int, error: Exception | None) -> int | None:
+        """Look for this commit in the log: its version; None where it is not there.
+
+        Raises:
+            CommitUnknownError: The log cannot be read.
+        """
+        from deltalake.exceptions import DeltaError
+
+        try:
+            log = self.log()
+            return log.version_of(note) if log else None
+        except (DeltaError, BookmarkGoneError, OSError) as unreadable:
+            raise CommitUnknownError(table=self.table, batch=batch) from (error or unreadable)
+
+    def _translated(self, error: Exception) -> LakehouseError | None:
+        text = f"{type(error).__name__} {error}"
+        java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+        text += str(java or "")
+        if _NOT_AS_PLANNED in text:
+            return AuditFailedError(
+                table=self.table, batch=0, check="rows that are merged",
+                expected="the table as it was planned on", found="other rows",
+            )  # fmt: skip
+        if any(sign in text for sign in _RACED):
+            return CommitConflictError(table=self.table, attempts=1)
+        return None
+
+
+def merge_statement(path: str, change: StagedChange, columns: Sequence[str]) -> str:
+    """The MERGE of the view ``staged``; it fails, uncommitted, where a row is there or not against plan."""
+    same = [f"t.{quote(c)} = s.{quote(c)}" for c in change.on]
+    near = [
+        f"t.{quote(c)} BETWEEN {constant(low)} AND {constant(high)}" for c, (low, high) in change.near.items()
+    ]
+    # By name, for Delta's star cannot take names with backticks.
+    names = [quote(c) for c in columns if c != MARK]
+    values = [f"s.{name}" for name in names]
+    sets = [f"t.{name} = s.{name}" for name in names]
+    first, mark = quote(change.on[0]), f"s.{quote(MARK)}"
+    wrong = f"raise_error('{_NOT_AS_PLANNED}')"
+    return (
+        f"MERGE INTO delta.{quote(path)} AS t USING staged AS s ON {' AND '.join([*same, *near])} "  # noqa: S608 - quoted
+        f"WHEN MATCHED AND {mark} = '{GONE}' THEN DELETE "
+        f"WHEN MATCHED AND {mark} = '{CHANGED}' THEN UPDATE SET {', '.join(sets)} "
+        f"WHEN MATCHED THEN UPDATE SET {first} = {wrong} "
+        f"WHEN NOT MATCHED AND {mark} = '{ADDED}' "
+        f"THEN INSERT ({', '.join(names)}) VALUES ({', '.join(values)}) "
+        f"WHEN NOT MATCHED THEN INSERT ({first}) VALUES ({wrong})"
+    )

@@ -1,0 +1,313 @@
+"""Delta Lake: tables at a path, and commits whose rows are staged in files beside them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
+from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableState
+from kedro_lakehouse.formats.ddl import evolve_table, sql_type, storable
+from kedro_lakehouse.formats.delta.commit import DeltaCommit
+from kedro_lakehouse.formats.delta.log import DeltaLog, no_commit_yet
+from kedro_lakehouse.formats.delta.maintenance import DeltaMaintenance
+from kedro_lakehouse.formats.hadoop_files import delete_folder, delete_unfinished, is_there
+from kedro_lakehouse.formats.kept_commits import commits_of_batches
+from kedro_lakehouse.formats.literals import text
+from kedro_lakehouse.formats.object_store import storage_options
+from kedro_lakehouse.formats.session_catalog import SessionCatalog
+from kedro_lakehouse.formats.staged_files import StagedFiles, drop_stages
+from kedro_lakehouse.formats.turn import no_turn, publish_turn
+from kedro_lakehouse.names import TableName, quote
+from kedro_lakehouse.ops.glance import Glance
+from kedro_lakehouse.ops.report import CommitReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql import types as T
+
+    from kedro_lakehouse.formats.base import FormatContext
+
+_BASE_PROPERTIES: Final = {
+    "delta.columnMapping.mode": "name",
+    "delta.enableDeletionVectors": "true",
+    "delta.enableTypeWidening": "true",
+    "delta.enableInCommitTimestamps": "true",
+    # A cleaned log would forget the bookmark.
+    "delta.enableExpiredLogCleanup": "false",
+}
+_OWN: Final = ("delta.", "kedro_lakehouse.")
+_OF_ICEBERG: Final = "write.distribution-mode"
+"""What the pipelines themselves say of a layout, and Delta has no word for."""
+_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
+_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+
+class DeltaFormat:
+    """Tables at ``<lakehouse>/warehouse/<namespace>/<table>``, in SQL by name in ``spark_catalog``."""
+
+    name: ClassVar[str] = "delta"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        partition_transforms=False, views=False, safe_without_lease=False, spark=("4.1",)
+    )
+
+    def __init__(self, context: FormatContext) -> None:
+        """Keep how to get at the session, and where the tables lie; nothing is opened."""
+        self._session, self._run_id = context.session, context.run_id
+        self._warehouse = f"{context.lakehouse.rstrip('/')}/warehouse"
+        self._storage = storage_options(context.spark_conf, self._warehouse)
+        self._names = SessionCatalog(context.session, "delta")
+        self._leases = f"{context.lakehouse.rstrip('/')}/leases"
+        self._turn = partial(publish_turn, self._leases) if "://" in self._warehouse else no_turn
+        self.maintenance = DeltaMaintenance(context.session, self._log, self.path, self._turn)
+
+    @classmethod
+    def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
+        """What the environment lacks for Delta; None where nothing."""
+        if importlib.util.find_spec("deltalake") is None:
+            return "the package deltalake is not installed (`pip install 'kedro-lakehouse[delta]'`)"
+        loaded = spark_conf.get("spark.sql.extensions")
+        if loaded is not None and _EXTENSION not in loaded:
+            return f"spark.sql.extensions does not name {_EXTENSION}"
+        if loaded is not None and spark_conf.get("spark.sql.catalog.spark_catalog") != _CATALOG:
+            return f"spark.sql.catalog.spark_catalog is not {_CATALOG}"
+        return None
+
+    def path(self, table: TableName) -> str:
+        """The folder of a table."""
+        return f"{self._warehouse}/{table.namespace}/{table.table}"
+
+    def _log(self, table: TableName) -> DeltaLog | None:
+        return DeltaLog.open(table, self.path(table), self._storage)
+
+    def state(self, table: TableName) -> TableState | None:
+        """Where a table stands, or None where there is none. Starts no JVM, unless others changed rows.
+
+        Raises:
+            BookmarkGoneError: Somebody else cleaned the table's log.
+        """
+        log = self._log(table)
+        if log is None:
+            return None
+        head = log.head
+        note = head.note
+        return TableState(
+            columns=_columns(log),
+            bookmark=CommitReport.from_property(note.bookmark) if note else None,
+            snapshot_id=head.version if note else None,
+            snapshot_time=head.time if note else None,
+            rows=note.rows if note and head.alone else self._counted(table, log),
+            properties=log.properties | (dict(note.properties) if note else {}),
+            uuid=log.uuid,
+            version=log.state_version,
+        )
+
+    def _counted(self, table: TableName, log: DeltaLog) -> int:
+        """The rows of a table that others changed: Delta counts them from the log, deletion vectors too."""
+        return self.read(table).count() if log.rows() else 0
+
+    def read(self, table: TableName) -> DataFrame:
+        """The published table as a lazy frame."""
+        self._names.register(table, self.path(table))
+        return self._session().read.format("delta").load(self.path(table))
+
+    def read_at(self, table: TableName, time: datetime) -> DataFrame:
+        """The table as it was published at a time."""
+        state = self.state(table)
+        # Delta refuses times after the last commit.
+        if state and state.snapshot_time is not None and time.timestamp() * 1000 >= state.snapshot_time:
+            return self.read(table)
+        moment = time.isoformat(sep=" ", timespec="milliseconds")
+        reader = self._session().read.format("delta").option("timestampAsOf", moment)
+        return reader.load(self.path(table))
+
+    def sql(self, table: TableName) -> str:
+        """The table's quoted name in Spark's catalog, where it is registered from now on."""
+        self._names.register(table, self.path(table))
+        return self._names.sql(table)
+
+    def glance(self, table: TableName) -> Glance | None:
+        """Where a table stands; starts no JVM. Rows that others deleted by mark alone are counted."""
+        log = self._log(table)
+        if log is None:
+            return None
+        head = log.head
+        bookmark = CommitReport.from_property(head.note.bookmark) if head.note else None
+        return Glance(
+            rows=head.note.rows if head.note and head.alone else log.rows(),
+            columns=len(log.schema),
+            size=log.size(),
+            batch=bookmark.batch if bookmark else 0,
+            committed=datetime.fromisoformat(bookmark.committed_at) if bookmark else None,
+        )
+
+    def rows_at(self, table: TableName, snapshot_id: int) -> str:
+        """SQL text of a table as it was in one version, to stand behind FROM."""
+        return f"{self.sql(table)} VERSION AS OF {int(snapshot_id)}"
+
+    def holds_snapshot(self, table: TableName, snapshot_id: int) -> bool:
+        """Whether log and files of a version are there."""
+        now = self._log(table)
+        then = now.at(snapshot_id) if now else None
+        if now is None or then is None:
+            return False
+        return all(is_there(self._session(), file) for file in then.files - now.files)
+
+    def may_hold(self, table: TableName, column: str, low: object, high: object) -> bool:
+        """Whether a table may hold values of a column between two bounds: by the log alone, no job."""
+        log = self._log(table)
+        return log is not None and log.may_hold(column, low, high)
+
+    def bounds(self, table: TableName, columns: Sequence[str], where: str, low: int, high: int) -> Bounds:
+        """How many rows, and which values of columns, may have ``where`` in a range: by the log alone."""
+        log = self._log(table)
+        return log.bounds(columns, where, low, high) if log else Bounds(rows=0, ranges={})
+
+    def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
+        """Create the table where it does not exist; ``sort_by`` clusters it.
+
+        Raises:
+            UnsupportedError: The layout has a transform, both partitions and an order, or a property
+                that is not Delta's.
+        """
+        place = _placed(table, layout)
+        fields = ", ".join(f"{quote(n)} {sql_type(storable(t))}" for n, t in columns.items())
+        properties = _BASE_PROPERTIES | _properties(table, layout)
+        given = ", ".join(f"{text(k)} = {text(v)}" for k, v in properties.items())
+        self._make(
+            table,
+            f"CREATE TABLE IF NOT EXISTS delta.{quote(self.path(table))} ({fields}) USING delta{place} "
+            f"TBLPROPERTIES ({given})",
+        )
+        self._names.register(table, self.path(table))
+
+    def _make(self, table: TableName, statement: str) -> None:
+        """Run the statement that makes a table, unless it is there.
+
+        One writer makes it at a time, so that nobody takes what another is just writing for a killed run's.
+        """
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        session = self._session()
+        with publish_turn(self._leases, table) as confirm:
+            if self._log(table) is not None:
+                return
+            # Delta makes no table where a killed CREATE TABLE left its folders.
+            delete_unfinished(session, f"{self.path(table)}/_delta_log")
+            confirm()
+            try:
+                session.sql(statement)
+            except (Py4JError, PySparkException):
+                if self._log(table) is None:
+                    raise  # else another writer made it, who had taken the turn over
+
+    def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
+        """Add missing columns and struct fields and widen types; what is there already stays.
+
+        Raises:
+            CommitConflictError: Another writer changed the columns meanwhile, or dropped the table.
+            IncompatibleTypeError: A column would have to become a type that loses values.
+        """
+        from pyspark.errors import PySparkException
+
+        session, place = self._session(), f"delta.{quote(self.path(table))}"
+        try:
+            with self._turn(table) as confirm:
+                confirm()
+                evolve_table(session.sql, place, table, columns, state.columns)
+        except PySparkException as error:
+            log = self._log(table)
+            if log is not None and _columns(log) == state.columns:
+                raise
+            raise CommitConflictError(table=table, attempts=1) from error
+
+    def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
+        """Register a view with the session, unless it is there as defined; whether it was registered.
+
+        Raises:
+            UnsupportedError: A table bears the view's name.
+        """
+        if self._log(view) is not None:
+            raise UnsupportedError(
+                what=f"The name {view} is a table's: no view can bear it.",
+                remedy="Give the view another `name` in tables.yml.",
+            )
+        return self._names.ensure_view(view, definition, digest)
+
+    def uuid(self, table: TableName) -> str | None:
+        """What tells a table from one that is made later under its name; None where there is none."""
+        log = self._log(table)
+        return log.uuid if log else None
+
+    def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
+        """The published commits that the table still keeps, the newest first, each with its version."""
+        log = self._log(table)
+        return commits_of_batches((note.bookmark, at) for note, at in log.notes()) if log else iter(())
+
+    def drop(self, table: TableName, *, uuid: str | None = None) -> None:
+        """Drop a table with its files and all that is staged of it; with ``uuid`` only that very one."""
+        if uuid is not None and self.uuid(table) != uuid:
+            return
+        self._names.forget(table)
+        delete_folder(self._session(), self.path(table))
+        drop_stages(self._session(), self._namespace(table), table)
+
+    @contextlib.contextmanager
+    def stage(self, table: TableName, state: TableState | None) -> Iterator[StagedFiles]:
+        """Open a stage on one published state of the table; what the block leaves unpublished is dropped."""
+        log = self._log(table)
+        made = log.uuid if log else ""
+        commit = DeltaCommit(
+            session=self._session(), table=table, path=self.path(table),
+            planned=state.version if state else no_commit_yet(made), log=partial(self._log, table),
+            turn=self._turn,
+        )  # fmt: skip
+        stage = StagedFiles(
+            self._session(), table, self._namespace(table), run_id=self._run_id,
+            before=state.rows if state else 0, columns=_columns(log) if log else {},
+            published=partial(self.read, table), is_current=commit.is_current, commit=commit,
+        )  # fmt: skip
+        with stage.opened():
+            yield stage
+
+    def _namespace(self, table: TableName) -> str:
+        return f"{self._warehouse}/{table.namespace}"
+
+
+def _columns(log: DeltaLog) -> dict[str, T.DataType]:
+    from pyspark.sql import types as T
+
+    schema = T.StructType.fromJson({"type": "struct", "fields": log.schema})
+    return {f.name: storable(f.dataType) for f in schema.fields}
+
+
+def _placed(table: TableName, layout: Layout) -> str:
+    if layout.partition_by and layout.sort_by:
+        raise UnsupportedError(
+            what=f"{table}: a Delta table has either partitions or an order of its rows.",
+            remedy="Keep one of `partition_by` and `sort_by` in tables.yml.",
+        )
+    if transforms := [p for p in layout.partition_by if "(" in p]:
+        raise UnsupportedError(
+            what=f"{table}: Delta partitions by columns, not by {transforms[0]}.",
+            remedy="Name a column in `partition_by`, or use `sort_by`, which clusters the table.",
+        )
+    if layout.partition_by:
+        return f" PARTITIONED BY ({', '.join(map(quote, layout.partition_by))})"
+    return f" CLUSTER BY ({', '.join(map(quote, layout.sort_by))})" if layout.sort_by else ""
+
+
+def _properties(table: TableName, layout: Layout) -> dict[str, str]:
+    given = {k: v for k, v in layout.properties.items() if k != _OF_ICEBERG}
+    if foreign := [name for name in given if not name.startswith(_OWN)]:
+        raise UnsupportedError(
+            what=f"{table}: '{foreign[0]}' is not a property of Delta, whose names begin with 'delta.'.",
+            remedy="Correct `properties` in tables.yml.",
+        )
+    return given

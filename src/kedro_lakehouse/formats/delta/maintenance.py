@@ -1,0 +1,106 @@
+"""Maintenance of Delta tables: planned from the log, done by Delta's own OPTIMIZE and VACUUM."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from kedro_lakehouse.errors import CommitConflictError
+from kedro_lakehouse.formats.maintenance import Action, Storage, compaction
+from kedro_lakehouse.names import quote
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
+    from kedro_lakehouse.formats.delta.log import DeltaLog
+    from kedro_lakehouse.formats.turn import TakeTurn
+    from kedro_lakehouse.names import TableName
+
+_RACED: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+_TARGET: Final = "delta.targetFileSize"
+_TARGET_BYTES: Final = 128 * 2**20
+_CHECKED: Final = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+class DeltaMaintenance:
+    """Puts the files of Delta tables in order; the log keeps every entry, and with them the bookmarks.
+
+    Delta writes the lists of a table's files anew by itself (checkpoints), and drops what deletion
+    vectors hide when it compacts: neither is work of its own here. Old versions and orphans go together.
+    """
+
+    def __init__(
+        self,
+        session: Callable[[], SparkSession],
+        log: Callable[[TableName], DeltaLog | None],
+        path: Callable[[TableName], str],
+        turn: TakeTurn,
+    ) -> None:
+        """Keep how to get at session and logs, and how writers take turns; nothing is opened."""
+        self._session, self._log, self._path, self._turn = session, log, path, turn
+
+    def storage(self, table: TableName) -> Storage | None:
+        """What a table consists of, from its log; None where there is no such table."""
+        log = self._log(table)
+        if log is None:
+            return None
+        return Storage(
+            files=len(log.files), delete_files=0, bytes=log.size(), manifests=1, snapshots=log.version + 1
+        )
+
+    def plan(self, table: TableName, settings: TableMaintenanceConfig) -> Sequence[Action]:
+        """What is due, in the order in which it is to be done; starts no JVM."""
+        log = self._log(table)
+        if log is None:
+            return []
+        target = int(log.properties.get(_TARGET, _TARGET_BYTES))
+        actions = compaction(log.sizes(), settings.compact, target)
+        age = _age(settings)
+        gone = log.forgotten(age)
+        if gone:
+            reason = f"{len(gone)} files of no version since {age} ago"
+            actions.append(Action(work="expire_snapshots", files=len(gone), bytes=0, reason=reason))
+        return actions
+
+    def perform(self, table: TableName, action: Action, settings: TableMaintenanceConfig) -> None:
+        """Do one thing that is due.
+
+        Raises:
+            CommitConflictError: A writer was faster; nothing was changed.
+        """
+        from pyspark.errors import PySparkException
+
+        at = f"delta.{quote(self._path(table))}"
+        try:
+            with self._turn(table) as confirm:
+                confirm()
+                if action.work == "compact":
+                    self._session().sql(f"OPTIMIZE {at}").collect()
+                else:
+                    self._vacuum(at, _age(settings))
+        except PySparkException as error:
+            if any(sign in str(error) for sign in _RACED):
+                raise CommitConflictError(table=table, attempts=1) from error
+            raise
+
+    def _vacuum(self, at: str, older_than: dt.timedelta) -> None:
+        """Delete files; Delta's own floor of a week is lifted, for maintenance.yml has one."""
+        from pyspark.sql import SparkSession
+
+        session = self._session()
+        cloned = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+        cloned.conf.set(_CHECKED, "false")
+        cloned.sql(f"VACUUM {at} RETAIN {_hours(older_than)} HOURS").collect()
+
+
+def _age(settings: TableMaintenanceConfig) -> dt.timedelta:
+    """How old a file is that goes: VACUUM takes old versions' files and orphans alike."""
+    return max(settings.expire.older_than, settings.orphans.older_than)
+
+
+def _hours(duration: dt.timedelta) -> int:
+    return math.ceil(duration.total_seconds() / 3600)

@@ -1,0 +1,1 @@
+"""Apache Hudi, on Spark 3.5."""

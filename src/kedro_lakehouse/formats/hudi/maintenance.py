@@ -1,0 +1,142 @@
+"""Maintenance of Hudi tables: planned from the file groups, done by Hudi's own table services."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from kedro_lakehouse.errors import CommitConflictError
+from kedro_lakehouse.formats.hudi.commit import RACED
+from kedro_lakehouse.formats.hudi.table import SORT
+from kedro_lakehouse.formats.hudi.timeline import instant_of
+from kedro_lakehouse.formats.literals import text
+from kedro_lakehouse.formats.maintenance import Action, Storage, compaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kedro_lakehouse.config.maintenance import (
+        CompactConfig,
+        ExpireConfig,
+        TableMaintenanceConfig,
+    )
+    from kedro_lakehouse.formats.hudi.table import HudiTable
+    from kedro_lakehouse.formats.hudi.timeline import FileSlice, HudiTimeline
+    from kedro_lakehouse.names import TableName
+
+_TARGET: Final = "hoodie.parquet.max.file.size"
+_TARGET_BYTES: Final = 120 * 2**20
+
+
+class HudiMaintenance:
+    """Puts the files of Hudi tables in order; commits of the project stay the newest that carry a bookmark.
+
+    Small files are clustered, log files of merge-on-read tables compacted into base files, and files of
+    old commits cleaned. Hudi archives its timeline, and cleans by its own defaults, when it commits.
+    """
+
+    def __init__(
+        self, table: Callable[[TableName], HudiTable], register: Callable[[TableName], object]
+    ) -> None:
+        """Keep how to get at a table, and how to let SQL know its name; nothing is opened."""
+        self._table, self._register = table, register
+
+    def storage(self, table: TableName) -> Storage | None:
+        """What a table consists of: base files, log files, and commits that can be read."""
+        timeline = self._table(table).timeline()
+        if not timeline.exists():
+            return None
+        newest = [group[0] for group in timeline.file_groups()]
+        return Storage(
+            files=sum(one.base > 0 for one in newest),
+            delete_files=sum(len(one.logs) for one in newest),
+            bytes=sum(one.base + sum(one.logs) for one in newest),
+            manifests=1,
+            snapshots=len(timeline.completed()),
+        )
+
+    def plan(self, table: TableName, settings: TableMaintenanceConfig) -> Sequence[Action]:
+        """What is due, in the order in which it is to be done; starts no Spark job."""
+        found = self._table(table)
+        timeline = found.timeline()
+        if not timeline.exists():
+            return []
+        groups = timeline.file_groups()
+        newest = [group[0] for group in groups]
+        target = int(found.option(_TARGET, timeline) or _TARGET_BYTES)
+        sizes = [(one.partition, one.base) for one in newest if one.base]
+        return [
+            *_merge_of_logs(newest, settings.compact),
+            *compaction(sizes, settings.compact, target),
+            *_expiry(timeline, groups, settings.expire),
+        ]
+
+    def perform(self, table: TableName, action: Action, settings: TableMaintenanceConfig) -> None:
+        """Do one thing that is due.
+
+        Raises:
+            CommitConflictError: A writer was faster; nothing was changed.
+        """
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
+        found = self._table(table)
+        at = f"path => {text(found.path)}"
+        if action.work == "compact":
+            sort = found.option(SORT, found.timeline())
+            options = f", options => {text(f'{SORT}={sort}')}" if sort else ""
+            call = f"run_clustering({at}{options})"
+        elif action.work == "rewrite_position_deletes":
+            call = f"run_compaction(op => 'scheduleandexecute', {at})"
+        else:
+            self._register(table)
+            call = _cleaning(found.timeline(), settings.expire, f"table => {text(str(table))}")
+        try:
+            found.session.sql(f"CALL {call}").collect()
+        except (Py4JJavaError, PySparkException) as error:
+            if RACED in str(error):
+                raise CommitConflictError(table=table, attempts=1) from error
+            raise
+
+
+def _merge_of_logs(slices: Sequence[FileSlice], settings: CompactConfig) -> list[Action]:
+    """One action for all log files, where one base file has many, or such as outweigh it."""
+    with_logs = [one for one in slices if one.logs]
+    if not any(
+        len(one.logs) >= settings.small_files or sum(one.logs) >= settings.deleted_fraction * one.base
+        for one in with_logs
+    ):
+        return []
+    logs = [size for one in with_logs for size in one.logs]
+    reason = f"{len(logs)} log files"
+    return [Action(work="rewrite_position_deletes", files=len(logs), bytes=sum(logs), reason=reason)]
+
+
+def _expiry(
+    timeline: HudiTimeline, groups: Sequence[Sequence[FileSlice]], settings: ExpireConfig
+) -> list[Action]:
+    """One action for the files that only commits have which need not stay readable."""
+    commits = timeline.completed()
+    retained = _retained(commits, settings)
+    if len(commits) <= retained:
+        return []
+    earliest = commits[retained - 1]
+    superseded = (later.instant < earliest for group in groups for later, _ in pairwise(group))
+    files = sum(superseded) + timeline.replaced_before(earliest)
+    reason = f"{files} files of no commit since {earliest}"
+    return [Action(work="expire_snapshots", files=files, bytes=0, reason=reason)] if files else []
+
+
+def _retained(commits: Sequence[str], settings: ExpireConfig) -> int:
+    """How many of the newest commits stay readable: the young ones, and always so many."""
+    since = instant_of(datetime.now(UTC) - settings.older_than)
+    return max(settings.keep, sum(instant >= since for instant in commits))
+
+
+def _cleaning(timeline: HudiTimeline, settings: ExpireConfig, at: str) -> str:
+    """The call that cleans; what Hudi archives must be older than what it cleans."""
+    retained = _retained(timeline.completed(), settings)
+    limits = f"hoodie.keep.min.commits={retained + 10},hoodie.keep.max.commits={retained + 20}"
+    policy = f"clean_policy => 'KEEP_LATEST_COMMITS', retain_commits => {retained}"
+    return f"run_clean({at}, {policy}, options => {text(limits)})"

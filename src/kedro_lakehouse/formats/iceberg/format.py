@@ -1,0 +1,263 @@
+"""Apache Iceberg: tables, and commits that are staged on a branch before anybody sees them."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from kedro_lakehouse.errors import CommitConflictError
+from kedro_lakehouse.formats.base import (
+    Bounds,
+    Capabilities,
+    Layout,
+    TableState,
+    dropped_on_failure,
+    stage_branch,
+)
+from kedro_lakehouse.formats.ddl import evolve_table, sql_type, storable
+from kedro_lakehouse.formats.iceberg.files import earlier_commits, last_change
+from kedro_lakehouse.formats.iceberg.maintenance import IcebergMaintenance
+from kedro_lakehouse.formats.iceberg.snapshots import IcebergSnapshots
+from kedro_lakehouse.formats.iceberg.stage import IcebergStage, version_of
+from kedro_lakehouse.formats.literals import text, transform
+from kedro_lakehouse.names import TableName, quote
+from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+from kedro_lakehouse.session.arrow import as_spark_reads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql import types as T
+
+    from kedro_lakehouse.formats.base import FormatContext
+
+_BASE_PROPERTIES: Final = {
+    "format-version": "2",
+    "write.delete.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.merge.mode": "merge-on-read",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "50",
+}
+_EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+CORRELATION_ID: Final = "kedro_lakehouse.correlation_id"
+_SNAPSHOT_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
+
+
+class IcebergFormat:
+    """Tables of catalog ``lake``."""
+
+    name: ClassVar[str] = "iceberg"
+    capabilities: ClassVar[Capabilities] = Capabilities()
+
+    def __init__(self, context: FormatContext) -> None:
+        """Keep how to get at session and metadata, and what commits are named by; nothing is opened."""
+        self._session, self._catalog = context.session, context.catalog
+        self._run_id, self._correlation_id = context.run_id, context.correlation_id
+        self.maintenance = IcebergMaintenance(context.session, context.catalog)
+        self.snapshots = IcebergSnapshots(context.session, context.catalog)
+
+    @classmethod
+    def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
+        """What the environment's Spark settings lack for commits on branches; None where nothing."""
+        loaded = spark_conf.get("spark.sql.extensions")
+        if loaded is None or _EXTENSIONS in loaded:  # a platform's own session may load them unasked
+            return None
+        return f"spark.sql.extensions does not name {_EXTENSIONS}"
+
+    def state(self, table: TableName) -> TableState | None:
+        """Where a table stands, or None where there is none. Starts no JVM."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        found = self._catalog.find(table)
+        if found is None:
+            return None
+        snapshot, changed = found.current_snapshot(), last_change(found)
+        summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+        rows = int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
+        schema = from_arrow_schema(as_spark_reads(found.schema().as_arrow()), prefer_timestamp_ntz=True)
+        return TableState(
+            columns={f.name: f.dataType for f in schema.fields},
+            bookmark=CommitReport.from_property(found.properties.get(BOOKMARK)),
+            snapshot_id=changed.snapshot_id if changed else None,
+            snapshot_time=changed.timestamp_ms if changed else None,
+            rows=rows,
+            branches=[name for name, ref in found.refs().items() if name != "main"],
+            properties=dict(found.properties),
+            uuid=str(found.metadata.table_uuid),
+            version=version_of(
+                str(found.metadata.table_uuid), snapshot.snapshot_id if snapshot else None, found.properties
+            ),
+        )
+
+    def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
+        """The published commits that the table's metadata files still tell of, the newest first."""
+        found = self._catalog.find(table)
+        return earlier_commits(found) if found is not None else iter(())
+
+    def read(self, table: TableName) -> DataFrame:
+        """The published table as a lazy frame."""
+        return self._session().table(table.sql)
+
+    def read_at(self, table: TableName, time: datetime) -> DataFrame:
+        """The table as it was published at a time."""
+        moment = time.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds")
+        # As SQL: the reader of Spark 3.5 takes no notice of `timestampAsOf` where it is given a table's name.
+        return self._session().sql(f"SELECT * FROM {table.sql} TIMESTAMP AS OF '{moment}'")  # noqa: S608
+
+    def may_hold(self, table: TableName, column: str, low: object, high: object) -> bool:
+        """Whether some file may hold values of a column between two bounds: by metadata alone, no job."""
+        import pyiceberg.expressions as built
+        from pyiceberg.types import TimestamptzType
+
+        found = self._catalog.find(table)
+        if found is None or found.current_snapshot() is None:
+            return False
+        expressions: Any = built  # its constructors are typed for pydantic, not for callers
+        zoned = isinstance(found.schema().find_type(column), TimestamptzType)
+        bounds = expressions.And(
+            expressions.GreaterThanOrEqual(column, _literal(low, zoned=zoned)),
+            expressions.LessThanOrEqual(column, _literal(high, zoned=zoned)),
+        )
+        return any(True for _ in found.scan(row_filter=bounds).plan_files())
+
+    def bounds(self, table: TableName, columns: Sequence[str], where: str, low: int, high: int) -> Bounds:
+        """How many rows, and which values of columns, the files hold whose ``where`` may lie in a range.
+
+        From metadata alone, no job; a column whose files do not all tell is left out.
+        """
+        import pyiceberg.expressions as built
+        from pyiceberg.conversions import from_bytes
+        from pyiceberg.types import DecimalType, IntegerType, LongType, StringType
+
+        found = self._catalog.find(table)
+        if found is None or found.current_snapshot() is None:
+            return Bounds(rows=0, ranges={})
+        expressions: Any = built  # its constructors are typed for pydantic, not for callers
+        row_filter = expressions.And(
+            expressions.GreaterThanOrEqual(where, low), expressions.LessThanOrEqual(where, high)
+        )
+        files = [task.file for task in found.scan(row_filter=row_filter).plan_files()]
+        ranges: dict[str, tuple[Any, Any]] = {}
+        for name in columns:
+            field = found.schema().find_field(name)
+            kind: Any = field.field_type
+            if not isinstance(kind, IntegerType | LongType | StringType | DecimalType):
+                continue
+            ends = [
+                (from_bytes(kind, f.lower_bounds[i]), from_bytes(kind, f.upper_bounds[i]))
+                for f, i in ((f, field.field_id) for f in files)
+                if i in (f.lower_bounds or ()) and i in (f.upper_bounds or ())
+            ]
+            if ends and len(ends) == len(files):
+                ranges[name] = (min(e[0] for e in ends), max(e[1] for e in ends))
+        return Bounds(rows=sum(f.record_count for f in files), ranges=ranges)
+
+    def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
+        """Create the table where it does not exist; starts no job."""
+        self._catalog.ensure_namespace(table.namespace)
+        fields = ", ".join(f"{quote(n)} {sql_type(storable(t))}" for n, t in columns.items())
+        partitions = (
+            f" PARTITIONED BY ({', '.join(map(transform, layout.partition_by))})"
+            if layout.partition_by
+            else ""
+        )
+        properties = ", ".join(
+            f"{text(k)} = {text(v)}" for k, v in (_BASE_PROPERTIES | dict(layout.properties)).items()
+        )
+        session = self._session()
+        session.sql(
+            f"CREATE TABLE IF NOT EXISTS {table.sql} ({fields}) USING iceberg{partitions} "
+            f"TBLPROPERTIES ({properties})"
+        )
+        if layout.sort_by:
+            session.sql(f"ALTER TABLE {table.sql} WRITE ORDERED BY {', '.join(map(quote, layout.sort_by))}")
+
+    def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
+        """Add missing columns and struct fields and widen types, so that the table holds ``columns``.
+
+        What is there already stays; doing it twice changes nothing.
+
+        Raises:
+            IncompatibleTypeError: A column would have to become a type that loses values.
+        """
+        evolve_table(
+            lambda statement: self._session().sql(statement), table.sql, table, columns, state.columns
+        )
+
+    def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
+        """Make a view in the catalog, unless it is there as defined; whether it was made."""
+        from kedro_lakehouse.formats.iceberg.view import ensure_iceberg_view
+
+        return ensure_iceberg_view(self._session(), view, definition, digest)
+
+    def uuid(self, table: TableName) -> str | None:
+        """What tells a table from one that is made later under its name; None where there is none."""
+        found = self._catalog.find(table)
+        return str(found.metadata.table_uuid) if found is not None else None
+
+    def drop(self, table: TableName, *, uuid: str | None = None) -> None:
+        """Drop a table with its files; with ``uuid`` only if it is still that one."""
+        if uuid is not None and self.uuid(table) != uuid:
+            return
+        self._session().sql(f"DROP TABLE IF EXISTS {table.sql} PURGE")
+
+    def adopt(
+        self, table: TableName, paths: Sequence[str], report: CommitReport, *, planned_on: TableState
+    ) -> int | None:
+        """Make parquet files the table's own where they lie, and set its bookmark, in one commit.
+
+        Only their footers are read; starts no JVM.
+
+        Raises:
+            ValueError: A file does not fit the table's columns or partitions, or is its own already.
+            CommitConflictError: The table is not in the planned state any more; nothing was published.
+        """
+        from pyiceberg.exceptions import CommitFailedException
+
+        found = self._catalog.catalog.load_table(table.identifier)
+        snapshot = found.current_snapshot()
+        base = snapshot.snapshot_id if snapshot else None
+        if version_of(str(found.metadata.table_uuid), base, found.properties) != planned_on.version:
+            raise CommitConflictError(table=table, attempts=1)
+        # pyiceberg must not retry by itself: the files would be added behind another writer's commit.
+        found.metadata.properties["commit.retry.num-retries"] = "0"
+        try:
+            with found.transaction() as transaction:
+                transaction.add_files(list(paths))
+                transaction.set_properties({BOOKMARK: report.to_property()})
+        except CommitFailedException as error:
+            raise CommitConflictError(table=table, attempts=1) from error
+        snapshot = found.current_snapshot()
+        return snapshot.snapshot_id if snapshot else None
+
+    @contextlib.contextmanager
+    def stage(self, table: TableName, state: TableState | None) -> Iterator[IcebergStage]:
+        """Open a stage on one published state of the table; what the block leaves unpublished is dropped."""
+        session = self._session()
+        session.conf.set(_SNAPSHOT_PROPERTY + CORRELATION_ID, self._correlation_id)
+        planned_on = state or self.state(table)
+        stage = IcebergStage(session, self._catalog, table, stage_branch(self._run_id), planned_on)
+        with dropped_on_failure(stage):
+            yield stage
+
+    def sql(self, table: TableName) -> str:
+        """The table's quoted path in catalog ``lake``."""
+        return table.sql
+
+    def holds_snapshot(self, table: TableName, snapshot_id: int) -> bool:
+        """Whether a snapshot has not expired; starts no JVM."""
+        found = self._catalog.find(table)
+        return found is not None and found.snapshot_by_id(snapshot_id) is not None
+
+    def rows_at(self, table: TableName, snapshot_id: int) -> str:
+        """SQL text of a table as it was in one snapshot, to stand behind FROM."""
+        return f"{table.sql} VERSION AS OF {int(snapshot_id)}"
+
+
+def _literal(value: object, *, zoned: bool) -> Any:
+    if zoned and isinstance(value, datetime):
+        value = value.astimezone(UTC)  # Spark gives times with a zone as naive local ones
+    return value.isoformat() if isinstance(value, date) else value

@@ -1,0 +1,184 @@
+"""Maintenance of Iceberg tables: planned from metadata, done by Iceberg's own procedures."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.errors import CommitConflictError
+from kedro_lakehouse.formats.iceberg.files import (
+    dangling_deletes,
+    expired_snapshots,
+    is_staged_on,
+    orphan_files,
+    partition_files,
+    storage,
+    target_bytes,
+    wasteful_manifests,
+)
+from kedro_lakehouse.formats.literals import text
+from kedro_lakehouse.formats.maintenance import Action
+from kedro_lakehouse.names import CATALOG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyiceberg.table import Table
+    from pyspark.sql import SparkSession
+
+    from kedro_lakehouse.config.maintenance import CompactConfig, TableMaintenanceConfig
+    from kedro_lakehouse.formats.maintenance import Storage
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.session.catalog import MetadataCatalog
+
+_RACED: Final = ("CommitFailedException", "ValidationException", "Cannot commit")
+_V3: Final = 3
+
+
+class IcebergMaintenance:
+    """Puts the files of tables in catalog ``lake`` in order."""
+
+    def __init__(self, session: Callable[[], SparkSession], catalog: MetadataCatalog) -> None:
+        """Keep how to get at session and metadata; nothing is opened."""
+        self._session, self._catalog = session, catalog
+
+    def storage(self, table: TableName) -> Storage | None:
+        """What a table consists of, from its metadata; None where there is no such table."""
+        found = self._catalog.find(table)
+        return storage(found) if found is not None else None
+
+    def plan(self, table: TableName, settings: TableMaintenanceConfig) -> Sequence[Action]:
+        """What is due, in the order in which it is to be done; starts no JVM."""
+        found = self._catalog.find(table)
+        if found is None or found.current_snapshot() is None or is_staged_on(found):
+            return []
+        now = dt.datetime.now(dt.UTC)
+        actions = _rewrites(found, settings.compact)
+        count, size = wasteful_manifests(found, settings.manifests.at_least)
+        if count:
+            reason = f"{count} manifests of {size // count} bytes in the mean"
+            actions.append(Action(work="rewrite_manifests", files=count, bytes=size, reason=reason))
+        expire = settings.expire
+        gone = expired_snapshots(found, before=now - expire.older_than, keep=expire.keep)
+        if gone:
+            reason = f"{len(gone)} snapshots are older than {expire.older_than}"
+            actions.append(Action(work="expire_snapshots", files=len(gone), bytes=0, reason=reason))
+        orphans = orphan_files(found, before=now - settings.orphans.older_than)
+        if orphans:
+            reason = f"{len(orphans)} files of no snapshot are older than {settings.orphans.older_than}"
+            actions.append(
+                Action(
+                    work="remove_orphan_files", files=len(orphans), bytes=sum(orphans.values()), reason=reason
+                )
+            )
+        return actions
+
+    def perform(self, table: TableName, action: Action, settings: TableMaintenanceConfig) -> None:
+        """Do one thing that is due, by Iceberg's procedure; what a compaction leaves over goes with it.
+
+        Raises:
+            CommitConflictError: A writer was faster; nothing was changed.
+        """
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
+        found = self._catalog.find(table)
+        if found is None or is_staged_on(found):
+            return
+        try:
+            self._session().sql(_statement(table, found, action, settings)).collect()
+            if action.work == "compact":
+                self._tidy_up(table, found, settings)
+        except (Py4JJavaError, PySparkException) as error:
+            if any(sign in str(error) for sign in _RACED):
+                raise CommitConflictError(table=table, attempts=1) from error
+            raise
+
+    def _tidy_up(self, table: TableName, found: Table, settings: TableMaintenanceConfig) -> None:
+        """Remove deletes that no data file needs any more; one manifest for the few files that are left."""
+        if dangling_deletes(found.refresh()):
+            self._session().sql(_rewrite_of_deletes(table, {"rewrite-all": "true"})).collect()
+        many, _ = wasteful_manifests(found.refresh(), settings.compact.small_files)
+        if many:
+            self._session().sql(_rewrite_of_manifests(table)).collect()
+
+
+def _rewrites(found: Table, settings: CompactConfig) -> list[Action]:
+    parts = partition_files(
+        found, small_below=settings.small_below, deleted_fraction=settings.deleted_fraction
+    )
+    files = size = deletes = kept_deletes = 0
+    for part in parts.values():
+        small = part.small if len(part.small) + len(part.with_deletes) >= settings.small_files else []
+        taken = [*small, *part.with_deletes]
+        files, size, deletes = files + len(taken), size + sum(taken), deletes + len(part.with_deletes)
+        if len(part.delete_files) >= settings.small_files:
+            kept_deletes += len(part.delete_files)
+    actions: list[Action] = []
+    if files:
+        reason = f"{files - deletes} small files, {deletes} with many deleted rows"
+        actions.append(Action(work="compact", files=files, bytes=size, reason=reason))
+    elif found.metadata.format_version < _V3:  # version 3 has one vector a data file, and none is left over
+        dangling = dangling_deletes(found)
+        if kept_deletes or dangling:
+            reason = f"{kept_deletes} small files of deletes, {dangling} that no data file needs"
+            actions.append(
+                Action(work="rewrite_position_deletes", files=kept_deletes + dangling, bytes=0, reason=reason)
+            )
+    return actions
+
+
+def _statement(table: TableName, found: Table, action: Action, settings: TableMaintenanceConfig) -> str:
+    """The call of a procedure; every word of it is ours, a number or a checked name."""
+    now = dt.datetime.now(dt.UTC)
+    name = text(f"{table.namespace}.{table.table}")
+    if action.work == "compact":
+        called = f"rewrite_data_files({_compaction(name, found, settings.compact)})"
+    elif action.work == "rewrite_position_deletes":
+        every = "true" if dangling_deletes(found) else "false"
+        options = {"min-input-files": settings.compact.small_files, "rewrite-all": every}
+        return _rewrite_of_deletes(table, options)
+    elif action.work == "rewrite_manifests":
+        return _rewrite_of_manifests(table)
+    elif action.work == "expire_snapshots":
+        before, keep = _moment(now - settings.expire.older_than), settings.expire.keep
+        called = f"expire_snapshots(table => {name}, older_than => {before}, retain_last => {keep})"
+    else:
+        before = _moment(now - settings.orphans.older_than)
+        called = f"remove_orphan_files(table => {name}, older_than => {before})"
+    return f"CALL {CATALOG}.system.{called}"
+
+
+def _rewrite_of_deletes(table: TableName, options: Mapping[str, object]) -> str:
+    name = text(f"{table.namespace}.{table.table}")
+    called = f"rewrite_position_delete_files(table => {name}, options => {_map(options)})"
+    return f"CALL {CATALOG}.system.{called}"
+
+
+def _rewrite_of_manifests(table: TableName) -> str:
+    name = text(f"{table.namespace}.{table.table}")
+    return f"CALL {CATALOG}.system.rewrite_manifests(table => {name}, use_caching => false)"
+
+
+def _compaction(name: str, found: Table, settings: CompactConfig) -> str:
+    ordered = not found.sort_order().is_unsorted
+    sort = settings.strategy == "sort" or (settings.strategy == "auto" and ordered)
+    target = target_bytes(found)
+    options: dict[str, Any] = {
+        "target-file-size-bytes": target,
+        "min-file-size-bytes": int(target * settings.small_below),
+        "max-file-size-bytes": target * 2,
+        "min-input-files": settings.small_files,
+        "delete-ratio-threshold": settings.deleted_fraction,
+        "remove-dangling-deletes": "true",
+    }
+    strategy = text("sort" if sort and ordered else "binpack")
+    return f"table => {name}, strategy => {strategy}, options => {_map(options)}"
+
+
+def _map(options: Mapping[str, object]) -> str:
+    return f"map({', '.join(f'{text(k)}, {text(str(v))}' for k, v in options.items())})"
+
+
+def _moment(time: dt.datetime) -> str:
+    return f"TIMESTAMP {text(time.strftime('%Y-%m-%d %H:%M:%S.%f') + ' UTC')}"

@@ -1,0 +1,128 @@
+"""Snapshots of Iceberg tables: listed from metadata; named and gone back to in one Java commit."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.formats.base import is_stage_branch
+from kedro_lakehouse.formats.iceberg.stage import load_table, swap_metadata
+from kedro_lakehouse.formats.snapshots import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyiceberg.table import Table
+    from pyspark.sql import SparkSession
+
+    from kedro_lakehouse.formats.base import TableState
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.session.catalog import MetadataCatalog
+
+
+class IcebergSnapshots:
+    """The snapshots of tables in catalog ``lake``."""
+
+    def __init__(self, session: Callable[[], SparkSession], catalog: MetadataCatalog) -> None:
+        """Keep how to get at Java's tables and at metadata; nothing is opened."""
+        self._session, self._catalog = session, catalog
+
+    def _load(self, table: TableName) -> Any:
+        return load_table(self._session(), table)
+
+    def list(self, table: TableName) -> Sequence[Snapshot]:
+        """The snapshots that can still be read, the newest first; the head of a stage is left out."""
+        found = self._catalog.find(table)
+        if found is None:
+            return []
+        main, names, staged = set(_ancestors(found)), dict[int, list[str]](), set[int]()
+        for name, ref in found.refs().items():
+            if is_stage_branch(name):
+                staged.add(ref.snapshot_id)
+            elif name != "main":
+                names.setdefault(ref.snapshot_id, []).append(name)
+        shown = [s for s in found.metadata.snapshots if s.snapshot_id in main or s.snapshot_id not in staged]
+        return [
+            Snapshot(
+                snapshot_id=s.snapshot_id, parent_id=s.parent_snapshot_id,
+                committed_at=dt.datetime.fromtimestamp(s.timestamp_ms / 1000, dt.UTC),
+                operation=s.summary.operation.value if s.summary else "", rows=_rows(s.summary),
+                on_main=s.snapshot_id in main, names=sorted(names.get(s.snapshot_id, [])),
+            )
+            for s in sorted(shown, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True)
+        ]  # fmt: skip
+
+    def published_at(self, table: TableName, time: dt.datetime) -> int | None:
+        """The snapshot that readers saw at a time; None where metadata does not reach back so far."""
+        found = self._catalog.find(table)
+        limit = time.timestamp() * 1000
+        log = found.history() if found is not None else []
+        seen = [entry.snapshot_id for entry in log if entry.timestamp_ms <= limit]
+        return seen[-1] if seen else None
+
+    def tag(self, table: TableName, name: str, snapshot_id: int) -> None:
+        """Give a snapshot a name, under which it does not expire; a name that is taken moves.
+
+        Raises:
+            UnsupportedError: A branch has the name.
+        """
+        manage, is_new = self._manage(table, name, "tag")
+        (manage.createTag if is_new else manage.replaceTag)(name, snapshot_id).commit()
+
+    def branch(self, table: TableName, name: str, snapshot_id: int) -> None:
+        """Begin a branch at a snapshot, whose rows can be changed apart; a branch of this name begins anew.
+
+        Raises:
+            UnsupportedError: A tag has the name.
+        """
+        manage, is_new = self._manage(table, name, "branch")
+        (manage.createBranch if is_new else manage.replaceBranch)(name, snapshot_id).commit()
+
+    def forget(self, table: TableName, name: str) -> None:
+        """Take a tag's or a branch's name away."""
+        handle = self._load(table)
+        manage = handle.manageSnapshots()
+        (manage.removeTag if handle.refs().get(name).isTag() else manage.removeBranch)(name).commit()
+
+    def _manage(self, table: TableName, name: str, kind: str) -> tuple[Any, bool]:
+        """Java's changes of a table's references, and whether the name is new."""
+        handle = self._load(table)
+        taken = handle.refs().get(name)
+        if taken is not None and taken.isTag() != (kind == "tag"):
+            raise UnsupportedError(
+                what=f"{table}: {name} is the name of a {'tag' if taken.isTag() else 'branch'}.",
+                remedy="Choose another name, or take that one away with --delete.",
+            )
+        return handle.manageSnapshots(), taken is None
+
+    def roll_back(
+        self, table: TableName, snapshot_id: int, properties: Mapping[str, str], *, planned_on: TableState
+    ) -> None:
+        """Publish an earlier snapshot again, with these properties, in one commit; empty ones are removed.
+
+        Raises:
+            CommitConflictError: The table is not in the planned state any more; nothing was changed.
+        """
+
+        def change(transaction: Any, _: Any) -> None:
+            transaction.manageSnapshots().setCurrentSnapshot(snapshot_id).commit()
+            update = transaction.updateProperties()
+            for key, value in properties.items():
+                (update.set(key, value) if value else update.remove(key))
+            update.commit()
+
+        swap_metadata(self._session(), table, planned_on.version, change)
+
+
+def _ancestors(table: Table) -> Iterator[int]:
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        yield snapshot.snapshot_id
+        parent = snapshot.parent_snapshot_id
+        snapshot = table.snapshot_by_id(parent) if parent is not None else None
+
+
+def _rows(summary: Any) -> int:
+    counts = summary.additional_properties if summary else {}
+    return int(counts.get("total-records", 0)) - int(counts.get("total-position-deletes", 0))

@@ -1,0 +1,208 @@
+"""Derived tables: the result of a query over current tables is an extract, named by what it read."""
+
+from __future__ import annotations
+
+import logging
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
+
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.changes.events import POSITION, RAW, columns
+from kedro_lakehouse.config.sources import CsvOptions, SourceConfig
+from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
+from kedro_lakehouse.errors import ConfigurationError
+from kedro_lakehouse.ingestion.planner import Planner
+from kedro_lakehouse.names import TableName, is_reserved_column, quote
+from kedro_lakehouse.sources.extract import refuse_unfit
+from kedro_lakehouse.sources.files import FileShape, LandedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.config.tables import DeriveConfig, TableConfig
+    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.sources.extract import ExtractOrder
+    from kedro_lakehouse.sources.files import Load
+    from kedro_lakehouse.sources.ledger import Ledger
+
+logger = logging.getLogger(__name__)
+
+_PREFIX: Final = "derived:"
+
+
+def set_of(snapshots: Mapping[str, int]) -> str:
+    """The name of a set of input commits.
+
+    Example:
+        >>> set_of({"m": 11, "a": 7})
+        'derived:m@11,a@7'
+    """
+    return _PREFIX + ",".join(f"{alias}@{snapshot}" for alias, snapshot in snapshots.items())
+
+
+def snapshots_of(name: str) -> dict[str, int]:
+    """The snapshot of each input, out of the name of a set of input commits.
+
+    Example:
+        >>> snapshots_of("derived:m@11,a@7")
+        {'m': 11, 'a': 7}
+    """
+    pairs = (part.partition("@") for part in name.removeprefix(_PREFIX).split(","))
+    return {alias: int(snapshot) for alias, _, snapshot in pairs}
+
+
+def statement_over(inputs: Mapping[str, str], query: str) -> str:
+    """A derived table's query as one statement, over a SELECT for each of its inputs."""
+    given = ", ".join(f"{quote(alias)} AS ({select})" for alias, select in inputs.items())
+    # The line break ends a comment that the query may end with.
+    return f"WITH {given} SELECT * FROM (\n{query.strip().rstrip(';')}\n)"  # noqa: S608 - the user's own SQL
+
+
+class DerivedSource:
+    """What a derived table reads, as a source whose only file is the newest set of input commits."""
+
+    config_model: ClassVar[type[SourceConfig]] = SourceConfig
+    gives: ClassVar[Literal["changes", "extracts"]] = "extracts"
+
+    def __init__(self, project: Project, name: TableName, derive: DeriveConfig) -> None:
+        """Keep the declaration; no input is looked at yet."""
+        self._project, self._name = project, name
+        self.inputs = {alias: TableName.parse(text) for alias, text in derive.inputs.items()}
+
+    def files(self) -> list[LandedFile]:
+        """The newest set of input commits; nothing as long as an input holds nothing."""
+        found: dict[str, int] = {}
+        times: list[int] = []
+        for alias, table in self.inputs.items():
+            state = self._project.format_of(table).state(table)
+            if state is None or state.snapshot_id is None or state.snapshot_time is None:
+                logger.info("%s waits: its input %s holds nothing yet", self._name, table)
+                return []
+            found[alias] = state.snapshot_id
+            times.append(state.snapshot_time)
+        return [LandedFile(set_of(found), 0, max(times))]
+
+    def still_there(self, file: LandedFile) -> bool:
+        """Whether every input can still be read as it was in a set of commits."""
+        snapshots = snapshots_of(file.path)
+        return snapshots.keys() == self.inputs.keys() and all(
+            self._project.format_of(table).holds_snapshot(table, snapshots[alias])
+            for alias, table in self.inputs.items()
+        )
+
+    def order_of(self, file: LandedFile) -> ExtractOrder:
+        """The latest commit's time, and the set's name."""
+        return datetime.fromtimestamp(file.modified / 1000, UTC), file.name
+
+    def load_of(self, file: LandedFile) -> Load:  # noqa: ARG002 - every result is one
+        """Every result is the whole table."""
+        return "full_load"
+
+    @property
+    def options(self) -> Mapping[Load, CsvOptions]:
+        """No file is read, so these are only the defaults."""
+        return dict.fromkeys(("full_load", "changes"), CsvOptions())
+
+    @property
+    def headers(self) -> Mapping[Load, bool]:
+        """No file is read."""
+        return {}
+
+    @property
+    def unnamed_columns(self) -> Mapping[Load, Sequence[str]]:
+        """A query names its columns."""
+        return {}
+
+    def control(self, source_columns: Sequence[str]) -> frozenset[str]:  # noqa: ARG002
+        """Every column of the result is a value."""
+        return frozenset()
+
+
+class DerivedPlanner(Planner):
+    """Plans a derived table's batches: each is the result of its query over one set of input commits."""
+
+    source: DerivedSource
+
+    def __init__(self, project: Project, name: TableName, table: TableConfig, ledger: Ledger) -> None:
+        """Keep what planning needs."""
+        assert table.derive is not None  # noqa: S101 - the caller looked
+        refuse_unfit(name, table)
+        super().__init__(project, name, table, DerivedSource(project, name, table.derive), ledger)
+        self._query = table.derive.sql
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """One result a batch."""
+        return 1, 1
+
+    def gone(self, files: Sequence[LandedFile]) -> list[str]:
+        """The sets of input commits that maintenance or a rollback has removed."""
+        return [f.name for f in files if not self.source.still_there(f)]
+
+    def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
+        """The result's own columns and types; no row is computed."""
+        return [self._shape(file) for file in files]
+
+    def read(self, looked: Sequence[FileShape]) -> list[RecordGroup]:
+        """The results' rows as raw records, lazily."""
+        return [self._records(shape) for shape in looked]
+
+    def _shape(self, file: LandedFile) -> FileShape:
+        fields = self._result(file).schema.fields
+        names = [f.name.lower() for f in fields]
+        if doubled := sorted({n for n in names if names.count(n) > 1}):
+            raise self._wrong(f"the query gives several columns named '{doubled[0]}'", "Name each by AS.")
+        found = tuple((f.name, f.dataType) for f in fields)
+        return FileShape(file, "full_load", found, has_rows=True, self_describing=True)
+
+    def _records(self, shape: FileShape) -> RecordGroup:
+        result = self._result(shape.file)
+        values = columns(result.columns)
+        place = F.struct(F.lit(shape.file.name).alias("file"), F.lit(None).cast("long").alias("row"))
+        records = result.select(
+            *values,
+            place.alias(POSITION),
+            F.to_json(F.struct(*values), {"ignoreNullFields": "false"}).alias(RAW),
+            F.lit(shape.file.name).alias(FILE),
+            F.lit(False).alias(MALFORMED_RECORD),
+        )
+        return RecordGroup(
+            records=records, load=shape.load, columns=dict(shape.columns), files=[shape.file.name]
+        )
+
+    def _result(self, file: LandedFile) -> DataFrame:
+        """The query over each input as it was in exactly that snapshot, so that a replay gives the same.
+
+        The inputs are names inside the statement: tables that are derived side by side share no view.
+        """
+        from pyspark.errors import AnalysisException, ParseException
+
+        inputs = {
+            alias: self._input(self.source.inputs[alias], snapshot)
+            for alias, snapshot in snapshots_of(file.path).items()
+        }
+        statement = statement_over(inputs, self._query)
+        try:
+            return self.project.session.sql(statement)
+        except (AnalysisException, ParseException) as error:
+            first = re.sub(r"^\[[A-Z_.0-9]+\] ", "", str(error).strip().splitlines()[0])
+            raise self._wrong(
+                f"Spark refuses the query: {first}",
+                "Write one SELECT over the names of the inputs and their columns.",
+            ) from error
+
+    def _input(self, table: TableName, snapshot: int) -> str:
+        """One input's own columns; the framework's are left out, so that SELECT * gives values only."""
+        rows = self.project.format_of(table).rows_at(table, snapshot)
+        whole = self.project.session.sql(f"SELECT * FROM {rows}")  # noqa: S608 - a checked name and a number
+        kept = ", ".join(quote(c) for c in whole.columns if not is_reserved_column(c))
+        return f"SELECT {kept} FROM {rows}"  # noqa: S608 - the same
+
+    def _wrong(self, problem: str, remedy: str) -> ConfigurationError:
+        return ConfigurationError(
+            file="tables.yml", key=f"{self.name}.derive.sql", problem=f"{problem.rstrip('.')}.", remedy=remedy
+        )

@@ -1,0 +1,292 @@
+"""Plan extracts: many of them in one batch, each judged before it counts."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from kedro_lakehouse.changes.current import current_rows
+from kedro_lakehouse.changes.events import (
+    BATCH,
+    DELETE,
+    OP,
+    ORDER,
+    TIME,
+    UPSERT,
+    column,
+    columns,
+    value_columns,
+)
+from kedro_lakehouse.changes.extract import (
+    EXTRACT,
+    ORDER_TYPE,
+    START,
+    VALID_FROM,
+    renumber_extracts,
+    starts_by_column,
+)
+from kedro_lakehouse.changes.judge import count_changes, count_in_scope, count_rows
+from kedro_lakehouse.changes.lives import rows_before, told_by_extracts
+from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.commits.withdrawn import accepted_events
+from kedro_lakehouse.decoders.extract import decode_extracts
+from kedro_lakehouse.decoders.records import FILE
+from kedro_lakehouse.errors import (
+    LakehouseError,
+    MissingColumnError,
+    RefusedExtractsError,
+    SnapshotOutOfOrderError,
+)
+from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.ingestion.guards import counts_by_extract, first_refused
+from kedro_lakehouse.sources.files import LandedFile, bounded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.changes.contract import TableContract
+    from kedro_lakehouse.commits.token import BatchToken
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.decoders.records import Columns
+    from kedro_lakehouse.ingestion.guards import ExtractCounts
+    from kedro_lakehouse.ingestion.planner import Planner
+    from kedro_lakehouse.sources.extract import ExtractOrder
+    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandedExtracts:
+    """A planned batch of accepted extracts: their checked rows, and what these tell of each key.
+
+    ``told`` is None for a table without keys; ``past_ends`` where no start depends on them.
+    """
+
+    planned: PlannedFiles
+    token: BatchToken
+    rows: DataFrame
+    told: DataFrame | None
+    extracts: DataFrame
+    past_ends: DataFrame | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """Extracts as they would be applied one after the other, and what was counted of each."""
+
+    files: Sequence[LandedFile]
+    rows: DataFrame
+    told: DataFrame | None
+    counts: dict[int, ExtractCounts]
+
+
+class ExtractBatches:
+    """Plans the batches of a table that is fed by extracts."""
+
+    def __init__(self, planner: Planner, contract: TableContract, table: TableConfig) -> None:
+        """Keep what planning needs."""
+        self._planner, self._contract, self._table = planner, contract, table
+        self._refused: dict[LandedFile, LakehouseError] = {}
+        self._waiting: dict[LandedFile, str] = {}
+        self._kept = ExitStack()
+
+    def next_batch(self, chain: Chain) -> LandedExtracts | None:
+        """The batch that a dead run left, or the next new one; frames are kept until ``release``."""
+        unfinished = self._planner.unfinished(chain)
+        if unfinished is not None:
+            files = [f for f in unfinished.files if f not in unfinished.refused]
+            return self._given(unfinished, self._see(self._rows(files, self._kept), files, self._kept))
+        for files in bounded(self._in_order(chain), *self._planner.limits):
+            given = self._judged(files, chain)
+            if given is not None:
+                return given
+            self.release()
+        return None
+
+    def release(self) -> None:
+        """Let go the frames of the last batch."""
+        self._kept.close()
+
+    def judge_again(self) -> None:
+        """Forget what a guard said of extracts that were judged against another state of the table."""
+        for file in self._waiting:
+            del self._refused[file]
+        self._waiting.clear()
+
+    def end(self) -> None:
+        """Name the extracts that were refused.
+
+        Raises:
+            RefusedExtractsError: There are some; all others are done.
+        """
+        if self._refused:
+            raise RefusedExtractsError(table=self._planner.name, errors=list(self._refused.values()))
+
+    def _order(self, file: LandedFile) -> ExtractOrder:
+        return self._planner.source.order_of(file)  # type: ignore[attr-defined, no-any-return]
+
+    def _in_order(self, chain: Chain) -> list[LandedFile]:
+        """New files later than the last accepted extract; earlier ones are refused once and for all."""
+        new = [f for f in chain.new(self._planner.listed()) if f not in self._waiting]
+        accepted = chain.accepted()
+        if not accepted:
+            return new
+        last = max(accepted, key=self._order)
+        late = [f for f in new if self._order(f) <= self._order(last)]
+        delivered = {(f.name, f.size) for f in accepted}
+        for file in late:
+            if (file.name, file.size) not in delivered:
+                self._refused[file] = SnapshotOutOfOrderError(
+                    table=self._planner.name, extract=file.name, last=last.name
+                )
+        if late:
+            self._planner.ledger.refuse(chain, dict.fromkeys(late, SnapshotOutOfOrderError.code))
+        return [f for f in new if f not in late]
+
+    def _judged(self, files: Sequence[LandedFile], chain: Chain) -> LandedExtracts | None:
+        """Judge extracts: one job, and one more for each that is refused; the others become a batch."""
+        planner, kept = self._planner, self._kept
+        rows = self._rows(files, kept)
+        accepted, refused = list(files), dict[LandedFile, LakehouseError]()
+        seen = None
+        while accepted:
+            numbers = [files.index(f) + 1 for f in accepted]
+            chosen = rows if len(accepted) == len(files) else renumber_extracts(rows, numbers)
+            seen = self._see(chosen, accepted, kept)
+            bad = first_refused(seen.counts, [f.name for f in accepted], self._table, planner.name)
+            if bad is None:
+                break
+            refused[accepted.pop(bad[0] - 1)] = bad[1]
+        self._refused |= refused
+        self._waiting |= {f: e.code for f, e in refused.items()}
+        if not accepted or seen is None:
+            return None
+        newest = self._order(accepted[-1])
+        superseded = {f: c for f, c in self._waiting.items() if self._order(f) < newest}
+        planned = planner.ledger.plan(chain, [*accepted, *superseded], superseded)
+        enter_phase("planned", planner.name, "ingestion", planned.batch)
+        return self._given(planned, seen)
+
+    def _see(self, rows: DataFrame, files: Sequence[LandedFile], kept: ExitStack) -> _Seen:
+        """Fold the rows of extracts into what they tell, kept for its two uses, and count it: one job."""
+        contract = self._contract
+        extracts = self._numbered(files)
+        counted, told = [count_rows(rows, contract)], None
+        if contract.keys:
+            state = self._state()
+            before = None if state is None else rows_before(state, rows, contract)
+            told = told_by_extracts(rows, before, contract, extracts=extracts, count=len(files))
+            told = keep(told, kept)
+            counted.append(count_changes(told))
+            if contract.hard_deletes != "ignore":
+                counted.append(count_in_scope(rows, told, before, contract, extracts))
+        found = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), counted).collect()
+        return _Seen(files=files, rows=rows, told=told, counts=counts_by_extract(found))
+
+    def _given(self, planned: PlannedFiles, seen: _Seen) -> LandedExtracts:
+        valid = sum(c.rows for c in seen.counts.values())
+        stale = sum(c.stale for c in seen.counts.values())
+        events = sum(c.upserts + c.deletes if self._contract.keys else c.rows for c in seen.counts.values())
+        counted = {"changed_without_newer_timestamp": stale} if self._contract.updated_at else None
+        return LandedExtracts(
+            planned=planned,
+            token=self._planner.token(planned, valid if self._contract.keys else None, counted, events),
+            rows=seen.rows,
+            told=seen.told,
+            extracts=self._timed(self._numbered(seen.files).drop(FILE), planned),
+            past_ends=self._past_ends(),
+        )
+
+    def _timed(self, extracts: DataFrame, planned: PlannedFiles) -> DataFrame:
+        """Let the versions of the first load start when the declaration says."""
+        start = self._table.initial_valid_from
+        first = F.lit("1970-01-01" if start == "epoch" else str(start)).cast("timestamp")
+        declared = planned.batch == 1 and start != "event"
+        own = F.when(column(EXTRACT) == 1, first) if declared else F.lit(None).cast("timestamp")
+        return extracts.withColumn(START, own)
+
+    def _past_ends(self) -> DataFrame | None:
+        """When each key was deleted for the last time; read from the record's partition of deletes."""
+        if not starts_by_column(self._contract) or self._planner.state() is None:
+            return None
+        changes = accepted_events(self._planner.project, self._planner.name)
+        deletes = changes.where(column(OP) == DELETE)
+        return deletes.groupBy(*columns(self._contract.keys)).agg(F.max_by(TIME, ORDER).alias("__past_end"))
+
+    def _rows(self, files: Sequence[LandedFile], kept: ExitStack) -> DataFrame:
+        """Checked rows of extracts, kept for all that is made of them."""
+        planner = self._planner
+        looked = planner.look(files)
+        settled = planner.columns(looked)
+        self._require(settled)
+        groups = planner.read(looked)
+        if not groups:
+            return self._none(settled)
+        told = starts_by_column(self._contract)
+        if told and not any(settled.name_of(c) == told for g in groups for c in g.columns):
+            logger.warning("%s: no extract of the batch has the column %s", planner.name, told)
+        return keep(decode_extracts(groups, self._numbered(files), settled, self._contract), kept)
+
+    def _require(self, settled: Columns) -> None:
+        """Refuse declared columns that neither the table nor the extracts have."""
+        named = {"valid_from": [self._contract.updated_at], "delete_scope": self._contract.delete_scope}
+        for place, wanted in named.items():
+            if missing := [c for c in wanted if c and c not in settled.types]:
+                raise MissingColumnError(
+                    table=self._planner.name, missing=missing, found=sorted(settled.types), place=place
+                )
+
+    def _none(self, settled: Columns) -> DataFrame:
+        schema = T.StructType([T.StructField(n, t) for n, t in settled.types.items()])
+        keys = [T.StructField(k, T.StringType()) for k in self._contract.keys if k not in settled.types]
+        position = T.StructType([T.StructField("file", T.StringType()), T.StructField("row", T.LongType())])
+        more = [
+            T.StructField(EXTRACT, T.IntegerType()), T.StructField("_position", position),
+            T.StructField("_reasons", T.ArrayType(T.StringType())), T.StructField("_raw", T.StringType()),
+            T.StructField(VALID_FROM, T.TimestampType()),
+        ]  # fmt: skip
+        return self._planner.project.session.createDataFrame([], T.StructType([*schema.fields, *keys, *more]))
+
+    def _numbered(self, files: Sequence[LandedFile]) -> DataFrame:
+        """One row an extract: ``__file``, ``_extract``, ``_order``, ``_time``."""
+        import pandas as pd
+
+        facts = pd.DataFrame(
+            [(f.name, i, *self._order(f)) for i, f in enumerate(files, start=1)],
+            columns=[FILE, EXTRACT, "extract_time", "extract_name"],
+        )
+        frame = self._planner.project.session.createDataFrame(
+            facts, f"{FILE} string, {EXTRACT} int, extract_time timestamp, extract_name string"
+        )
+        return frame.select(
+            FILE, EXTRACT, F.struct("extract_time", "extract_name").cast(ORDER_TYPE).alias(ORDER),
+            column("extract_time").alias(TIME),
+        )  # fmt: skip
+
+    def _state(self) -> DataFrame | None:
+        """The rows that the record of changes folds to: the current table and the batches it lacks."""
+        project, name = self._planner.project, self._planner.name
+        changes = self._planner.state()
+        if changes is None or changes.batch == 0:
+            return None
+        current = project.format_of(name).state(name) if self._table.current else None
+        if current is None or current.batch == 0:
+            return current_rows(accepted_events(project, name), self._contract)
+        held = project.format_of(name).read(name)
+        held = held.select(*columns(value_columns(held)), ORDER)
+        if current.batch == changes.batch:
+            return held
+        events = accepted_events(project, name).where(column(BATCH) > current.batch)
+        kinds = {f.name: f.dataType for f in events.schema.fields}
+        stood = held.withColumns({OP: F.lit(UPSERT), TIME: F.lit(None).cast(kinds[TIME])})
+        pending = events.select(*columns(value_columns(events)), OP, ORDER, TIME)
+        return current_rows(stood.unionByName(pending, allowMissingColumns=True), self._contract)

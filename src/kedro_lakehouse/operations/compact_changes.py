@@ -1,0 +1,162 @@
+"""Retention of single events: the record of changes is trimmed to a horizon, in one commit."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.changes.compact import fold_old_events, is_old
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.changes.events import BATCH, OPENED_ORDER, OPENED_TIME, ORDER, TIME, column
+from kedro_lakehouse.commits import runner
+from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.commits.marks import HORIZON, horizon_of
+from kedro_lakehouse.commits.withdrawn import accepted_events
+from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
+from kedro_lakehouse.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.formats.base import Stage, TableState
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.lease import Lease
+    from kedro_lakehouse.ops.report import CommitReport
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+_BEFORE: Final = {
+    "timestamp_ntz": "{time} < TIMESTAMP_NTZ '{moment}'",
+    "timestamp": "{time} < TIMESTAMP '{moment} UTC'",
+    "date": "CAST({time} AS TIMESTAMP_NTZ) < TIMESTAMP_NTZ '{moment}'",
+}
+
+
+def trim_changes(project: Project, name: TableName) -> int:
+    """Replace, key by key, the events from before a table's horizon by one event; how many went.
+
+    The horizon is the greatest time of an accepted event, or now if that is earlier, less the table's
+    ``changes_retention``. Only events that the current and the history table have are replaced.
+
+    Guarantees:
+        Current and history stay as they are; rows, bookmark and horizon change in one commit. Where
+        there is nothing to replace, or it was done before, no row is written.
+
+    Raises:
+        UnsupportedError: The table's events have no time, but a log position.
+        AuditFailedError: What was staged is not what was planned; nothing was published.
+    """
+    retention = project.table(name).changes_retention
+    if retention is None:
+        return 0
+    steps = ("ingestion", "current", "history")
+    return runner.planned_again(project, name, steps, lambda held: _trim(project, name, retention, held))
+
+
+def _applied(project: Project, name: TableName) -> int:
+    """The last batch that all targets of the table have."""
+    table = project.table(name)
+    kept = [role for role, wanted in (("current", table.current), ("history", table.history)) if wanted]
+    states = [project.format_of(name).state(name.with_suffix(role)) for role in kept]  # type: ignore[arg-type]
+    return min((s.batch if s else 0 for s in states), default=0)
+
+
+def _new_horizon(
+    events: DataFrame, state: TableState, retention: dt.timedelta, name: TableName
+) -> dt.datetime | None:
+    kind = state.columns[TIME].typeName()
+    if kind not in _BEFORE:
+        raise UnsupportedError(
+            what=f"{name}: `changes_retention` needs the time of events; they have a {kind} instead.",
+            remedy="Declare `effective_time`, or remove `changes_retention` from tables.yml.",
+        )
+    latest = F.unix_micros(F.max(column(TIME).cast("timestamp")))
+    micros = events.agg(latest.alias("latest")).collect()[0]["latest"]
+    if micros is None:
+        return None
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    # One event with a time far ahead must not make every later one too late.
+    greatest = min(epoch + dt.timedelta(microseconds=micros), dt.datetime.now(dt.UTC))
+    earlier = horizon_of(state)
+    found = greatest - retention
+    return max(found, earlier) if earlier else found
+
+
+def _trim(project: Project, name: TableName, retention: dt.timedelta, held: Lease) -> int:
+    lake, changes = project.format_of(name), name.with_suffix("changes")
+    state = lake.state(changes)
+    if state is None or state.bookmark is None:
+        return 0
+    applied = _applied(project, name)
+    horizon = _new_horizon(lake.read(changes), state, retention, name)
+    if applied == 0 or horizon is None:
+        return 0
+    old = lake.read(changes).where(is_old(horizon, applied)).count()
+    if old == 0:
+        return 0
+    opened = project.table(name).history is not None
+    if opened:
+        # Before anything reads the record: Spark runs no plan whose table has changed since.
+        more = {OPENED_ORDER: state.columns[ORDER], OPENED_TIME: state.columns[TIME]}
+        lake.evolve(changes, dict(state.columns) | more, state)
+    with ExitStack() as kept:
+        events = accepted_events(project, name)
+        contract = TableContract.of(name, project.table(name))
+        rows = keep(fold_old_events(events, contract, horizon=horizon, applied=applied, opened=opened), kept)
+        new = rows.count()
+        if new >= old:
+            return 0
+        change = _Trim(project, name, rows, _Trimmed(horizon, applied, state.bookmark, old, new))
+        runner.attempt(change, held)
+    logger.info(
+        "%s changes: %s events before %s became %s", name, f"{old:,}", horizon.isoformat(), f"{new:,}"
+    )
+    return old - new
+
+
+@dataclass(frozen=True)
+class _Trimmed:
+    """Of which events, of a change log with which bookmark, how many become how many."""
+
+    horizon: dt.datetime
+    applied: int
+    bookmark: CommitReport
+    old: int
+    new: int
+
+
+class _Trim(runner.Change):
+    """Puts folded events in the place of those from before a horizon."""
+
+    def __init__(self, project: Project, name: TableName, rows: DataFrame, facts: _Trimmed) -> None:
+        super().__init__(project, name, name.with_suffix("changes"), step="trim")
+        self._rows, self._facts = rows, facts
+
+    @property
+    def batch(self) -> int:
+        return self._facts.bookmark.batch
+
+    def is_done(self, state: TableState | None) -> bool:
+        if state is None or state.bookmark != self._facts.bookmark:
+            raise CommitConflictError(table=self.target, attempts=1)
+        return False
+
+    def write(self, stage: Stage, state: TableState) -> CommitReport:
+        facts, kind = self._facts, state.columns[TIME].typeName()
+        moment = facts.horizon.astimezone(dt.UTC).replace(tzinfo=None).isoformat(sep=" ")
+        earlier = _BEFORE[kind].format(time=quote(TIME), moment=moment)
+        stage.replace_where(f"{earlier} AND {quote(BATCH)} <= {facts.applied}", self._rows)
+        stage.expect(state.rows - facts.old + facts.new)
+        return facts.bookmark
+
+    def properties(self, state: TableState) -> Mapping[str, str]:
+        del state
+        return {HORIZON: self._facts.horizon.isoformat()}

@@ -1,0 +1,216 @@
+"""Withdraw the events of a batch that fail blocking expectations: a decision, recorded once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.changes.current import current_rows
+from kedro_lakehouse.changes.events import BATCH, OP, POSITION, UPSERT, column
+from kedro_lakehouse.changes.plain import newest_extract
+from kedro_lakehouse.commits import runner
+from kedro_lakehouse.commits.blocking import open_refusals
+from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.commits.published import published
+from kedro_lakehouse.commits.target import refold
+from kedro_lakehouse.commits.withdrawn import accepted_events, event_digest, row_of_record, without
+from kedro_lakehouse.errors import BatchNotFoundError, NothingToWithdrawError
+from kedro_lakehouse.operations.rebuild import declared_kinds
+from kedro_lakehouse.ops.decisions import WITHDRAW, WithdrawnEvent
+from kedro_lakehouse.ops.store import DECISIONS
+from kedro_lakehouse.quality.answers import OF_ROWS, failing_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from kedro_lakehouse.config.expectations import ExpectationConfig
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+
+_FILE, _ROW, _DIGEST, _OTHER = "file", "row", "digest", "other"
+_EXPECTATION, _BROUGHT = "expectation", "brought"
+
+Search = Callable[["Project", "TableName", int], "dict[WithdrawnEvent, str]"]
+"""Finds the events of a batch that stand behind failing rows, each with the expectation that it fails."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Withdrawal:
+    """What one decision withdrew."""
+
+    decision: str
+    table: str
+    batch: int
+    withdrawn: int
+    expectations: tuple[str, ...]
+
+
+def blocked_batches(project: Project, name: TableName) -> list[int]:
+    """The batches with failing events that no decision withdrew yet; starts no JVM."""
+    rows = project.ops.read(DECISIONS, of_table=str(name))
+    decided = {(r["batch"], r["expectation"]): r["decided_at"] for r in rows}
+    never = datetime.min.replace(tzinfo=UTC)
+    return sorted(
+        {
+            r["batch"]
+            for r in open_refusals(project, name)
+            if r["judged_at"] > decided.get((r["batch"], r["expectation"]), never)
+        }
+    )
+
+
+def withdraw(project: Project, name: TableName, batch: int, *, search: Search | None = None) -> Withdrawal:
+    """Withdraw the events of a batch that stand behind rows which fail; the next run publishes the rest.
+
+    The pending events are folded as the next commit would fold them, and judged. Of each failing row the
+    last event is withdrawn if it is the batch's; then the key's event before it counts, and is judged too.
+    Where rows share a value that must be unique, those go that did not have it before the batch.
+    Both halves of a key change go together. An expectation of the whole table blames the whole batch.
+
+    Guarantees:
+        One commit of ``lake.ops.decisions``. Targets that hold the batch already are folded again: now or,
+        where this is killed or another run is faster, by the next run.
+
+    Raises:
+        BatchNotFoundError: The table has no such batch.
+        NothingToWithdrawError: No event of the batch fails.
+        CommitConflictError: Other writers changed the table again and again until the deadline.
+    """
+    withdrawn = runner.planned_again(
+        project, name, ("ingestion",), lambda _: _decided(project, name, batch, search or _searched)
+    )
+    lake = project.format_of(name)
+    for kind in declared_kinds(project.table(name)):  # what is killed here, the next run does
+        state = lake.state(name.with_suffix(kind))
+        if state is not None and state.batch >= batch:
+            refold(project, name, kind)
+    return withdrawn
+
+
+def _decided(project: Project, name: TableName, batch: int, search: Search) -> Withdrawal:
+    """Find the events, and record that they are withdrawn."""
+    lake, changes = project.format_of(name), name.with_suffix("changes")
+    record = lake.state(changes)
+    last = record.batch if record else 0
+    if not 1 <= batch <= last:
+        raise BatchNotFoundError(table=name, batch=batch, last=last)
+    with runner.lost_races(lake, {changes: record}):
+        found = search(project, name, batch)
+    if not found:
+        raise NothingToWithdrawError(table=name, batch=batch, blocked_by=blocked_batches(project, name))
+    decision, now = uuid.uuid4().hex[:12], datetime.now(UTC)
+    facts: dict[str, Any] = {
+        "decision": decision, "action": WITHDRAW, "table": str(name), "batch": batch,
+        "run_id": project.run_id, "decided_at": now,
+    }  # fmt: skip
+    events = [{"file": w.file, "row": w.row, "digest": w.digest, "expectation": e} for w, e in found.items()]
+    project.decisions.record([facts | event for event in events])
+    return Withdrawal(
+        decision=decision, table=str(name), batch=batch, withdrawn=len(found),
+        expectations=tuple(dict.fromkeys(found.values())),
+    )  # fmt: skip
+
+
+def _place() -> list[Column]:
+    return [column(POSITION)["file"].alias(_FILE), row_of_record().alias(_ROW)]
+
+
+def _searched(project: Project, name: TableName, batch: int) -> dict[WithdrawnEvent, str]:
+    return _Search(project, name, batch).run()
+
+
+class _Search:
+    """Finds the events of a batch that stand behind failing rows."""
+
+    def __init__(self, project: Project, name: TableName, batch: int) -> None:
+        self._project, self._name, self._batch = project, name, batch
+        self._table = project.table(name)
+        self._contract = TableContract.of(name, self._table)
+        self._blocking = [e for e in self._table.expectations if e.severity == "block"]
+        self._events = accepted_events(project, name)
+        self._held = published(project, name)
+
+    def run(self) -> dict[WithdrawnEvent, str]:
+        """The events, each with the first expectation that its row fails."""
+        found: dict[WithdrawnEvent, str] = {}
+        while more := self._fail(without(self._events, list(found), self._table.keys)):
+            found |= more
+        if refused := self._refused_whole():
+            found |= dict.fromkeys(self._files(), refused)
+        return found
+
+    def _fail(self, events: DataFrame) -> dict[WithdrawnEvent, str]:
+        """The events of the batch behind rows that fail, and those of the same source records; one job."""
+        asked = [e for e in self._blocking if e.nature in OF_ROWS]
+        if not asked:
+            return {}
+        with ExitStack() as kept:
+            rows = keep(self._folded(events), kept)
+            named = self._named(events)
+            failing = reduce(DataFrame.unionByName, (self._failing(i, e, rows) for i, e in enumerate(asked)))
+            hit = named.join(failing, [c for c in failing.columns if c in named.columns])
+            beside = named.where(column(_ROW) >= 0).withColumnRenamed(_DIGEST, _OTHER)
+            told = hit.join(beside, [_FILE, _ROW], "left").collect()
+        found: dict[WithdrawnEvent, str] = {}
+        for number, expectation in enumerate(asked):
+            of_it = [r for r in told if r[_EXPECTATION] == number]
+            for row in [r for r in of_it if r[_BROUGHT]] or of_it:
+                place = row[_FILE], None if row[_ROW] < 0 else row[_ROW]
+                for digest in {row[_DIGEST], row[_DIGEST] if row[_OTHER] is None else row[_OTHER]}:
+                    found.setdefault(WithdrawnEvent(*place, digest), expectation.title)
+        return found
+
+    def _named(self, events: DataFrame) -> DataFrame:
+        """The events of the batch as a decision names them."""
+        of_batch = events.where(column(BATCH) == self._batch)
+        return of_batch.select(*_place(), event_digest(of_batch, self._table.keys).alias(_DIGEST))
+
+    def _failing(self, number: int, expectation: ExpectationConfig, rows: DataFrame) -> DataFrame:
+        """The last events of the rows that fail an expectation, and whether they brought what fails."""
+        failing, brought = failing_rows(expectation, rows), F.lit(1)
+        if expectation.nature == "unique" and self._held is not None and self._table.keys:
+            # Of rows that share values those that had them before the batch are in their right.
+            names = list(dict.fromkeys((*self._table.keys, *expectation.columns)))
+            held = self._held.rows.select(
+                *[column(c).alias(f"__held{i}") for i, c in enumerate(names)], F.lit(1).alias("__had")
+            )
+            same = reduce(and_, [column(c).eqNullSafe(column(f"__held{i}")) for i, c in enumerate(names)])
+            failing, brought = failing.join(held, same, "left"), column("__had").isNull().cast("int")
+        # Rows of a table without keys are events themselves, and only their places tell them apart.
+        place = _place() if POSITION in failing.columns else []
+        return failing.select(
+            *place,
+            event_digest(failing, self._table.keys).alias(_DIGEST),
+            F.lit(number).alias(_EXPECTATION),
+            brought.alias(_BROUGHT),
+        )
+
+    def _refused_whole(self) -> str | None:
+        """An expectation of the whole table for which the batch was refused."""
+        whole = {e.title for e in self._blocking if e.nature not in OF_ROWS}
+        told = [r for r in open_refusals(self._project, self._name) if r["batch"] == self._batch]
+        return next((r["expectation"] for r in told if r["expectation"] in whole), None)
+
+    def _folded(self, events: DataFrame) -> DataFrame:
+        """The rows that the current table would have, with ``_order``."""
+        if self._contract.write == "merge":
+            return current_rows(events, self._contract)
+        upserts = events.where(column(OP) == UPSERT)
+        return newest_extract(upserts) if self._contract.write == "replace" else upserts
+
+    def _files(self) -> list[WithdrawnEvent]:
+        """The batch as a whole: the files that its events are of."""
+        of_batch = self._events.where(column(BATCH) == self._batch)
+        rows = of_batch.select(column(POSITION)["file"].alias("file")).distinct().collect()
+        return [WithdrawnEvent(r["file"], None, None) for r in rows if r["file"] is not None]

@@ -1,0 +1,136 @@
+"""Maintenance of what is stored of a table: files in order, snapshots expired, landed files archived."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+from kedro_lakehouse.config.maintenance import CompactConfig
+from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
+from kedro_lakehouse.formats.maintenance import MaintainsTables, MaintenanceReport
+from kedro_lakehouse.names import ROLES, TableName
+from kedro_lakehouse.operations.archive import archive_landed
+from kedro_lakehouse.ops.store import MAINTENANCE, SCHEMAS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
+    from kedro_lakehouse.formats.base import TableFormat
+    from kedro_lakehouse.formats.maintenance import Action, Maintenance
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+_OWN_FILES: Final = CompactConfig(small_files=100)
+
+
+def maintain_table(project: Project, name: TableName, *, dry_run: bool = False) -> list[MaintenanceReport]:
+    """Do what is due for each stored table of a declaration, then archive its landed files; a report of each.
+
+    Guarantees:
+        Rows, bookmarks and stages stay as they are. Where nothing is due, nothing is written, and no
+        JVM starts but for Hudi, whose metadata it reads; a dry run writes nothing.
+
+    Raises:
+        CommitConflictError: Writers were faster until the deadline; what was done until then stays done.
+    """
+    settings = project.maintenance.of(name)
+    if not settings.enabled:
+        return []
+    with ExitStack() as held:
+        for stage in ("ingestion", "current", "history", "convert") if not dry_run else ():
+            held.enter_context(project.lease(name, stage))
+        stored = [name] if name in project.conversions else [name.with_suffix(role) for role in ROLES]
+        reports = _maintain_all(project, project.format_of(name), stored, settings, dry_run=dry_run)
+        if name in project.declarations.tables:
+            archived = archive_landed(project, name, settings.landing, dry_run=dry_run)
+            reports += [archived] if archived else []
+    return reports
+
+
+def maintain_ops(project: Project, *, dry_run: bool = False) -> list[MaintenanceReport]:
+    """Do what is due for the project's own tables, which are Iceberg in every environment.
+
+    Their appends keep the files few themselves; what they replace is left for this. Where Spark lacks
+    Iceberg's extensions (beside Hudi's there is no room for them), nothing is done.
+    """
+    try:
+        lake = project.format("iceberg")
+    except UnsupportedError as reason:
+        logger.info("lake.ops is left as it is: %s", reason)
+        return []
+    settings = project.maintenance.model_copy(update={"compact": _OWN_FILES})
+    stored = [TableName.ops(table) for table in SCHEMAS]
+    return _maintain_all(project, lake, stored, settings, dry_run=dry_run)
+
+
+def _maintain_all(
+    project: Project,
+    lake: TableFormat,
+    stored: Sequence[TableName],
+    settings: TableMaintenanceConfig,
+    *,
+    dry_run: bool,
+) -> list[MaintenanceReport]:
+    """A report of each stored table that is there; none where the format maintains no tables."""
+    if not isinstance(lake, MaintainsTables):
+        return []
+    found = (_maintain(project, lake.maintenance, table, settings, dry_run=dry_run) for table in stored)
+    return [report for report in found if report is not None]
+
+
+def _maintain(
+    project: Project, work: Maintenance, table: TableName, settings: TableMaintenanceConfig, *, dry_run: bool
+) -> MaintenanceReport | None:
+    before = work.storage(table)
+    if before is None:
+        return None
+    actions = work.plan(table, settings)
+    if dry_run or not actions:
+        return MaintenanceReport(table=str(table), actions=actions, before=before, after=before)
+    for action in actions:
+        _perform(project, work, table, action, settings)
+    report = MaintenanceReport(
+        table=str(table), actions=actions, before=before, after=work.storage(table) or before
+    )
+    project.ops.append(MAINTENANCE, list(_rows(project, report)))
+    logger.info("%s", told(report))
+    return report
+
+
+def _perform(
+    project: Project, work: Maintenance, table: TableName, action: Action, settings: TableMaintenanceConfig
+) -> None:
+    """Do one thing that is due, again after every lost race: tables without a lease are written meanwhile."""
+    patience = project.patience(table)
+    while True:
+        try:
+            return work.perform(table, action, settings)
+        except CommitConflictError as error:
+            logger.info("%s: a writer was faster, %s again", table, action.work.replace("_", " "))
+            patience.pause(error)
+
+
+def _rows(project: Project, report: MaintenanceReport) -> Iterator[dict[str, object]]:
+    figures = {f"{k}_before": v for k, v in asdict(report.before).items()}
+    figures |= {f"{k}_after": v for k, v in asdict(report.after).items()}
+    yield {
+        "table": report.table, "actions": [action.work for action in report.actions],
+        "run_id": project.run_id, "maintained_at": dt.datetime.now(dt.UTC), **figures,
+    }  # fmt: skip
+
+
+def told(report: MaintenanceReport) -> str:
+    """A report as one line: what was done, and files and bytes before and after."""
+    done = ", ".join(action.work.replace("_", " ") for action in report.actions) or "nothing due"
+    before, after = report.before, report.after
+    return (
+        f"{report.table}: {done}; files {before.files + before.delete_files:,} -> "
+        f"{after.files + after.delete_files:,}, bytes {before.bytes:,} -> {after.bytes:,}, "
+        f"manifests {before.manifests} -> {after.manifests}, "
+        f"snapshots {before.snapshots} -> {after.snapshots}"
+    )
