@@ -66,7 +66,8 @@ class LakehouseHooks:
         self._close_log()  # of a run that was interrupted
         self._log = RunLog(self._project, run_params).open()
         try:
-            owed = write_owed_rows(self._project, self._project.all_tables)
+            tables = map(self._project.bind, self._project.all_tables)
+            owed = write_owed_rows(self._project.ops, tables)
         except BaseException:
             self._close_log()
             raise

@@ -149,7 +149,7 @@ def fill(project: Path, env: str) -> None:
     land(project, "old", "20260201-000010000.parquet", [("U", 3, "c", 3, 31, "1")])
     kedro(project, env, "run")
     kedro(project, env, "run", "--pipelines=maintenance")
-    kedro(project, env, "lakehouse", "rebuild", "lists.price", "--from-landing")
+    kedro(project, env, "lakehouse", "rebuild", "lists.price", "--from-landing", "--yes")
     kedro(project, env, "run")
 
 

@@ -205,9 +205,9 @@ def test_a_commit_of_a_table_at_a_path_is_told_to_glue_with_its_evolved_columns(
     )  # fmt: skip
     for columns in ({"short_name": "string"}, {"short_name": "string", "founded": "date"}):
         found = TablesAtAPath(**columns)
-        monkeypatch.setattr(project, "format_of", lambda name, found=found: found)
-        tell_glue(project, report)
-        tell_glue(project, replace(report, stage="ingestion"))
+        monkeypatch.setattr(project, "format", lambda name, found=found: found)
+        tell_glue(project.bind(league), report)
+        tell_glue(project.bind(league), replace(report, stage="ingestion"))
         told = glue.get_table(DatabaseName="dms_sample", Name="sport_league")["Table"]
         assert {c["Name"]: c["Type"] for c in told["StorageDescriptor"]["Columns"]} == columns
     assert told["StorageDescriptor"]["Location"] == (

@@ -26,7 +26,7 @@ def project(open_project, commit):
 
 
 def test_the_next_run_writes_what_a_killed_one_owes_once(project):
-    assert [write_owed_rows(project, [ITEM]) for _ in range(2)] == [1, 0]
+    assert [write_owed_rows(project.ops, [project.bind(ITEM)]) for _ in range(2)] == [1, 0]
     assert [(r["table"], r["stage"], r["batch"]) for r in project.ops.read(BATCHES)] == [
         ("shop.item", "current", 2)
     ]

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kedro_lakehouse.commits.token import BatchToken
-    from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.lake_table import LakeTable
 
 Event = dict[str, Any]
 _FACT = ("id", "_order", "_op", "value")
@@ -59,42 +58,37 @@ def same_rows(some: Iterable[Event], others: Iterable[Event]) -> bool:
 class ListEngine:
     """Rows are dictionaries in lists."""
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
+    def events(self, table: LakeTable, accepted: Any, rejected: Any, token: BatchToken) -> ListEvents:
+        return ListEvents(table, accepted, rejected)
 
-    def events(self, name: TableName, accepted: Any, rejected: Any, token: BatchToken) -> ListEvents:
-        return ListEvents(self._project, name, accepted, rejected)
-
-    def accepted(self, name: TableName, *, after: int = 0, upto: int) -> list[Event]:
+    def accepted(self, table: LakeTable, *, after: int = 0, upto: int) -> list[Event]:
         """The events of some batches that no decision withdrew."""
-        held = self._project.format_of(name).read(name.with_suffix("changes"))
-        gone = {(w.file, w.row) for w in self._project.decisions.withdrawn(name)}
+        held = table.read("changes")
+        gone = {(w.file, w.row) for w in table.decisions.withdrawn(table.name)}
         return [e for e in held.rows if after < e["_batch"] <= upto and e["_position"] not in gone]
 
-    def pending(self, name: TableName, *, after: int, upto: int) -> list[Event]:
-        return self.accepted(name, after=after, upto=upto) if upto > after else []
+    def pending(self, table: LakeTable, *, after: int, upto: int) -> list[Event]:
+        return self.accepted(table, after=after, upto=upto) if upto > after else []
 
-    def merged(self, name: TableName, kind: str, pending: Any, token: BatchToken) -> Merged:
-        return Merged(self, self._project, name, pending, token)
+    def merged(self, table: LakeTable, kind: str, pending: Any, token: BatchToken) -> Merged:
+        return Merged(self, table, pending, token)
 
-    def added(self, name: TableName, pending: Any, token: BatchToken) -> Added:
-        return Added(self, self._project, name, pending, token)
+    def added(self, table: LakeTable, pending: Any, token: BatchToken) -> Added:
+        return Added(self, table, pending, token)
 
-    def folded(self, name: TableName, kind: str, upto: int) -> Folded:
-        return Folded(self, self._project, name, upto)
+    def folded(self, table: LakeTable, kind: str, upto: int) -> Folded:
+        return Folded(self, table, upto)
 
-    def quarantined(self, name: TableName, *, before: int, more: Rows | None = None) -> Rows:
-        held = self._project.format_of(name).read(name.with_suffix("quarantine"))
+    def quarantined(self, table: LakeTable, *, before: int, more: Rows | None = None) -> Rows:
+        held = table.read("quarantine")
         return Rows((*(r for r in held.rows if r["_batch"] < before), *(more.rows if more else ())))
 
 
 class ListEvents:
     """The checked events of one batch."""
 
-    def __init__(
-        self, project: Project, name: TableName, accepted: list[Event], rejected: list[Event]
-    ) -> None:
-        self._project, self._name = project, name
+    def __init__(self, table: LakeTable, accepted: list[Event], rejected: list[Event]) -> None:
+        self._table = table
         self._accepted, self._rejected = accepted, rejected
 
     def columns(self) -> dict[str, Any]:
@@ -109,8 +103,8 @@ class ListEvents:
     def write(self, stage: Any, state: Any) -> Staged:
         valid = [e for e in self._accepted if not e["_reasons"]]
         rows = valid
-        if self._project.table(self._name).write == "merge":
-            held = self._project.format_of(self._name).read(self._name.with_suffix("changes")).rows
+        if self._table.config.write == "merge":
+            held = self._table.read("changes").rows
             known = {tuple(e[c] for c in _FACT) for e in held}
             rows = [e for e in valid if tuple(e[c] for c in _FACT) not in known]
         stage.append(Rows(tuple(rows)))
@@ -122,9 +116,8 @@ class ListEvents:
 
 
 class _Target:
-    def __init__(self, engine: ListEngine, project: Project, name: TableName) -> None:
-        self._engine, self._project, self._name = engine, project, name
-        self._table = project.table(name)
+    def __init__(self, engine: ListEngine, table: LakeTable) -> None:
+        self._engine, self._table = engine, table
 
     def columns(self, state: Any) -> dict[str, Any]:
         return {}
@@ -136,14 +129,14 @@ class _Target:
 class Merged(_Target):
     """Keys with pending events are folded again from the change log."""
 
-    def __init__(self, engine: Any, project: Any, name: Any, pending: Any, token: BatchToken) -> None:
-        super().__init__(engine, project, name)
+    def __init__(self, engine: Any, table: Any, pending: Any, token: BatchToken) -> None:
+        super().__init__(engine, table)
         self._pending, self._token = pending, token
 
     def write(self, stage: Any, state: Any) -> dict[str, int]:
         keys = {e["id"] for e in self._pending if e["_batch"] > state.batch}
-        events = [e for e in self._engine.accepted(self._name, upto=self._token.batch) if e["id"] in keys]
-        held = self._project.format_of(self._name).read(self._name).rows
+        events = [e for e in self._engine.accepted(self._table, upto=self._token.batch) if e["id"] in keys]
+        held = self._table.read("current").rows
         gone, rows = [r for r in held if r["id"] in keys], fold(events)
         stage.merge(Rows(tuple(gone)), Rows(tuple(rows)), ["id"])
         stage.expect(state.rows - len(gone) + len(rows))
@@ -155,18 +148,18 @@ class Merged(_Target):
 class Added(_Target):
     """The pending rows of a table without keys, or its newest file in the place of all rows."""
 
-    def __init__(self, engine: Any, project: Any, name: Any, pending: Any, token: BatchToken) -> None:
-        super().__init__(engine, project, name)
+    def __init__(self, engine: Any, table: Any, pending: Any, token: BatchToken) -> None:
+        super().__init__(engine, table)
         self._pending, self._token = pending, token
 
     def write(self, stage: Any, state: Any) -> dict[str, int]:
         pending = [e for e in self._pending if e["_batch"] > state.batch]
-        if self._table.write == "append":
+        if self._table.config.write == "append":
             rows = added(pending)
             stage.append(Rows(tuple(rows)))
             stage.expect(state.rows + len(rows))
             return {"inserted": len(rows)}
-        held = self._project.format_of(self._name).read(self._name).rows
+        held = self._table.read("current").rows
         rows = newest(pending)
         there = max((r["_position"][0] for r in held), default="")
         if rows and rows[0]["_position"][0] > there:
@@ -181,12 +174,12 @@ class Added(_Target):
 class Folded(_Target):
     """What the whole change log makes of a target."""
 
-    def __init__(self, engine: Any, project: Any, name: Any, upto: int) -> None:
-        super().__init__(engine, project, name)
+    def __init__(self, engine: Any, table: Any, upto: int) -> None:
+        super().__init__(engine, table)
         self._upto = upto
 
     def write(self, stage: Any, state: Any) -> dict[str, int]:
-        rows = FOLDS[self._table.write](self._engine.accepted(self._name, upto=self._upto))
+        rows = FOLDS[self._table.config.write](self._engine.accepted(self._table, upto=self._upto))
         stage.replace(Rows(tuple(rows)))
         stage.expect(len(rows))
         return {}

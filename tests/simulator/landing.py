@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from kedro_lakehouse.config.sources import SourceConfig
-from kedro_lakehouse.ingestion.planner import Planner
+from kedro_lakehouse.ingestion.reading import FileReader
 from kedro_lakehouse.sources.files import LandedFile
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ class SimulatedSource:
     def __init__(self, config: Any, name: Any, table: Any) -> None:
         del config, table
         self._name = name
-        self.planner = SimulatedPlanner
 
     def files(self) -> list[LandedFile]:
         """What has landed by now."""
@@ -77,8 +76,8 @@ class SimulatedSource:
         """Records need none."""
 
 
-class SimulatedPlanner(Planner):
-    """Plans files of records; nothing is read of them beforehand."""
+class SimulatedReader(FileReader):
+    """Reads files of records; nothing is read of them beforehand."""
 
     def look(self, files: Sequence[LandedFile]) -> Any:
         return list(files)
@@ -90,7 +89,7 @@ class SimulatedPlanner(Planner):
         return ()
 
     def read(self, looked: Sequence[LandedFile]) -> Any:
-        landed = SimulatedSource.world.landed[str(self.name)]
+        landed = SimulatedSource.world.landed[str(self.table)]
         return [(file.name, row, record) for file in looked for row, record in enumerate(landed[file])]
 
 

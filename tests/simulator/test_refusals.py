@@ -10,7 +10,7 @@ import pytest
 
 from kedro_lakehouse.commits.ingest import IngestionCommit
 from kedro_lakehouse.errors import BatchContentChangedError
-from kedro_lakehouse.ingestion.planner import ingest_batch, landed_batches
+from kedro_lakehouse.ingestion.landing import ingest_batch, landed_batches
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.sources.files import LandedFile
 from simulator.landing import Record, events_of
@@ -48,7 +48,7 @@ def killed(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     with monkeypatch.context() as patch:
         patch.setattr(IngestionCommit, "publish", die)
         with pytest.raises(KilledError):
-            ingest(world, world.project("killed"), ITEM)
+            ingest(world, world.project("killed").bind(ITEM))
     assert rows(world.project("look"), "quarantine") == ["b"]
     return world
 
@@ -59,7 +59,7 @@ def rows(project: SimulatedProject, role: str) -> list[str]:
 
 def test_a_batch_whose_events_are_the_same_is_finished(killed: World) -> None:
     project = killed.project("again")
-    ingest(killed, project, ITEM)
+    ingest(killed, project.bind(ITEM))
     assert (rows(project, "changes"), rows(project, "quarantine")) == (["a"], ["b"])
 
 
@@ -67,7 +67,7 @@ def test_a_batch_whose_accepted_events_are_rebuilt_differently_is_refused(killed
     killed.landed["shop.item"][FILE] = [replace(RECORDS[0], value="other"), RECORDS[1]]
     project = killed.project("again")
     with pytest.raises(BatchContentChangedError, match="rebuilt differently"):
-        ingest(killed, project, ITEM)
+        ingest(killed, project.bind(ITEM))
     assert (rows(project, "changes"), rows(project, "quarantine")) == ([], ["b"])
 
 
@@ -75,18 +75,18 @@ def test_a_batch_whose_file_was_replaced_is_refused(killed: World) -> None:
     killed.landed["shop.item"] = {replace(FILE, modified=2): list(RECORDS)}
     project = killed.project("again")
     with pytest.raises(BatchContentChangedError, match=r"1 planned files are gone or replaced: 001"):
-        ingest(killed, project, ITEM)
+        ingest(killed, project.bind(ITEM))
     assert (rows(project, "changes"), rows(project, "quarantine")) == ([], ["b"])
 
 
 def test_another_batch_of_a_published_number_is_refused(world: World) -> None:
     project = world.project("first")
-    ingest(world, project, ITEM)
+    ingest(world, project.bind(ITEM))
     world.landed["shop.item"][LandedFile("memory://shop.item/002", 1, 2)] = [Record(3, 30, "upsert", "c")]
-    with contextlib.closing(landed_batches(project, ITEM)) as batches:
+    with contextlib.closing(landed_batches(project.bind(ITEM))) as batches:
         batch = next(batches)
     other = replace(batch.token, batch=1, after=0, follows="")
     events = list(events_of(batch.groups, 1, ()))
     with pytest.raises(BatchContentChangedError, match="committed with other content"):
-        ingest_batch(project, ITEM, other, accepted=events, rejected=events)
+        ingest_batch(project.bind(ITEM), other, accepted=events, rejected=events)
     assert rows(project, "changes") == ["a"]

@@ -30,7 +30,7 @@ def land() -> tuple[World, Callable[[int], None]]:
     def one_more(number: int) -> None:
         file = LandedFile(f"memory://shop.item/{number:03}", 1, number)
         world.landed["shop.item"][file] = [Record(number, number * 10, "upsert", f"v{number}")]
-        ingest(world, world.project(f"run {number}"), ITEM)
+        ingest(world, world.project(f"run {number}").bind(ITEM))
 
     return world, one_more
 
@@ -51,7 +51,7 @@ def test_a_compaction_that_loses_a_race_is_done_again(
 
     monkeypatch.setattr(world.lake, "swap", another_commits_first)
     project = world.project("maintenance")
-    reports = {r.table: r for r in maintain_table(project, ITEM)}
+    reports = {r.table: r for r in maintain_table(project, project.bind(ITEM))}
 
     assert raced == ["shop.item_changes"]
     assert "compact" in [a.work for a in reports["shop.item_changes"].actions]

@@ -22,7 +22,7 @@ from kedro_lakehouse.ops.patience import Patience
 from kedro_lakehouse.project import Project
 from kedro_lakehouse.testing.memory import MemoryFormat, MemoryLake
 from simulator.engine import ListEngine
-from simulator.landing import SimulatedSource
+from simulator.landing import SimulatedReader, SimulatedSource
 from simulator.readers import half_of_something
 from simulator.scheduler import Scheduler
 
@@ -173,6 +173,7 @@ class PhaseWatch(logging.Handler):
 @contextlib.contextmanager
 def installed() -> Iterator[None]:
     """Let the project's own modules ask the simulated clock, its phases be seen, its source be found."""
+    from kedro_lakehouse.ingestion import landing
     from kedro_lakehouse.operations import exclude as withdraw
     from kedro_lakehouse.ops import report
     from kedro_lakehouse.sources import ledger
@@ -184,6 +185,7 @@ def installed() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in modules:
             patch.setattr(module, "datetime", SimulatedDatetime)
+        patch.setattr(landing, "FileReader", SimulatedReader)
         patch.setattr(sys, "path", [*sys.path, str(Path(__file__).with_name("installed"))])
         patch.setattr(phases, "propagate", False)
         logger.setLevel(logging.ERROR)
@@ -235,7 +237,7 @@ class SimulatedProject(Project):
         made.world = world
         made.__dict__["ops"] = world.ops
         made._formats["memory"] = MemoryFormat(context, world.lake)
-        made.engine = ListEngine(made)
+        made.engine = ListEngine()
         return made
 
     @contextlib.contextmanager

@@ -15,7 +15,7 @@ from kedro_lakehouse.errors import (
     NothingToWithdrawError,
     UnsupportedError,
 )
-from kedro_lakehouse.ingestion.planner import ingest_batch, landed_batches
+from kedro_lakehouse.ingestion.landing import ingest_batch, landed_batches
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.operations.exclude import withdraw
 from kedro_lakehouse.operations.maintain import maintain_table
@@ -30,6 +30,7 @@ from simulator.world import TABLES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kedro_lakehouse.lake_table import LakeTable
     from simulator.scheduler import Writer
     from simulator.world import SimulatedProject, World
 
@@ -46,81 +47,81 @@ ALLOWED = (
 def run(world: World, tables: Iterable[str], name: str) -> None:
     """What ``kedro run`` does: the rows that are owed, then each table's batches, then its targets."""
     project = world.project(name)
-    names = [TableName.parse(t) for t in tables]
+    names = [project.bind(TableName.parse(t)) for t in tables]
     with contextlib.suppress(*ALLOWED):
-        write_owed_rows(project, names)
+        write_owed_rows(project.ops, names)
     for table in names:
         with contextlib.suppress(CommitUnknownError):
-            ingest(world, project, table)
-            bring(project, table)
+            ingest(world, table)
+            bring(table)
 
 
-def ingest(world: World, project: SimulatedProject, table: TableName) -> None:
+def ingest(world: World, table: LakeTable) -> None:
     """The node of pipeline ``ingestion``, between its datasets."""
-    for batch in landed_batches(project, table):
+    for batch in landed_batches(table):
         # A batch is rebuilt by the rules that it was first decoded by, else its quarantine would refuse it.
         rules = world.rules.setdefault(batch.planned.content_hash, frozenset(world.corrected_files))
         events = list(events_of(batch.groups, batch.token.batch, rules))
-        ingest_batch(project, table, batch.token, accepted=events, rejected=events)
+        ingest_batch(table, batch.token, accepted=events, rejected=events)
 
 
-def bring(project: SimulatedProject, table: TableName) -> None:
+def bring(table: LakeTable) -> None:
     """The node of pipeline ``cdc_merge``, between its datasets."""
-    commit_pending(project, table, "current", *load_pending(project, table, "current"))
+    commit_pending(table, "current", *load_pending(table, "current"))
 
 
-def rebuild_landing(world: World, project: SimulatedProject, table: TableName) -> None:
+def rebuild_landing(world: World, project: SimulatedProject, table: LakeTable) -> None:
     """Give all up; the next run ingests anew."""
-    begin_again(project, table)
-    ingest(world, project, table)
-    bring(project, table)
+    begin_again(table)
+    ingest(world, table)
+    bring(table)
 
 
-def fold_again(world: World, project: SimulatedProject, table: TableName) -> None:
+def fold_again(world: World, project: SimulatedProject, table: LakeTable) -> None:
     """``kedro lakehouse rebuild``."""
     del world
-    rebuild_from_changes(project, table)
+    rebuild_from_changes(table)
 
 
-def go_back(world: World, project: SimulatedProject, table: TableName) -> None:
+def go_back(world: World, project: SimulatedProject, table: LakeTable) -> None:
     """``kedro lakehouse rollback`` to a batch, and the run after it."""
-    roll_back(project, table, Goal(batch=world.scheduler.pick([1, 1, 2, 3])))
-    bring(project, table)
+    roll_back(table, Goal(batch=world.scheduler.pick([1, 1, 2, 3])))
+    bring(table)
 
 
-def tidy(world: World, project: SimulatedProject, table: TableName) -> None:
+def tidy(world: World, project: SimulatedProject, table: LakeTable) -> None:
     """``kedro run --pipelines=maintenance``."""
     del world
     maintain_table(project, table)
 
 
-def exclude(world: World, project: SimulatedProject, table: TableName) -> None:
+def exclude(world: World, project: SimulatedProject, table: LakeTable) -> None:
     """``kedro lakehouse withdraw``: the first event of some batch."""
-    state = project.format_of(table).state(table.with_suffix("changes"))
+    state = table.state("changes")
     batch = world.scheduler.pick(range(1, max(state.batch if state else 0, 1) + 1))
 
     def search(*_: object) -> dict[WithdrawnEvent, str]:
-        held = project.format_of(table).read(table.with_suffix("changes"))
+        held = table.read("changes")
         found = sorted(e["_position"] for e in held.rows if e["_batch"] == batch)
         return {WithdrawnEvent(*found[0], 0): "made up"} if found else {}
 
-    withdraw(project, table, batch, search=search)
-    bring(project, table)
+    withdraw(table, batch, search=search)
+    bring(table)
 
 
 class SimulatedReplay(Replay):
     """Brings back all quarantined events of files whose rules were corrected."""
 
     def _files(self) -> Any:
-        held = self.project.format_of(self.name).read(self.quarantine).rows
-        world: World = self.project.world  # type: ignore[attr-defined]
+        held = self.table.read("quarantine").rows
+        world: World = self.table.environment.world  # type: ignore[attr-defined]
         world.corrected_files |= {r["_position"][0] for r in held}
         return {
             f: p.batch for p in self.chain.published for f in p.files if f.name in world.corrected_files
         }, ()
 
     def _apply(self, files: Any) -> Any:
-        held = self.project.format_of(self.name).read(self.quarantine).rows
+        held = self.table.read("quarantine").rows
         back = [r for r in held if r["_position"][0] in {f.name for f in files}]
         if not back:
             return None, 0
@@ -130,14 +131,14 @@ class SimulatedReplay(Replay):
         return token, len(back)
 
 
-def bring_back(world: World, project: SimulatedProject, table: TableName) -> None:
+def bring_back(world: World, project: SimulatedProject, table: LakeTable) -> None:
     """``kedro lakehouse quarantine --replay``."""
     del world
     nothing: Any = None
-    SimulatedReplay(project, table, Decoding(changes=nothing, extracts=nothing)).run()
+    SimulatedReplay(table, Decoding(changes=nothing, extracts=nothing)).run()
 
 
-COMMANDS: dict[str, Callable[[Any, Any, TableName], None]] = {
+COMMANDS: dict[str, Callable[[Any, Any, LakeTable], None]] = {
     "rebuild --from-landing": rebuild_landing,
     "rebuild": fold_again,
     "rollback": go_back,
@@ -170,7 +171,8 @@ def command(world: World, what: str, table: str, name: str) -> None:
     if what in _KEYED and "keys" not in TABLES[table]:
         return
     with contextlib.suppress(*ALLOWED):
-        COMMANDS[what](world, world.project(name), TableName.parse(table))
+        project = world.project(name)
+        COMMANDS[what](world, project, project.bind(TableName.parse(table)))
 
 
 def settle(world: World, tables: list[str]) -> None:
@@ -181,10 +183,11 @@ def settle(world: World, tables: list[str]) -> None:
     for number in range(6):
         before = {t: world.lake.tables.get(t) for t in world.lake.tables}
         project = world.project(f"settle.{number}")
-        write_owed_rows(project, [TableName.parse(t) for t in tables])
-        for table in map(TableName.parse, tables):
-            ingest(world, project, table)
-            bring(project, table)
+        bound = [project.bind(TableName.parse(t)) for t in tables]
+        write_owed_rows(project.ops, bound)
+        for table in bound:
+            ingest(world, table)
+            bring(table)
         if before == {t: world.lake.tables.get(t) for t in world.lake.tables}:
             return
     world.violations.append("runs without anything new go on changing tables")
@@ -193,11 +196,13 @@ def settle(world: World, tables: list[str]) -> None:
 def bring_pending_back(world: World, table: TableName) -> None:
     """Finish what is planned, then bring back what a killed replay had left in quarantine."""
     project = world.project("settle.replay")
-    ingest(world, project, table)
-    bring_back(world, project, table)
+    bound = project.bind(table)
+    ingest(world, bound)
+    bring_back(world, project, bound)
 
 
 def accepted(project: SimulatedProject, table: TableName) -> Any:
     """The events that a table's targets are made from."""
-    engine: Any = engine_of(project)
-    return engine.accepted(table, upto=10**9)
+    bound = project.bind(table)
+    engine: Any = engine_of(bound)
+    return engine.accepted(bound, upto=10**9)

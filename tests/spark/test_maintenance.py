@@ -124,7 +124,7 @@ def test_nothing_is_done_where_nothing_is_due(project, answer):
 
 def test_a_replay_after_expiry_adds_no_row(project, before):
     expiring(project)
-    maintain_table(project._project, ITEM)
+    maintain_table(project._project, project._project.bind(ITEM))
     catalog = project._project.catalog
     assert {len(catalog.find(TableName(*t.split("."))).metadata.snapshots) for t in STORED} == {1}
     for table in STORED:
@@ -152,11 +152,17 @@ def test_orphans_go_and_a_writers_files_stay(project):
             if path != fresh:
                 os.utime(path, (old, old))
         live = set(folder.rglob("*.parquet"))
-        assert [r.actions for r in maintain_table(project._project, ITEM) if r.table == "shop.item"] == [[]]
+        assert [
+            r.actions
+            for r in maintain_table(project._project, project._project.bind(ITEM))
+            if r.table == "shop.item"
+        ] == [[]]
         assert set(folder.rglob("*.parquet")) == live
         assert stage.staged().count() == state.rows + 3
         stage.drop()
-    report = next(r for r in maintain_table(project._project, ITEM) if r.table == "shop.item")
+    report = next(
+        r for r in maintain_table(project._project, project._project.bind(ITEM)) if r.table == "shop.item"
+    )
     assert "remove_orphan_files" in [a.work for a in report.actions]
     assert not orphan.exists()
     assert fresh.exists()

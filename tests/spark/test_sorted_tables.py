@@ -65,7 +65,7 @@ def test_rows_without_keys_are_counted_once_too(project):
 
 def test_a_history_is_folded_again_in_its_order(project):
     before = project.rows("shop.item_history")
-    refold(project._project, TableName("shop", "item"), "history")
+    refold(project._project.bind(TableName("shop", "item")), "history")
     after = project.rows("shop.item_history")
     assert sorted(map(repr, after)) == sorted(map(repr, before))
     assert len(after) == 41

@@ -15,6 +15,7 @@ from kedro_lakehouse.config.tables import DeriveConfig
 from kedro_lakehouse.formats.base import FormatContext
 from kedro_lakehouse.formats.iceberg.format import IcebergFormat
 from kedro_lakehouse.ingestion.derived import DerivedSource
+from kedro_lakehouse.lake_table import LakeTable
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.pipeline_registry import register_tables
 from kedro_lakehouse.project import Project
@@ -42,9 +43,14 @@ def catalog(tmp_path: Path) -> MetadataCatalog:
 
 def source_over(catalog: MetadataCatalog) -> DerivedSource:
     context = FormatContext(session=pytest.fail, catalog=catalog, lakehouse="", run_id="", correlation_id="")
-    project: Any = SimpleNamespace(format_of=lambda _: IcebergFormat(context))
+    lake = IcebergFormat(context)
+    environment: Any = SimpleNamespace(format=lambda _: lake, default_format="iceberg")
+
+    def bind(name: TableName) -> LakeTable:
+        return LakeTable(name=name, environment=environment, bind=bind)
+
     derive = DeriveConfig(inputs={"m": "crm.master", "a": "crm.address"}, sql="select 1")
-    return DerivedSource(project, TableName("crm", "both"), derive)
+    return DerivedSource(bind(TableName("crm", "both")), derive)
 
 
 def test_a_table_waits_until_every_input_holds_something(

@@ -98,11 +98,11 @@ def test_the_last_judgement_counts_and_refusals_do_not(project):
 
 def test_a_refusal_is_open_until_the_table_is_committed(project):
     refuse(project, 1, NOW)
-    assert blocked_batches(project, NAME) == [1]  # the first batch of a table that holds nothing yet
+    assert blocked_batches(project.bind(NAME)) == [1]  # the first batch of a table that holds nothing yet
     commit(project, 2, NOW + dt.timedelta(minutes=1))
-    assert open_refusals(project, NAME) == []
+    assert open_refusals(project.bind(NAME)) == []
     refuse(project, 3, NOW + dt.timedelta(minutes=2))
-    assert [r["batch"] for r in open_refusals(project, NAME)] == [3]
+    assert [r["batch"] for r in open_refusals(project.bind(NAME))] == [3]
 
 
 def withdraw(project, batch, at, *events):
@@ -120,7 +120,7 @@ def test_withdrawn_events_are_known_at_once_and_no_longer_block(project):
         set(project.decisions.withdrawn(NAME)) == set(again(project).decisions.withdrawn(NAME)) == set(events)
     )
     assert project.decisions.withdrawn(TableName.parse("shop.other")) == []
-    assert blocked_batches(project, NAME) == []
+    assert blocked_batches(project.bind(NAME)) == []
 
 
 def test_freshness_is_told_where_it_changes(project):

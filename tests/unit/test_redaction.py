@@ -177,7 +177,13 @@ def test_errors_of_commands_hold_none(words, secret, monkeypatch, tmp_path):
 
 
 def test_what_credentials_gave_is_kept_from_print(tmp_path, monkeypatch):
-    project = Project("local", None, {}, str(tmp_path), _credentials=lambda: {"db": {"password": SECRET}})
+    project = Project(
+        env="local",
+        declarations=None,
+        spark_conf={},
+        lakehouse=str(tmp_path),
+        _credentials=lambda: {"db": {"password": SECRET}},
+    )
     assert project.credentials("db") == {"password": SECRET}
     assert redacted(SECRET) == "***"
 

@@ -79,7 +79,7 @@ def _effects(project: Project, name: TableName, batch: int) -> Any:
         source: Any = load_plugin(SOURCES, project.source(name).type)
         whole = source.gives == "extracts"
     contract = TableContract.of(name, table)
-    events = accepted_events(project, name)
+    events = accepted_events(project.bind(name))
     found = batch_effects(events, contract, batch, every_key=whole)
     return found.orderBy(EFFECT, *columns(contract.keys)).persist()
 

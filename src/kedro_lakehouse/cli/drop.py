@@ -40,14 +40,15 @@ def drop(*, table: str, yes: bool, as_json: bool) -> None:
     name = TableName.parse(table)
     project = open_project()
     project.table(name)  # refuses a table that is not declared
-    going = stored(project, name)
+    bound = project.bind(name)
+    going = stored(bound)
     if going.nothing:
         _say(going, [], as_json=as_json)
         return
     if not yes and not as_json:
         click.echo("\n".join(_told(going)), err=True)
     confirm(f"Drop all of this for good, of {name}?", yes=yes)
-    dropped = recorded(project, f"drop {name}", lambda: drop_table(project, name), changed=[str(name)])
+    dropped = recorded(project, f"drop {name}", lambda: drop_table(bound), changed=[str(name)])
     _say(dropped, _next(project, name), as_json=as_json)
 
 

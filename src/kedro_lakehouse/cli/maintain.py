@@ -62,7 +62,9 @@ def maintain(*, table: str | None, dry_run: bool, as_json: bool) -> None:
 def _all(project: Project, names: list[TableName], *, own: bool, dry_run: bool) -> list[MaintenanceReport]:
     from kedro_lakehouse.operations.maintain import maintain_ops, maintain_table
 
-    found = [report for name in names for report in maintain_table(project, name, dry_run=dry_run)]
+    found = [
+        report for name in names for report in maintain_table(project, project.bind(name), dry_run=dry_run)
+    ]
     return found + (maintain_ops(project, dry_run=dry_run) if own else [])
 
 

@@ -98,7 +98,7 @@ def _is_blocked(project: Project, name: TableName) -> bool:
         return False
     from kedro_lakehouse.operations.exclude import blocked_batches
 
-    return bool(blocked_batches(project, name))
+    return bool(blocked_batches(project.bind(name)))
 
 
 def _counts(project: Project, name: TableName, batch: int | None) -> list[dict[str, object]]:
@@ -177,7 +177,7 @@ def _replay(project: Project, name: TableName, *, as_json: bool) -> None:
     from kedro_lakehouse.operations.replay import Decoding, Replay
     from kedro_lakehouse.pipelines.ingestion.nodes import events_of_changes, events_of_extracts
 
-    replay = Replay(project, name, Decoding(changes=events_of_changes, extracts=events_of_extracts))
+    replay = Replay(project.bind(name), Decoding(changes=events_of_changes, extracts=events_of_extracts))
     done = recorded(project, f"quarantine --replay {name}", replay.run)
     if as_json:
         print_json(asdict(done))

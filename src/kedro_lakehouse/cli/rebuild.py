@@ -43,25 +43,26 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
       kedro lakehouse rebuild shop.item --from-landing --yes
     """  # noqa: D301 - \b keeps click from wrapping the examples
     from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.operations.rebuild import begin_again, refuse_rebuild
+    from kedro_lakehouse.operations.rebuild import begin_again, rebuild_from_changes, refuse_rebuild
 
     name = TableName.parse(table)
     project = open_project()
     project.table(name)  # refuses a table that is not declared
+    bound = project.bind(name)
     if from_landing:
         what = f"Drop all that is stored of {name}, and read its landed files again?"
     else:
-        refuse_rebuild(project, name)
+        refuse_rebuild(bound)
         what = f"Replace all rows of {name} by what its record holds?"
     confirm(what, yes=yes)
     if from_landing:
-        begin_again(project, name)
+        begin_again(bound)
         _run(project, name, as_json=as_json)
     else:
-        _fold(project, name)
+        recorded(project, f"rebuild {name}", lambda: rebuild_from_changes(bound))
     from kedro_lakehouse.ops.standing import standing
 
-    stands = standing(project, name, project.table(name))
+    stands = standing(bound)
     if as_json:
         print_json(
             {
@@ -91,12 +92,6 @@ def confirm(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-def _fold(project: Project, name: TableName) -> None:
-    from kedro_lakehouse.operations.rebuild import rebuild_from_changes
-
-    recorded(project, f"rebuild {name}", lambda: rebuild_from_changes(project, name))
-
-
 def recorded(project: Project, what: str, work: Any, *, changed: Collection[str] = ()) -> Any:
     """Do a command's work as a run of its own: it gets its log, its commits their rows of ``lake.ops``."""
     from kedro_lakehouse.commits.acknowledge import write_owed_rows
@@ -106,7 +101,7 @@ def recorded(project: Project, what: str, work: Any, *, changed: Collection[str]
 
     started, params = datetime.now(UTC), {"pipeline_name": what}
     with RunLog(project, params), working_on(node=what):
-        write_owed_rows(project, project.all_tables)
+        write_owed_rows(project.ops, map(project.bind, project.all_tables))
         try:
             done = work()
         except Exception as error:

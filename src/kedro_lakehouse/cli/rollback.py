@@ -59,11 +59,9 @@ def rollback(  # noqa: PLR0913 - a command's options
         raise click.UsageError("--hold and --release contradict each other.")
     name = TableName.parse(table)
     project = open_project()
-    going_back.targets_of(project, name)  # refuses a table that is not declared
+    bound = project.bind(name)  # refuses a table that is not declared
     if release:
-        freed = recorded(
-            project, f"rollback {name}", lambda: going_back.release(project, name), changed=[str(name)]
-        )
+        freed = recorded(project, f"rollback {name}", lambda: going_back.release(bound), changed=[str(name)])
         if as_json:
             print_json({"table": str(name), "released": freed})
         else:
@@ -74,7 +72,7 @@ def rollback(  # noqa: PLR0913 - a command's options
     goal = going_back.Goal(batch=to_batch, snapshot=to_snapshot, time=as_of)
     confirm(f"Let readers of {name} see its state of {goal.told}?", yes=yes)
     done = recorded(
-        project, f"rollback {name}", lambda: going_back.roll_back(project, name, goal, hold=hold),
+        project, f"rollback {name}", lambda: going_back.roll_back(bound, goal, hold=hold),
         changed=[str(name)],
     )  # fmt: skip
     then = (

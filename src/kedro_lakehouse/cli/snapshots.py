@@ -40,8 +40,8 @@ def snapshots(*, table: str, limit: int, as_json: bool) -> None:
 
     project = open_project()
     declared, stage, stored = stored_table(project, table)
-    reports = published_commits(project, declared, stage)
-    found = list(readable_states(snapshots_of(project, declared), stored, reports).values())
+    reports = published_commits(project.bind(declared), stage)
+    found = list(readable_states(snapshots_of(project.bind(declared)), stored, reports).values())
     batches = {snapshot: report.batch for snapshot, report in reports}
     shown = [asdict(one) | {"batch": batches.get(one.snapshot_id)} for one in found[: limit or None]]
     if as_json:
@@ -128,8 +128,8 @@ def _name(
         raise click.BadParameter("use a word of its own, such as audit_2026.", param_hint="NAME")
     project = open_project()
     declared, stage, stored = stored_table(project, table)
-    lake = snapshots_of(project, declared)
-    found = readable_states(lake, stored, published_commits(project, declared, stage))
+    lake = snapshots_of(project.bind(declared))
+    found = readable_states(lake, stored, published_commits(project.bind(declared), stage))
     named = next((i for i, s in found.items() if name in s.names), None)
     chosen = named if delete else snapshot or next((i for i, s in found.items() if s.on_main), None)
     if chosen is None or chosen not in found:

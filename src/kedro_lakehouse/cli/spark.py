@@ -57,7 +57,7 @@ def _register(project: Project) -> None:
         for stored in map(name.with_suffix, ROLES):
             if table_format.state(stored) is not None:
                 table_format.sql(stored)
-        ensure_view(project, name)
+        ensure_view(project.bind(name))
 
 
 def _zoned(value: Any, kind: T.DataType) -> Any:

@@ -28,7 +28,7 @@ def tables(*, as_json: bool) -> None:
     project = open_project()
     # Only metadata is read here, and Arrow's reader of files takes a second to import (it imports pandas).
     project.catalog.catalog.properties["py-io-impl"] = "pyiceberg.io.fsspec.FsspecFileIO"
-    found = [standing(project, name, table) for name, table in sorted(project.declarations.tables.items())]
+    found = [standing(project.bind(name)) for name in sorted(project.declarations.tables)]
     if as_json:
         print_json([asdict(one) for one in found])
         return

@@ -20,7 +20,9 @@ def withdraw_batch(project: Project, name: TableName, batch: int, *, as_json: bo
     from kedro_lakehouse.cli.rebuild import recorded
     from kedro_lakehouse.operations.exclude import withdraw
 
-    done = recorded(project, f"quarantine {name} --batch {batch}", lambda: withdraw(project, name, batch))
+    done = recorded(
+        project, f"quarantine {name} --batch {batch}", lambda: withdraw(project.bind(name), batch)
+    )
     if as_json:
         print_json(asdict(done))
         return

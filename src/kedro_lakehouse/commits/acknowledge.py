@@ -12,9 +12,10 @@ from kedro_lakehouse.ops.store import BATCHES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import Role, TableName
     from kedro_lakehouse.ops.report import CommitReport
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.ops.store import OpsStore
 
 logger = logging.getLogger(__name__)
 
@@ -24,39 +25,39 @@ _STAGES: Final[Mapping[Role, str]] = {"changes": "ingestion", "current": "curren
 """The lease under which a stored table is written."""
 
 
-def acknowledge(project: Project, report: CommitReport, snapshot: int | None, *, seconds: float) -> None:
+def acknowledge(table: LakeTable, report: CommitReport, snapshot: int | None, *, seconds: float) -> None:
     """Write a published commit's row, unless another run has written it, and tell of the commit.
 
     Raises:
         AwsRefusedError: The environment's catalog refuses the table; the row is left to the next run.
     """
-    tell_glue(project, report)
-    project.ops.append(BATCHES, [report.row(snapshot)], unless=_IDENTITY)
+    tell_glue(table, report)
+    table.ops.append(BATCHES, [report.row(snapshot)], unless=_IDENTITY)
     enter_phase("acknowledged", report.table, report.stage, report.batch)
-    project.reports.append(report)
+    table.environment.reports.append(report)
     told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in report.counts.items() if count)
     logger.info(
         "%s %s batch %s: %s (%.1f s)", report.table, report.stage, report.batch, told or "no change", seconds
     )
 
 
-def write_owed_rows(project: Project, tables: Iterable[TableName]) -> int:
+def write_owed_rows(ops: OpsStore, tables: Iterable[LakeTable]) -> int:
     """Write the rows of commits that runs published and did not acknowledge; how many.
 
     A run that is alive has the lease until its own row is there; if it lost the lease, the row is written by
     one of the two.
     """
-    rows, written = project.ops.read(BATCHES), 0
+    rows, written = ops.read(BATCHES), 0
     recorded = _Recorded(rows)
-    for name in tables:
-        for stored, step in _stored(project, name):
-            if not _unrecorded(project, name, stored, recorded):
+    for table in tables:
+        for stored, step in _stored(table):
+            if not _unrecorded(table, stored, recorded):
                 continue
-            with project.lease(name, step):
-                now_recorded = _Recorded(project.ops.read(BATCHES, of_table=str(name)))
-                for report, snapshot in reversed(_unrecorded(project, name, stored, now_recorded)):
-                    tell_glue(project, report)
-                    project.ops.append(BATCHES, [report.row(snapshot)], unless=_IDENTITY)
+            with table.lease(step):
+                now_recorded = _Recorded(table.ops.read(BATCHES, of_table=str(table)))
+                for report, snapshot in reversed(_unrecorded(table, stored, now_recorded)):
+                    tell_glue(table, report)
+                    table.ops.append(BATCHES, [report.row(snapshot)], unless=_IDENTITY)
                     written += 1
     return written
 
@@ -100,21 +101,21 @@ def _before(row: Mapping[str, Any]) -> _Place | None:
     return (row["table"], row["stage"], batch, follows) if batch > 0 and follows else None
 
 
-def _stored(project: Project, name: TableName) -> list[tuple[TableName, str]]:
+def _stored(table: LakeTable) -> list[tuple[TableName, str]]:
     """The stored tables of a declared or converted one, each with the lease under which it is written."""
-    if name in project.conversions:
-        return [(name, "convert")]
-    return [(name.with_suffix(role), step) for role, step in _STAGES.items()]
+    if table.conversion is not None:
+        return [(table.name, "convert")]
+    return [(table.stored(role), step) for role, step in _STAGES.items()]
 
 
 def _unrecorded(
-    project: Project, name: TableName, stored: TableName, recorded: _Recorded
+    table: LakeTable, stored: TableName, recorded: _Recorded
 ) -> list[tuple[CommitReport, int | None]]:
     """The commits of a stored table without a row, the newest first, as far as its format keeps them.
 
     Where the rows show that none lacks nothing more is read.
     """
-    lake = project.format_of(name)
+    lake = table.format
     state = lake.state(stored)
     if state is None or state.bookmark is None:
         return []

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, ORDER, column
 from kedro_lakehouse.changes.history import IS_CURRENT, ORDER_LAST
 from kedro_lakehouse.errors import ExpectationFailedError
@@ -21,11 +20,11 @@ from kedro_lakehouse.quality.results import Result, of_number
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.config.expectations import ExpectationConfig
     from kedro_lakehouse.formats.base import Stage
-    from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.lake_table import LakeTable
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,7 @@ def present_rows(rows: DataFrame, kind: Kind) -> DataFrame:
     return rows if kind == "current" else rows.where(column(IS_CURRENT))
 
 
-def judge_stage(  # noqa: PLR0913 - what a stage is judged by
-    project: Project, name: TableName, kind: Kind, stage: Stage, events: DataFrame, *, before: int
-) -> None:
+def judge_stage(table: LakeTable, kind: Kind, stage: Stage, events: DataFrame, *, before: int) -> None:
     """Judge a staged commit by the table's blocking expectations; without any nothing is read.
 
     Current and history hold the same present rows, and so come to the same verdict.
@@ -60,35 +57,33 @@ def judge_stage(  # noqa: PLR0913 - what a stage is judged by
         ExpectationFailedError: Rows fail; the verdict is in ``lake.ops.quality_results``.
         MissingColumnError: An expectation names a column that the table does not have.
     """
-    blocking = [e for e in project.table(name).expectations if e.severity == "block"]
+    blocking = [e for e in table.config.expectations if e.severity == "block"]
     if not blocking or not stage.is_open:
         return
     staged = present_rows(stage.staged(), kind)
     touched = present_rows(stage.appended(), kind) if stage.has_new_rows else None
-    require_columns(name, blocking, staged.columns)
+    require_columns(table.name, blocking, staged.columns)
     by_rows = [e for e in blocking if e.scope == "rows"]
     results = answer(by_rows, touched, staged if before else None) if touched is not None else []
     whole = [e for e in blocking if e.scope == "table"]
     results += answer([e for e in whole if e.nature in ANSWERED], staged)
     results += answer_by_engine([e for e in whole if e.nature == "engine"], staged)
-    results += [_drift(e, staged, project, name, kind) for e in whole if e.nature == "drift" and before]
+    results += [_drift(e, staged, table, kind) for e in whole if e.nature == "drift" and before]
     failed = [r for r in results if not r.success]
     if not failed:
         return
-    contract = TableContract.of(name, project.table(name))
+    contract = table.contract
     at = _failing_batch(failed, events, _Frames(touched, staged), contract, kind)
-    _record(project, name, kind, at, failed)
+    _record(table, kind, at, failed)
     raise ExpectationFailedError(
-        table=name, batch=at, rows=sum(r.unexpected or 0 for r in failed),
+        table=table.name, batch=at, rows=sum(r.unexpected or 0 for r in failed),
         expectations=[r.expectation.title for r in failed],
     )  # fmt: skip
 
 
-def _drift(
-    expectation: ExpectationConfig, staged: DataFrame, project: Project, name: TableName, kind: Kind
-) -> Result:
+def _drift(expectation: ExpectationConfig, staged: DataFrame, table: LakeTable, kind: Kind) -> Result:
     """How the number of present rows changes by this commit, as a fraction."""
-    published = present_rows(project.format_of(name).read(name.with_suffix(kind)), kind).count()
+    published = present_rows(table.read(kind), kind).count()
     change = (staged.count() - published) / published if published else 0.0
     return of_number(expectation, change, "aggregation")
 
@@ -112,26 +107,26 @@ def _failing_batch(
     return int(min(known) if known else events.agg(F.max(BATCH)).collect()[0][0])
 
 
-def open_refusals(project: Project, name: TableName) -> list[dict[str, Any]]:
+def open_refusals(table: LakeTable) -> list[dict[str, Any]]:
     """The verdicts that refused a commit of a table which was not made since; from metadata."""
-    table = project.table(name)
-    kept: tuple[tuple[Kind, bool], ...] = (("current", table.current), ("history", table.history is not None))
     committed: dict[str, datetime] = {}
-    for kind, wanted in kept:
-        state = project.format_of(name).state(name.with_suffix(kind)) if wanted else None
+    for kind in table.targets:
+        state = table.state(kind)
         if state is not None and state.bookmark is not None:
             committed[kind] = datetime.fromisoformat(state.bookmark.committed_at)
     never = datetime.min.replace(tzinfo=UTC)
-    rows = project.ops.read(QUALITY_RESULTS, of_table=str(name))
+    rows = table.ops.read(QUALITY_RESULTS, of_table=str(table))
     refused = [r for r in rows if r["stage"] != PUBLISHED]
     return [r for r in refused if r["judged_at"] > committed.get(r["stage"], never)]
 
 
-def _record(project: Project, name: TableName, kind: Kind, batch: int, failed: list[Result]) -> None:
+def _record(table: LakeTable, kind: Kind, batch: int, failed: list[Result]) -> None:
     """Write a verdict down, unless the same one was written when the table was refused before."""
-    rows = [r.row() | {"suite": str(name), "table": str(name), "stage": kind, "batch": batch} for r in failed]
+    rows = [
+        r.row() | {"suite": str(table), "table": str(table), "stage": kind, "batch": batch} for r in failed
+    ]
     same = ("stage", "batch", "expectation", "unexpected")
-    known = {tuple(r[k] for k in same) for r in open_refusals(project, name)}
-    facts: dict[str, Any] = {"run_id": project.run_id, "judged_at": datetime.now(UTC)}
+    known = {tuple(r[k] for k in same) for r in open_refusals(table)}
+    facts: dict[str, Any] = {"run_id": table.run_id, "judged_at": datetime.now(UTC)}
     if new := [r | facts for r in rows if tuple(r[k] for k in same) not in known]:
-        project.ops.append(QUALITY_RESULTS, new)
+        table.ops.append(QUALITY_RESULTS, new)

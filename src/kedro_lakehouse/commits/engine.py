@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableState
-    from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.lake_table import LakeTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,29 +75,29 @@ class TargetRows(Protocol):
 class Engine(Protocol):
     """How the rows of a project's tables are computed."""
 
-    def events(self, name: TableName, accepted: Any, rejected: Any, token: BatchToken) -> EventRows:
-        """The checked events of one batch of a table."""
+    def events(self, table: LakeTable, accepted: Any, rejected: Any, token: BatchToken) -> EventRows:
+        """The checked events of one batch."""
 
-    def pending(self, name: TableName, *, after: int, upto: int) -> Any:
+    def pending(self, table: LakeTable, *, after: int, upto: int) -> Any:
         """The accepted events of the batches after one number up to another."""
 
-    def merged(self, name: TableName, kind: Kind, pending: Any, token: BatchToken) -> TargetRows:
+    def merged(self, table: LakeTable, kind: Kind, pending: Any, token: BatchToken) -> TargetRows:
         """A target of a table with keys after its pending events."""
 
-    def added(self, name: TableName, pending: Any, token: BatchToken) -> TargetRows:
+    def added(self, table: LakeTable, pending: Any, token: BatchToken) -> TargetRows:
         """The current table of a table without keys after its pending events."""
 
-    def folded(self, name: TableName, kind: Kind, upto: int) -> TargetRows:
+    def folded(self, table: LakeTable, kind: Kind, upto: int) -> TargetRows:
         """A target as the whole change log up to a batch makes it."""
 
-    def quarantined(self, name: TableName, *, before: int, more: Any = None) -> Any:
+    def quarantined(self, table: LakeTable, *, before: int, more: Any = None) -> Any:
         """The quarantined rows of the batches before one, and more rows of quarantine beside them."""
 
 
-def engine_of(project: Project) -> Engine:
-    """What computes the rows of a project's tables; Spark, unless the project was made with another one."""
-    if project.engine is None:
+def engine_of(table: LakeTable) -> Engine:
+    """What computes the rows of a table; Spark, unless its environment was made with another engine."""
+    if table.environment.engine is None:
         from kedro_lakehouse.commits.spark import SparkEngine
 
-        project.engine = SparkEngine(project)
-    return cast("Engine", project.engine)
+        table.environment.engine = SparkEngine()
+    return cast("Engine", table.environment.engine)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, OP, ORDER, UPSERT, column, columns, value_columns
 from kedro_lakehouse.changes.plain import newest_extract
 from kedro_lakehouse.changes.plan import first_rows
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.formats.base import Stage, TableState
-    from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.lake_table import LakeTable
 
 
 def declares(table: TableConfig, name: str) -> bool:
@@ -38,13 +36,12 @@ def declares(table: TableConfig, name: str) -> bool:
 class FoldFrames:
     """All rows of a target, folded from the accepted events up to a batch."""
 
-    def __init__(self, project: Project, name: TableName, kind: Kind, upto: int) -> None:
+    def __init__(self, table: LakeTable, kind: Kind, upto: int) -> None:
         """Keep what is folded."""
-        self._project, self._name, self._kind, self._upto = project, name, kind, upto
-        self._table = project.table(name)
-        self._contract = TableContract.of(name, self._table)
-        self._events = accepted_events(project, name).where(column(BATCH) <= upto)
-        gone = [c for c in value_columns(self._events) if not declares(self._table, c)]
+        self._table, self._kind, self._upto = table, kind, upto
+        self._contract = table.contract
+        self._events = accepted_events(table).where(column(BATCH) <= upto)
+        gone = [c for c in value_columns(self._events) if not declares(table.config, c)]
         self._rows = self._folded(self._events.drop(*columns(gone)))
 
     def _folded(self, events: DataFrame) -> DataFrame:
@@ -63,7 +60,7 @@ class FoldFrames:
         """Stage all rows in the place of those that are there."""
         del state
         with ExitStack() as kept:
-            rows, count = counted(self._rows, kept, sorted_write=sorts_writes(self._table))
+            rows, count = counted(self._rows, kept, sorted_write=sorts_writes(self._table.config))
             stage.replace(rows)
             written = count()
         stage.expect(written)
@@ -73,4 +70,4 @@ class FoldFrames:
 
     def judge(self, stage: Stage, state: TableState) -> None:
         """Judge the staged rows by the expectations that block."""
-        judge_stage(self._project, self._name, self._kind, stage, self._events, before=state.rows)
+        judge_stage(self._table, self._kind, stage, self._events, before=state.rows)

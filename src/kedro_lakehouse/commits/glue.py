@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final
 from kedro_lakehouse.changes.events import OP
 from kedro_lakehouse.formats.glue import GlueTable, Provider, register_table
 from kedro_lakehouse.formats.hudi.timeline import TABLE_TYPE
-from kedro_lakehouse.names import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import Role
     from kedro_lakehouse.ops.report import CommitReport
-    from kedro_lakehouse.project import Project
 
 _ROLES: Final[Mapping[str, Sequence[Role]]] = {
     "ingestion": ("changes", "quarantine"),
@@ -24,7 +23,7 @@ _ROLES: Final[Mapping[str, Sequence[Role]]] = {
 _PROVIDERS: Final[Mapping[str, Provider]] = {"delta": "delta", "hudi": "hudi"}
 
 
-def tell_glue(project: Project, report: CommitReport) -> None:
+def tell_glue(table: LakeTable, report: CommitReport) -> None:
     """Register what a commit changed, with its columns as they are now.
 
     Does nothing where catalog ``lake`` is another one, or holds the table itself, as Iceberg's are.
@@ -35,13 +34,12 @@ def tell_glue(project: Project, report: CommitReport) -> None:
     Raises:
         AwsRefusedError: Glue refuses the call; the commit's row is still owed, so the next run calls again.
     """
-    name = TableName.parse(report.table)
-    table_format = project.format_of(name)
+    table_format = table.format
     provider = _PROVIDERS.get(table_format.name)
-    if provider is None or not project.catalog.is_glue:
+    if provider is None or not table.environment.catalog.is_glue:
         return
     for role in _ROLES.get(report.stage, ()):
-        stored = name.with_suffix(role)
+        stored = table.stored(role)
         state = table_format.state(stored)
         if state is None:
             continue
@@ -51,13 +49,13 @@ def tell_glue(project: Project, report: CommitReport) -> None:
                 name=stored,
                 provider="hudi_mor" if merges else provider,
                 columns={column: kind.simpleString() for column, kind in state.columns.items()},
-                location=f"{project.lakehouse}/warehouse/{stored.namespace}/{stored.table}",
-                partition_by=_partitions(project, name, role),
+                location=f"{table.environment.lakehouse}/warehouse/{stored.namespace}/{stored.table}",
+                partition_by=_partitions(table, role),
             )
         )
 
 
-def _partitions(project: Project, name: TableName, role: Role) -> Sequence[str]:
+def _partitions(table: LakeTable, role: Role) -> Sequence[str]:
     if role == "changes":
         return (OP,)
-    return project.table(name).partition_by if role == "current" else ()
+    return table.config.partition_by if role == "current" else ()

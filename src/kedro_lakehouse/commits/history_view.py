@@ -15,13 +15,12 @@ from kedro_lakehouse.names import quote
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.lake_table import LakeTable
 
 logger = logging.getLogger(__name__)
 
 
-def check_view(project: Project, name: TableName, pending: DataFrame) -> None:
+def check_view(table: LakeTable, pending: DataFrame) -> None:
     """Refuse a view that cannot be made, before the history of these pending events is written.
 
     Raises:
@@ -29,25 +28,25 @@ def check_view(project: Project, name: TableName, pending: DataFrame) -> None:
         MissingColumnError: Neither the events nor the history have a column that is to be shown.
         UnsupportedError: The environment's catalog keeps no views.
     """
-    table = project.table(name)
-    if table.history is None or table.history.view is None or TIME not in pending.columns:
+    view = table.config.history.view if table.config.history else None
+    if view is None or TIME not in pending.columns:
         return
-    table_format = project.format_of(name)
-    if table_format.capabilities.views and not project.catalog.keeps_views:
+    table_format = table.format
+    if table_format.capabilities.views and not table.environment.catalog.keeps_views:
         raise UnsupportedError(
-            what=f"The view of {name}'s history cannot be kept: Glue's catalog holds no views of Iceberg.",
+            what=f"The view of {table}'s history cannot be kept: Glue's catalog holds no views of Iceberg.",
             remedy="Write `history: {view: null}` for this environment, or use an Iceberg REST catalog.",
         )
-    state = table_format.state(name.with_suffix("history"))
+    state = table_format.state(table.stored("history"))
     kinds = {f.name: f.dataType.simpleString() for f in pending.schema.fields}
     known = {c: kinds[c] for c in value_columns(pending)}
     if state is not None:
         known |= {c: t.simpleString() for c, t in state.columns.items()}
     framework = {EFFECTIVE_FROM: kinds[TIME], EFFECTIVE_TO: kinds[TIME], IS_CURRENT: "boolean"}
-    plan_view(name, table, framework | {SURROGATE_KEY: "bigint"} | known)
+    plan_view(table.name, table.config, framework | {SURROGATE_KEY: "bigint"} | known)
 
 
-def ensure_view(project: Project, name: TableName) -> bool:
+def ensure_view(table: LakeTable) -> bool:
     """Make the declared view of a table's history, unless it is there as declared; whether it was made.
 
     Guarantees:
@@ -56,18 +55,18 @@ def ensure_view(project: Project, name: TableName) -> bool:
     Raises:
         UnsupportedError: A table bears the view's name.
     """
-    table = project.table(name)
-    if table.history is None or table.history.view is None:
+    declared = table.config.history.view if table.config.history else None
+    if declared is None:
         return False
-    history = name.with_suffix("history")
-    state = project.format_of(name).state(history)
+    history = table.stored("history")
+    state = table.format.state(history)
     if state is None:
         return False
-    view = view_name(name, table.history.view)
-    planned = plan_view(name, table, {c: t.simpleString() for c, t in state.columns.items()})
-    table_format = project.format_of(name)
+    view = view_name(table.name, declared)
+    planned = plan_view(table.name, table.config, {c: t.simpleString() for c, t in state.columns.items()})
+    table_format = table.format
     definition = planned.select(table_format.sql(history), quote)
     made = table_format.ensure_view(view, definition, digest_of(definition))
     if made:
-        logger.info("%s: the view %s is made", name, view)
+        logger.info("%s: the view %s is made", table, view)
     return made

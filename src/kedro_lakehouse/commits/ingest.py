@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, OP, POSITION, RAW, REASONS
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.drift import made_for, refuse_drift
@@ -18,7 +17,6 @@ from kedro_lakehouse.errors import (
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.names import DROP_ORDER
 from kedro_lakehouse.ops.report import CommitReport, now
-from kedro_lakehouse.sources.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,10 +26,9 @@ if TYPE_CHECKING:
     from kedro_lakehouse.commits.engine import EventRows, Staged
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableState
-    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.ops.lease import Lease
-    from kedro_lakehouse.project import Project
-    from kedro_lakehouse.sources.ledger import Chain
+    from kedro_lakehouse.sources.ledger import Chain, Ledger
 
 
 def _quarantine_columns() -> Mapping[str, T.DataType]:
@@ -61,12 +58,11 @@ class IngestionCommit(runner.Change):
     won is replaced by the next commit to quarantine.
     """
 
-    def __init__(self, project: Project, name: TableName, token: BatchToken, rows: EventRows) -> None:
+    def __init__(self, table: LakeTable, token: BatchToken, rows: EventRows) -> None:
         """Keep what the commit is about."""
-        super().__init__(project, name, name.with_suffix("changes"), step=STEP)
-        self._quarantine, self._token, self._rows = name.with_suffix("quarantine"), token, rows
-        self._table = project.table(name)
-        self._contract = TableContract.of(name, self._table)
+        super().__init__(table, table.changes, step=STEP)
+        self._quarantine, self._token, self._rows = table.quarantine, token, rows
+        self._contract = table.contract
         self._staged: Staged | None = None
         self._behind: CommitReport | None = None
 
@@ -142,17 +138,17 @@ class IngestionCommit(runner.Change):
             stage.drop()  # a batch without accepted events moves the bookmark and nothing else
 
     def _ledger(self) -> Ledger:
-        return Ledger(self.project.ops, self.name, self.project.run_id)
+        return self.table.open_ledger()
 
     def _judge(self, staged: Staged) -> None:
-        limit = 0.0 if self._table.on_invalid == "fail" else self._table.max_invalid_fraction
+        limit = 0.0 if self.table.config.on_invalid == "fail" else self.table.config.max_invalid_fraction
         if staged.quarantined > limit * staged.events_in:
             raise TooManyInvalidError(
-                table=self.name, batch=self._token.batch, invalid=staged.quarantined,
+                table=self.table.name, batch=self._token.batch, invalid=staged.quarantined,
                 total=staged.events_in, limit=limit,
             )  # fmt: skip
-        if self._table.on_tie == "fail" and staged.ties:
-            raise SequenceTieError(table=self.name, batch=self._token.batch, ties=staged.ties)
+        if self.table.config.on_tie == "fail" and staged.ties:
+            raise SequenceTieError(table=self.table.name, batch=self._token.batch, ties=staged.ties)
 
     def report(self, staged: Staged) -> CommitReport:
         """The bookmark of the batch, with what was counted."""
@@ -169,9 +165,9 @@ class IngestionCommit(runner.Change):
         if token.unchanged is not None:
             counts["unchanged"] = max(token.unchanged - staged.upserts, 0)
         return CommitReport(
-            table=str(self.name), stage=self.step, batch=token.batch, batches=1,
+            table=str(self.table), stage=self.step, batch=token.batch, batches=1,
             content_hash=token.content_hash, follows=token.follows, epoch=token.epoch,
-            run_id=self.project.run_id, correlation_id=self.project.correlation_id, committed_at=now(),
+            run_id=self.table.run_id, correlation_id=self.table.correlation_id, committed_at=now(),
             digest=staged.digest, counts=counts, **staged.facts,
         )  # fmt: skip
 
@@ -193,8 +189,8 @@ def publish_quarantine(ingestion: IngestionCommit, staged: Staged, chain: Chain)
             or a rebuild has begun since this one was made.
         BatchContentChangedError: The batch was rebuilt differently since its rows were published.
     """
-    project, name, token = ingestion.project, ingestion.name, ingestion.token
-    lake, target = project.format_of(name), name.with_suffix("quarantine")
+    table, token = ingestion.table, ingestion.token
+    lake, target = table.format, table.quarantine
     if chain.epoch > token.epoch:  # a rebuild has begun since
         raise CommitConflictError(table=target, attempts=1)
     state = lake.state(target)
@@ -207,7 +203,7 @@ def publish_quarantine(ingestion: IngestionCommit, staged: Staged, chain: Chain)
     if held is not None and (held.batch, held.content_hash) == (token.batch, token.content_hash):
         if held.digest != staged.digest:
             raise BatchContentChangedError(
-                table=name, batch=token.batch, detail="its accepted events were rebuilt differently"
+                table=table.name, batch=token.batch, detail="its accepted events were rebuilt differently"
             )
         return
     void = _void_from(state, chain)
@@ -215,13 +211,13 @@ def publish_quarantine(ingestion: IngestionCommit, staged: Staged, chain: Chain)
         raise CommitConflictError(table=target, attempts=1)
     with runner.lost_races(lake, {target: state}), lake.stage(target, state) as stage:
         if void:
-            stage.replace(engine_of(project).quarantined(name, before=void, more=ingestion.rejected()))
+            stage.replace(engine_of(table).quarantined(table, before=void, more=ingestion.rejected()))
         else:
             stage.append(ingestion.rejected())
         stage.publish(ingestion.report(staged))
 
 
-def clear_void_quarantine(project: Project, name: TableName, chain: Chain) -> None:
+def clear_void_quarantine(table: LakeTable, chain: Chain) -> None:
     """Remove the quarantined rows of a plan that was published nowhere else and can not be any more.
 
     Raises:
@@ -229,20 +225,20 @@ def clear_void_quarantine(project: Project, name: TableName, chain: Chain) -> No
     """
     if not chain.void and not chain.epoch:
         return
-    lake, target = project.format_of(name), name.with_suffix("quarantine")
+    lake, target = table.format, table.quarantine
     state = lake.state(target)
     if state is None or not (void := _void_from(state, chain)):
         return
     head = CommitReport(
-        table=str(name), stage=STEP, batch=chain.batch, batches=0, content_hash=chain.head,
-        epoch=chain.epoch, run_id=project.run_id, correlation_id=project.correlation_id, committed_at=now(),
+        table=str(table), stage=STEP, batch=chain.batch, batches=0, content_hash=chain.head,
+        epoch=chain.epoch, run_id=table.run_id, correlation_id=table.correlation_id, committed_at=now(),
     )  # fmt: skip
     with runner.lost_races(lake, {target: state}), lake.stage(target, state) as stage:
-        stage.replace(engine_of(project).quarantined(name, before=void))
+        stage.replace(engine_of(table).quarantined(table, before=void))
         stage.publish(head)
 
 
-def drop_given_up(project: Project, name: TableName, ledger: Ledger) -> None:
+def drop_given_up(table: LakeTable, ledger: Ledger) -> None:
     """Drop the stored tables that a rebuild gave up, and a change log of runs that did not see the rebuild.
 
     What such runs wrote elsewhere is replaced in place by the next commit there, which is sure of the state
@@ -250,9 +246,9 @@ def drop_given_up(project: Project, name: TableName, ledger: Ledger) -> None:
     """
     if not ledger.epoch and not ledger.given_up:
         return
-    lake = project.format_of(name)
+    lake = table.format
     for role in DROP_ORDER:
-        stored = name.with_suffix(role)
+        stored = table.stored(role)
         state = lake.state(stored)
         if state is None:
             continue

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import (
     BATCH,
     DELETE,
@@ -48,8 +47,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableState
-    from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.lake_table import LakeTable
 
 _FEW: Final = 500_000
 """So many keys are sent whole to every task that reads the target."""
@@ -62,16 +60,13 @@ _METRIC: Final = {
 class MergeFrames:
     """Pending events as Spark frames, and what they make of a target: its first rows, or a merge into it."""
 
-    def __init__(
-        self, project: Project, name: TableName, kind: Kind, pending: DataFrame, token: BatchToken
-    ) -> None:
+    def __init__(self, table: LakeTable, kind: Kind, pending: DataFrame, token: BatchToken) -> None:
         """Keep the pending events, of which a target may have some already."""
-        self._project, self._name, self._kind = project, name, kind
+        self._table, self._kind = table, kind
         self._pending, self._token = pending, token
-        self._contract = TableContract.of(name, project.table(name))
-        self._format = project.format_of(name)
-        self._target, self._record = name.with_suffix(kind), name.with_suffix("changes")
-        self._table = project.table(name)
+        self._contract = table.contract
+        self._format = table.format
+        self._target, self._record = table.stored(kind), table.changes
         self._rows: tuple[tuple[int, bool], DataFrame] | None = None
 
     def columns(self, state: TableState | None) -> dict[str, T.DataType]:
@@ -87,7 +82,7 @@ class MergeFrames:
 
     def judge(self, stage: Stage, state: TableState) -> None:
         """Judge the staged rows by the expectations that block."""
-        judge_stage(self._project, self._name, self._kind, stage, self._events(state), before=state.rows)
+        judge_stage(self._table, self._kind, stage, self._events(state), before=state.rows)
 
     def _events(self, state: TableState | None) -> DataFrame:
         return self._pending.where(column(BATCH) > (state.batch if state else 0))
@@ -112,7 +107,7 @@ class MergeFrames:
     def _planned_on(self, held: int, batch: int) -> Target:
         """The target as planning needs it; what metadata tells spares passes over tables."""
         lake, truncates = self._format, self._truncates
-        past = accepted_events(self._project, self._name).where(column(BATCH) <= batch)
+        past = accepted_events(self._table).where(column(BATCH) <= batch)
         new_truncates = (
             truncates and not past.where((column(OP) == TRUNCATE) & (column(BATCH) > held)).isEmpty()
         )
@@ -128,7 +123,7 @@ class MergeFrames:
     def _stage_first(self, stage: Stage, rows: DataFrame) -> dict[str, int]:
         """Write the rows of a table that holds nothing yet."""
         with ExitStack() as kept:
-            rows, count = counted(rows, kept, sorted_write=sorts_writes(self._table))
+            rows, count = counted(rows, kept, sorted_write=sorts_writes(self._table.config))
             stage.append(rows)
             written = count()
         self._audit(stage, inserted=written, removed=0, before=0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, OP, ORDER, UPSERT, column, columns, value_columns
 from kedro_lakehouse.changes.plain import compare_extracts, newest_extract
 from kedro_lakehouse.commits.blocking import judge_stage
@@ -17,18 +16,16 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableState
-    from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.lake_table import LakeTable
 
 
 class PlainFrames:
     """Pending events of a table without keys as Spark frames."""
 
-    def __init__(self, project: Project, name: TableName, pending: DataFrame, token: BatchToken) -> None:
+    def __init__(self, table: LakeTable, pending: DataFrame, token: BatchToken) -> None:
         """Keep the pending events, of which the table may have some already."""
-        self._project, self._name, self._pending, self._token = project, name, pending, token
-        self._format, self._table = project.format_of(name), project.table(name)
-        self._contract = TableContract.of(name, self._table)
+        self._table, self._pending, self._token = table, pending, token
+        self._contract = table.contract
 
     def columns(self, state: TableState | None) -> dict[str, T.DataType]:
         """The columns that the table must have."""
@@ -43,7 +40,7 @@ class PlainFrames:
 
     def judge(self, stage: Stage, state: TableState) -> None:
         """Judge the staged rows by the expectations that block."""
-        judge_stage(self._project, self._name, "current", stage, self._events(state), before=state.rows)
+        judge_stage(self._table, "current", stage, self._events(state), before=state.rows)
 
     def _events(self, state: TableState | None) -> DataFrame:
         held = state.batch if state else 0
@@ -56,7 +53,7 @@ class PlainFrames:
     def _replace(self, stage: Stage, rows: DataFrame, state: TableState) -> dict[str, int]:
         """Put the newest extract's rows in the place of all rows; an extract older than those is late."""
         # All rows of the table are of one extract: one of them tells which.
-        one = self._format.read(self._name).limit(1)
+        one = self._table.read("current").limit(1)
         found = compare_extracts(rows, one).first()
         if found is None or found["same"] is None or found["late"]:
             return {"inserted": 0, "deleted": 0}
@@ -64,7 +61,7 @@ class PlainFrames:
 
     def _write(self, stage: Stage, rows: DataFrame, before: int, gone: int) -> dict[str, int]:
         with ExitStack() as kept:
-            rows, count = counted(rows, kept, sorted_write=sorts_writes(self._table))
+            rows, count = counted(rows, kept, sorted_write=sorts_writes(self._table.config))
             (stage.replace if gone else stage.append)(rows)
             written = count()
         stage.expect(before - gone + written)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.config.expectations import ExpectationConfig
-    from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.environment import Environment
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.quality.results import Result
 
 logger = logging.getLogger(__name__)
@@ -53,26 +53,26 @@ class Judgement:
     results: Sequence[Result]
 
 
-def snapshot_of(project: Project, name: TableName) -> int | None:
+def snapshot_of(table: LakeTable) -> int | None:
     """The snapshot that readers of a table see; None where nothing was committed yet."""
-    kind: Kind = "current" if project.table(name).current else "history"
-    state = project.format_of(name).state(name.with_suffix(kind))
+    kind: Kind = "current" if table.config.current else "history"
+    state = table.state(kind)
     return state.snapshot_id if state is not None else None
 
 
-def published(project: Project, name: TableName) -> Published | None:
+def published(table: LakeTable) -> Published | None:
     """The published state of a table, by metadata and as a lazy frame; None where it holds nothing yet."""
     from kedro_lakehouse.commits.blocking import present_rows
 
-    kind: Kind = "current" if project.table(name).current else "history"
-    state = project.format_of(name).state(name.with_suffix(kind))
+    kind: Kind = "current" if table.config.current else "history"
+    state = table.state(kind)
     if state is None or state.bookmark is None:
         return None
     counts = state.bookmark.counts
     before = state.rows - counts.get("inserted", 0) + counts.get("deleted", 0)
     return Published(
-        name=str(name),
-        rows=present_rows(project.format_of(name).read(name.with_suffix(kind)), kind),
+        name=str(table),
+        rows=present_rows(table.read(kind), kind),
         snapshot=state.snapshot_id,
         batch=state.batch,
         change=state.rows / before - 1 if kind == "current" and before > 0 else None,
@@ -84,13 +84,13 @@ def titles_of(expectations: Iterable[ExpectationConfig]) -> frozenset[str]:
     return frozenset(e.title for e in expectations if e.nature != "fresh")
 
 
-def record_judgement(project: Project, suite: str, judgement: Judgement) -> None:
+def record_judgement(environment: Environment, suite: str, judgement: Judgement) -> None:
     """Write the answers to a suite down, and tell which expectations failed."""
     rows = [
         r.row() | {"table": getattr(r.expectation, "table", suite), "batch": judgement.batch}
         for r in judgement.results
     ]
-    project.judgements.record(suite, judgement.snapshots, rows)
+    environment.judgements.record(suite, judgement.snapshots, rows)
     for result in judgement.results:
         if not result.success:
             of = f"{result.unexpected:,} of {result.elements:,} rows" if result.unexpected else "the table"

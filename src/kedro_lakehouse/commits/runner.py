@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql import types as T
 
     from kedro_lakehouse.formats.base import Stage, TableFormat, TableState
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.report import CommitReport
-    from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
 
@@ -44,17 +44,17 @@ class Change:
     Each is asked anew on every state in which the table is found.
     """
 
-    def __init__(self, project: Project, name: TableName, target: TableName, *, step: str) -> None:
+    def __init__(self, table: LakeTable, target: TableName, *, step: str) -> None:
         """Keep the declared table that the change belongs to, and the stored one that it changes.
 
         ``step`` names the change in ``lake.ops.batches`` and to whoever follows its phases.
         """
-        self.project, self.name, self.target, self.step = project, name, target, step
+        self.table, self.target, self.step = table, target, step
 
     @property
     def format(self) -> TableFormat:
         """The format of the declared table."""
-        return self.project.format_of(self.name)
+        return self.table.format
 
     @property
     def batch(self) -> int:
@@ -109,7 +109,7 @@ class Change:
         return ()
 
 
-def run(project: Project, name: TableName, step: str, plan: Callable[[], Change | None]) -> bool:
+def run(table: LakeTable, step: str, plan: Callable[[], Change | None]) -> bool:
     """Make a change under its lease; whether there was anything to do.
 
     After every lost race ``plan`` is asked again, until a deadline; None from it says that nothing is to do.
@@ -123,22 +123,22 @@ def run(project: Project, name: TableName, step: str, plan: Callable[[], Change 
         change = plan()
         return change is not None and attempt(change, held)
 
-    return planned_again(project, name, (step,), once)
+    return planned_again(table, (step,), once)
 
 
-def planned_again(project: Project, name: TableName, steps: Sequence[str], work: Callable[[Lease], _T]) -> _T:
+def planned_again(table: LakeTable, steps: Sequence[str], work: Callable[[Lease], _T]) -> _T:
     """Do work under leases of a table, again after every lost race until a deadline; what it returns.
 
     Raises:
         CommitConflictError: Other writers won every race until the deadline.
     """
-    patience = project.patience(name)
+    patience = table.patience()
     while True:
         try:
-            with leases(project, name, *steps) as held:
+            with leases(table, *steps) as held:
                 return work(held)
         except (CommitConflictError, LeaseLostError) as error:
-            logger.info("%s %s: another writer was faster, planning again", name, steps[0])
+            logger.info("%s %s: another writer was faster, planning again", table, steps[0])
             patience.pause(error)
 
 
@@ -158,13 +158,13 @@ def attempt(change: Change, held: Lease) -> bool:
     planned_on = {change.target: found, **change.inputs}
     with lost_races(lake, planned_on), lake.stage(change.target, found) as stage:
         report = change.write(stage, found)
-        enter_phase("staged", change.name, change.step, change.batch)
+        enter_phase("staged", change.table, change.step, change.batch)
         held.check()
         change.audit(stage, found)
         snapshot = change.publish(stage, report, found)
-    enter_phase("published", change.name, change.step, change.batch)
+    enter_phase("published", change.table, change.step, change.batch)
     if report != found.bookmark:
-        acknowledge(change.project, report, snapshot, seconds=perf_counter() - begun)
+        acknowledge(change.table, report, snapshot, seconds=perf_counter() - begun)
     return True
 
 
@@ -225,7 +225,7 @@ class _Leases:
 
 
 @contextlib.contextmanager
-def leases(project: Project, name: TableName, *steps: str) -> Iterator[Lease]:
+def leases(table: LakeTable, *steps: str) -> Iterator[Lease]:
     """Hold several leases of a table while the block runs, taken in this order."""
     with ExitStack() as stack:
-        yield _Leases([stack.enter_context(project.lease(name, step)) for step in steps])
+        yield _Leases([stack.enter_context(table.lease(step)) for step in steps])

@@ -6,7 +6,6 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.plan import identity_columns
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.drift import made_for, refuse_drift
@@ -17,7 +16,6 @@ from kedro_lakehouse.commits.token import BatchToken
 from kedro_lakehouse.errors import CommitConflictError, LedgerGapError
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.ops.report import CommitReport, now
-from kedro_lakehouse.sources.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +25,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.commits.engine import TargetRows
     from kedro_lakehouse.formats.base import Stage, TableState
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +43,11 @@ class TargetPlan:
 class TargetCommit(runner.Change):
     """Applies the pending batches of a table to its current or its history table."""
 
-    def __init__(self, project: Project, name: TableName, plan: TargetPlan, rows: TargetRows) -> None:
+    def __init__(self, table: LakeTable, plan: TargetPlan, rows: TargetRows) -> None:
         """Keep what the commit is about."""
-        super().__init__(project, name, name.with_suffix(plan.kind), step=plan.kind)
+        super().__init__(table, table.stored(plan.kind), step=plan.kind)
         self._kind, self._token, self._record, self._rows = plan.kind, plan.token, plan.record, rows
-        self._table = project.table(name)
-        self._contract = TableContract.of(name, self._table)
+        self._contract = table.contract
 
     @property
     def batch(self) -> int:
@@ -63,9 +60,9 @@ class TargetCommit(runner.Change):
         keyed = self._contract.write == "merge"
         made = made_for(self._contract, self._kind if keyed else None)
         return Layout(
-            partition_by=self._table.partition_by,
-            sort_by=self._table.sort_by,
-            properties=made | dict(self._table.properties),
+            partition_by=self.table.config.partition_by,
+            sort_by=self.table.config.sort_by,
+            properties=made | dict(self.table.config.properties),
             identity=identity_columns(self._kind, self._contract) if keyed else (),
         )
 
@@ -83,7 +80,7 @@ class TargetCommit(runner.Change):
     @property
     def inputs(self) -> Mapping[TableName, TableState | None]:
         """The change log."""
-        return {self.name.with_suffix("changes"): self._record}
+        return {self.table.changes: self._record}
 
     def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
         """The columns of the rows to come."""
@@ -102,10 +99,10 @@ class TargetCommit(runner.Change):
     def _report(self, state: TableState, counts: dict[str, int]) -> CommitReport:
         token = self._token
         return CommitReport(
-            table=str(self.name), stage=self._kind, batch=token.batch, batches=token.batch - state.batch,
+            table=str(self.table), stage=self._kind, batch=token.batch, batches=token.batch - state.batch,
             content_hash=token.content_hash, epoch=token.epoch,
-            follows=state.bookmark.content_hash if state.bookmark else "", run_id=self.project.run_id,
-            correlation_id=self.project.correlation_id, committed_at=now(), counts=counts,
+            follows=state.bookmark.content_hash if state.bookmark else "", run_id=self.table.run_id,
+            correlation_id=self.table.correlation_id, committed_at=now(), counts=counts,
         )  # fmt: skip
 
     def audit(self, stage: Stage, state: TableState) -> None:
@@ -115,27 +112,27 @@ class TargetCommit(runner.Change):
             CommitConflictError: The change log that was read is not the table's any more.
         """
         self._rows.judge(stage, state)
-        changes = self.name.with_suffix("changes")
+        changes = self.table.changes
         now = self.format.state(changes)
         if now is None or self._record is None or now.uuid != self._record.uuid:
             raise CommitConflictError(table=changes, attempts=1)
 
     def properties(self, state: TableState) -> Mapping[str, str]:
         """Declared properties that the table does not have yet, and which decisions its rows respect."""
-        declared = {k: v for k, v in self._table.properties.items() if k != "format-version"}
+        declared = {k: v for k, v in self.table.config.properties.items() if k != "format-version"}
         wanted = declared | self._decided(self._token.batch)
         return {k: v for k, v in wanted.items() if state.properties.get(k, "") != v}
 
     def _decided(self, batch: int) -> dict[str, str]:
-        return {DECIDED: self.project.decisions.digest(self.name, upto=batch)}
+        return {DECIDED: self.table.decisions.digest(self.table.name, upto=batch)}
 
 
 class Refold(TargetCommit):
     """Replaces all rows of a target by what the whole change log makes of it."""
 
-    def __init__(self, project: Project, name: TableName, plan: TargetPlan, *, declared_anew: bool) -> None:
+    def __init__(self, table: LakeTable, plan: TargetPlan, *, declared_anew: bool) -> None:
         """Keep up to which batch is folded, and whether the declaration may be another one."""
-        super().__init__(project, name, plan, engine_of(project).folded(name, plan.kind, plan.token.batch))
+        super().__init__(table, plan, engine_of(table).folded(table, plan.kind, plan.token.batch))
         self._declared_anew, self._since = declared_anew, now()
 
     def is_done(self, state: TableState | None) -> bool:
@@ -165,26 +162,26 @@ class Refold(TargetCommit):
         return [c for c in state.columns if c not in wanted]
 
 
-def commit_pending(project: Project, name: TableName, kind: Kind, pending: Any, token: BatchToken) -> None:
+def commit_pending(table: LakeTable, kind: Kind, pending: Any, token: BatchToken) -> None:
     """Plan the pending events against a table's current or history and commit what changes.
 
     After a history's commit the view beside it is as declared. A table that a rollback holds stays as it is.
     """
-    state = project.format_of(name).state(name.with_suffix(kind))
+    state = table.state(kind)
     if state is not None and state.is_held:
         logger.warning(
             "%s %s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
-            name, kind, name,
+            table, kind, table,
         )  # fmt: skip
         return
     if kind == "history":
-        check_view(project, name, pending)
-    commit_target(project, name, kind, pending, token)
+        check_view(table, pending)
+    commit_target(table, kind, pending, token)
     if kind == "history":
-        ensure_view(project, name)
+        ensure_view(table)
 
 
-def commit_target(project: Project, name: TableName, kind: Kind, pending: object, token: BatchToken) -> None:
+def commit_target(table: LakeTable, kind: Kind, pending: object, token: BatchToken) -> None:
     """Bring a target up to the pending batches; fold it again where its rows are not what the log makes.
 
     Where the change log was built anew since the batches were loaded, or the target was rolled back, what is
@@ -195,54 +192,58 @@ def commit_target(project: Project, name: TableName, kind: Kind, pending: object
         AuditFailedError: What was staged is not what was planned; nothing was published.
         ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
     """
-    if token.batch <= token.after and not must_refold(project, name, *_states(project, name, kind)):
+    if token.batch <= token.after and not must_refold(table, *_states(table, kind)):
         return
     loaded = pending, token
 
     def plan() -> runner.Change | None:
         nonlocal loaded
-        target, record = _states(project, name, kind)
-        with runner.lost_races(project.format_of(name), {name.with_suffix("changes"): record}):
+        target, record = _states(table, kind)
+        with runner.lost_races(table.format, {table.changes: record}):
             token = loaded[1]
             is_other = record is not None and record.uuid != token.log
             is_back = (target.batch if target else 0) < token.after
-            if is_other or is_back or not holds(project, name, record, token.batch, token.content_hash):
-                loaded = load_pending(project, name, kind)
-            if must_refold(project, name, target, record):
-                folded = _fold_upto(project, name, kind, loaded[1])
-                return Refold(project, name, folded, declared_anew=False) if folded else None
-            engine = engine_of(project)
-            merges = project.table(name).write == "merge"
-            rows = engine.merged(name, kind, *loaded) if merges else engine.added(name, *loaded)
-            return TargetCommit(project, name, TargetPlan(kind, loaded[1], record), rows)
+            if is_other or is_back or not holds(table, record, token.batch, token.content_hash):
+                loaded = load_pending(table, kind)
+            if must_refold(table, target, record):
+                folded = _fold_upto(table, kind, loaded[1])
+                return Refold(table, folded, declared_anew=False) if folded else None
+            engine = engine_of(table)
+            merges = table.config.write == "merge"
+            rows = engine.merged(table, kind, *loaded) if merges else engine.added(table, *loaded)
+            return TargetCommit(table, TargetPlan(kind, loaded[1], record), rows)
 
-    runner.run(project, name, kind, plan)
+    runner.run(table, kind, plan)
 
 
-def load_pending(project: Project, name: TableName, kind: Kind) -> tuple[Any, BatchToken]:
+def bring_pending(table: LakeTable) -> None:
+    """Bring the targets of a table up to the change log, as the pipelines do."""
+    for kind in table.targets:
+        commit_pending(table, kind, *load_pending(table, kind))
+
+
+def load_pending(table: LakeTable, kind: Kind) -> tuple[Any, BatchToken]:
     """The accepted events that a target does not have, and which batches they are; lazily."""
-    lake, changes, patience = project.format_of(name), name.with_suffix("changes"), project.patience(name)
+    lake, changes, patience = table.format, table.changes, table.patience()
     while True:
-        target, record = _states(project, name, kind)
+        target, record = _states(table, kind)
         bookmark = record.bookmark if record else None
         log = record.uuid if record else ""
-        token = BatchToken.at(name, bookmark, after=target.batch if target else 0, log=log)
+        token = BatchToken.at(table.name, bookmark, after=target.batch if target else 0, log=log)
         try:
             with runner.lost_races(lake, {changes: record}):
-                return engine_of(project).pending(name, after=token.after, upto=token.batch), token
+                return engine_of(table).pending(table, after=token.after, upto=token.batch), token
         except CommitConflictError as error:  # it was dropped, and is made anew
             patience.pause(error)
 
 
-def _states(project: Project, name: TableName, kind: Kind) -> tuple[TableState | None, TableState | None]:
+def _states(table: LakeTable, kind: Kind) -> tuple[TableState | None, TableState | None]:
     """A target and its change log, in this order: read after it, the log has all that the target has."""
-    lake = project.format_of(name)
-    return lake.state(name.with_suffix(kind)), lake.state(name.with_suffix("changes"))
+    lake = table.format
+    return lake.state(table.stored(kind)), lake.state(table.changes)
 
 
-def must_refold(
-    project: Project, name: TableName, target: TableState | None, record: TableState | None
-) -> bool:
+def must_refold(table: LakeTable, target: TableState | None, record: TableState | None) -> bool:
     """Whether a target holds rows that the change log, as it is now, does not make.
 
     So it is where events left the log, where events of batches that it has were excluded since, and where it
@@ -254,14 +255,12 @@ def must_refold(
         return False
     if target.batch < int(record.properties.get(REFOLD, 0)):
         return True
-    if not holds(project, name, record, target.batch, target.bookmark.content_hash):
+    if not holds(table, record, target.batch, target.bookmark.content_hash):
         return True
-    return target.properties.get(DECIDED, "") != project.decisions.digest(name, upto=target.batch)
+    return target.properties.get(DECIDED, "") != table.decisions.digest(table.name, upto=target.batch)
 
 
-def holds(
-    project: Project, name: TableName, record: TableState | None, batch: int, content_hash: str
-) -> bool:
+def holds(table: LakeTable, record: TableState | None, batch: int, content_hash: str) -> bool:
     """Whether a change log holds just this batch: its bookmark tells, or for older ones the ledger."""
     head = record.bookmark if record else None
     if head is None or head.batch < batch:
@@ -271,12 +270,12 @@ def holds(
     if head.batch == batch + 1 and head.follows:
         return head.follows == content_hash
     try:
-        return Ledger(project.ops, name, project.run_id).chain(head).holds(batch, content_hash)
+        return table.open_ledger().chain(head).holds(batch, content_hash)
     except LedgerGapError:
         return True  # nothing says otherwise
 
 
-def refold(project: Project, name: TableName, kind: Kind, *, declared_anew: bool = False) -> None:
+def refold(table: LakeTable, kind: Kind, *, declared_anew: bool = False) -> None:
     """Replace all rows of a target by the fold of the change log, under the present declaration.
 
     It keeps its bookmark, or gets that of the change log where it has none that the log holds. A target that
@@ -290,27 +289,25 @@ def refold(project: Project, name: TableName, kind: Kind, *, declared_anew: bool
     """
 
     def plan() -> runner.Change | None:
-        changes = name.with_suffix("changes")
-        with runner.lost_races(project.format_of(name), {changes: project.format_of(name).state(changes)}):
-            folded = _fold_upto(project, name, kind, None)
-            return Refold(project, name, folded, declared_anew=declared_anew) if folded else None
+        changes = table.changes
+        with runner.lost_races(table.format, {changes: table.format.state(changes)}):
+            folded = _fold_upto(table, kind, None)
+            return Refold(table, folded, declared_anew=declared_anew) if folded else None
 
-    if runner.run(project, name, kind, plan):
-        logger.info("%s %s: folded again", name, kind)
+    if runner.run(table, kind, plan):
+        logger.info("%s %s: folded again", table, kind)
 
 
-def _fold_upto(project: Project, name: TableName, kind: Kind, loaded: BatchToken | None) -> TargetPlan | None:
+def _fold_upto(table: LakeTable, kind: Kind, loaded: BatchToken | None) -> TargetPlan | None:
     """Up to which batch a target is folded: its own or that of the loaded ones, whichever is later.
 
     One that the change log does not hold does not count; without any the whole log is folded.
     """
-    lake = project.format_of(name)
-    record, target = lake.state(name.with_suffix("changes")), lake.state(name.with_suffix(kind))
+    lake = table.format
+    record, target = lake.state(table.changes), lake.state(table.stored(kind))
     if record is None or record.bookmark is None:
         return None
-    own = BatchToken.at(name, target.bookmark if target else None, after=0)
-    known = [
-        t for t in (own, loaded) if t and t.batch and holds(project, name, record, t.batch, t.content_hash)
-    ]
-    upto = max(known, key=lambda t: t.batch, default=BatchToken.at(name, record.bookmark, after=0))
+    own = BatchToken.at(table.name, target.bookmark if target else None, after=0)
+    known = [t for t in (own, loaded) if t and t.batch and holds(table, record, t.batch, t.content_hash)]
+    upto = max(known, key=lambda t: t.batch, default=BatchToken.at(table.name, record.bookmark, after=0))
     return TargetPlan(kind, upto, record)

@@ -14,22 +14,21 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.ops.decisions import WithdrawnEvent
-    from kedro_lakehouse.project import Project
 
 _FILE, _ROW, _DIGEST = "__file", "__row", "__digest"
 _NO_ROW: Final = -1
 
 
-def accepted_events(project: Project, name: TableName) -> DataFrame:
+def accepted_events(table: LakeTable) -> DataFrame:
     """The accepted events of a table that no decision withdrew; all of them where there is no decision.
 
     Returns:
         A lazy frame: calling this function starts no Spark job.
     """
-    events = project.format_of(name).read(name.with_suffix("changes"))
-    return without(events, project.decisions.withdrawn(name), project.table(name).keys)
+    events = table.read("changes")
+    return without(events, table.decisions.withdrawn(table.name), table.config.keys)
 
 
 def without(events: DataFrame, withdrawn: Sequence[WithdrawnEvent], keys: Sequence[str]) -> DataFrame:

@@ -27,8 +27,7 @@ def show() -> None:
     """The page."""
     st.title("Health of the lake")
     project = opened_project()
-    declared = sorted(project.declarations.tables.items())
-    found = [standing(project, name, table) for name, table in declared]
+    found = [standing(project.bind(name)) for name in sorted(project.declarations.tables)]
     numbers = st.columns(4)
     numbers[0].metric("tables", len(found))
     numbers[1].metric("behind", sum(one.lag > 0 for one in found))

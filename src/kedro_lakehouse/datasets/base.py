@@ -11,6 +11,7 @@ from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
     from kedro_lakehouse.datasets.viz import TablePreview
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.project import Project
 
 
@@ -30,6 +31,11 @@ class DeclaredDataset(AbstractDataset[Any, Any]):
         """The running project."""
         return active_project()
 
+    @property
+    def table(self) -> LakeTable:
+        """The table, bound to the running project."""
+        return self.project.bind(self._name)
+
     def _describe(self) -> dict[str, Any]:
         # An allow-list: a credential added later can never leak through repr or logs.
         return {"filepath": str(self._stored), "role": self.role}
@@ -44,4 +50,4 @@ class DeclaredDataset(AbstractDataset[Any, Any]):
         return preview_rows(self.project, self._name, self._stored, nrows=nrows, framework=framework)
 
     def _exists(self) -> bool:
-        return self.project.format_of(self._name).state(self._stored) is not None
+        return self.table.format.state(self._stored) is not None

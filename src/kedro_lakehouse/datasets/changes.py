@@ -41,8 +41,8 @@ class QuarantineDataset(DeclaredDataset):
 
         if not self._exists():
             fields = [T.StructField(n, t) for n, t in QUARANTINE_COLUMNS.items()]
-            return self.project.session.createDataFrame([], T.StructType(fields))
-        return self.project.format_of(self._name).read(self._stored)
+            return self.table.session.createDataFrame([], T.StructType(fields))
+        return self.table.format.read(self._stored)
 
     def preview(self, nrows: int = 5) -> TablePreview:
         """Some quarantined events for kedro-viz: where they came from and why, without their records."""
@@ -77,8 +77,8 @@ class ChangesDataset(DeclaredDataset):
     def load(self) -> DataFrame:
         """All accepted events; an empty frame with the framework's columns where nothing has landed yet."""
         if not self._exists():
-            return self.project.session.createDataFrame([], "_op string, _batch bigint")
-        return self.project.format_of(self._name).read(self._stored)
+            return self.table.session.createDataFrame([], "_op string, _batch bigint")
+        return self.table.format.read(self._stored)
 
     def preview(self, nrows: int = 5) -> TablePreview:
         """Some accepted events for kedro-viz; personal columns stay closed."""
@@ -90,7 +90,7 @@ class ChangesDataset(DeclaredDataset):
         A batch that the landing has given out and that loses its race is planned again by the landing.
         """
         from kedro_lakehouse.commits.token import BatchToken, NothingLanded
-        from kedro_lakehouse.ingestion.planner import ingest_batch
+        from kedro_lakehouse.ingestion.landing import ingest_batch
 
         if isinstance(data, NothingLanded):
             return
@@ -103,4 +103,4 @@ class ChangesDataset(DeclaredDataset):
             )
         token = BatchToken.of(data)
         with working_on(batch=token.batch):
-            ingest_batch(project, name, token, accepted=data, rejected=quarantined)
+            ingest_batch(self.table, token, accepted=data, rejected=quarantined)

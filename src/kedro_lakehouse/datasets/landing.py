@@ -36,9 +36,9 @@ class LandingDataset(DeclaredDataset):
             BatchContentChangedError: A planned batch's files were replaced before it was done.
             RefusedExtractsError: Extracts were refused; raised after all others were given out.
         """
-        from kedro_lakehouse.ingestion.planner import landed_batches
+        from kedro_lakehouse.ingestion.landing import landed_batches
 
-        return landed_batches(self.project, self._name)
+        return landed_batches(self.table)
 
     def save(self, data: object) -> None:
         """Refuse: files land from outside."""

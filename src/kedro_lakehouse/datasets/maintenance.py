@@ -54,7 +54,7 @@ class MaintenanceDataset(DeclaredDataset):
     def _done(self, *, dry_run: bool) -> list[MaintenanceReport]:
         if self._own:
             return maintain_ops(self.project, dry_run=dry_run)
-        return maintain_table(self.project, self._name, dry_run=dry_run)
+        return maintain_table(self.project, self.table, dry_run=dry_run)
 
     def _exists(self) -> bool:
         return False  # Kedro asks whether a node's output is there already: maintenance never is
@@ -79,14 +79,14 @@ class RetentionDataset(DeclaredDataset):
 
     def load(self) -> DataFrame:
         """The record of changes as it is kept."""
-        return self.project.format_of(self._name).read(self._stored)
+        return self.table.format.read(self._stored)
 
     def save(self, data: DataFrame) -> None:
         """Trim the record; what is saved says only that it is there."""
         from kedro_lakehouse.operations.compact_changes import trim_changes
 
         del data
-        trim_changes(self.project, self._name)
+        trim_changes(self.table)
 
 
 class ConvertedDataset(AbstractDataset[Any, Any]):
@@ -117,7 +117,7 @@ class ConvertedDataset(AbstractDataset[Any, Any]):
         from kedro_lakehouse.operations.convert import convert
 
         if data:
-            convert(active_project(), self._name)
+            convert(active_project().bind(self._name))
 
     def _describe(self) -> dict[str, Any]:
         return {"filepath": str(self._name), "role": self.role}

@@ -49,11 +49,11 @@ class UnjudgedDataset(DeclaredDataset):
 
     def load(self) -> Published | NothingToJudge:
         """The table as a lazy frame with its facts; starts no Spark job."""
-        snapshot = snapshot_of(self.project, self._name)
-        titles = titles_of(self.project.table(self._name).expectations)
+        snapshot = snapshot_of(self.table)
+        titles = titles_of(self.table.config.expectations)
         if snapshot is None or self.project.judgements.is_judged(str(self._name), str(snapshot), titles):
             return NothingToJudge.HERE
-        return published(self.project, self._name) or NothingToJudge.HERE
+        return published(self.table) or NothingToJudge.HERE
 
     def save(self, data: object) -> None:
         """Refuse: the table is saved by its events."""
@@ -100,8 +100,7 @@ class AgeDataset(DeclaredDataset):
 
     def load(self) -> float | None:
         """Seconds since the last commit; None where nothing was ever committed."""
-        kind = "current" if self.project.table(self._name).current else "history"
-        state = self.project.format_of(self._name).state(self._name.with_suffix(kind))  # type: ignore[arg-type]
+        state = self.table.state("current" if self.table.config.current else "history")
         bookmark = state.bookmark if state else None
         if bookmark is None:
             return None
@@ -179,15 +178,15 @@ class SuiteTablesDataset(_SuiteDataset):
         """Each table by its name, as lazy frames with their facts; starts no Spark job."""
         project = active_project()
         suite = project.declarations.suites[self._suite]
-        names = {name: TableName.parse(name) for name in suite.tables}
-        snapshots = {text: snapshot_of(project, name) for text, name in names.items()}
+        tables = {text: project.bind(TableName.parse(text)) for text in suite.tables}
+        snapshots = {text: snapshot_of(table) for text, table in tables.items()}
         titles = titles_of(suite.expectations)
         if None in snapshots.values() or project.judgements.is_judged(
             self._suite, snapshots_as_text(snapshots), titles
         ):
             return NothingToJudge.HERE
-        found = {text: published(project, name) for text, name in names.items()}
-        return {text: table for text, table in found.items() if table is not None}
+        found = {text: published(table) for text, table in tables.items()}
+        return {text: seen for text, seen in found.items() if seen is not None}
 
     def save(self, data: object) -> None:
         """Refuse: tables are saved by their events."""

@@ -64,16 +64,14 @@ class TableDataset(DeclaredDataset):
             )
         as_of = self._load_args.get("as_of")
         if as_of is None:
-            return self.project.format_of(self._name).read(self._stored)
+            return self.table.format.read(self._stored)
         time = as_of if isinstance(as_of, dt.datetime) else dt.datetime.fromisoformat(str(as_of))
         time = time if time.tzinfo else time.replace(tzinfo=dt.UTC)
         if self._kind == "current":
-            return self.project.format_of(self._name).read_at(self._stored, time)
-        from kedro_lakehouse.changes.contract import TableContract
+            return self.table.format.read_at(self._stored, time)
         from kedro_lakehouse.changes.history import as_of as versions_as_of
 
-        contract = TableContract.of(self._name, self.project.table(self._name))
-        return versions_as_of(self.project.format_of(self._name).read(self._stored), time, contract)
+        return versions_as_of(self.table.format.read(self._stored), time, self.table.contract)
 
     def preview(self, nrows: int = 5) -> TablePreview:
         """Some published rows for kedro-viz; personal columns stay closed."""
@@ -89,7 +87,7 @@ class TableDataset(DeclaredDataset):
 
         token = BatchToken.of(data)
         with working_on(batch=token.batch or None):
-            commit_pending(self.project, self._name, self._kind, data, token)
+            commit_pending(self.table, self._kind, data, token)
 
 
 class PendingDataset(DeclaredDataset):
@@ -122,7 +120,7 @@ class PendingDataset(DeclaredDataset):
         """A lazy frame of change events; starts no Spark job."""
         from kedro_lakehouse.commits.target import load_pending
 
-        events, token = load_pending(self.project, self._name, self._target)
+        events, token = load_pending(self.table, self._target)
         frame: DataFrame = token.mark(events)
         return frame
 

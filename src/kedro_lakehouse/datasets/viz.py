@@ -105,7 +105,7 @@ def write_viz_stats(project: Project, folder: Path) -> None:
     stats = json.loads(file.read_text(encoding="utf-8") or "{}")
     for name in project.declarations.tables:
         for role in ROLES:
-            found = glance_of(project, name, role)
+            found = glance_of(project.bind(name), role)
             if found is not None:
                 figures = {"rows": found.rows, "columns": found.columns, "file_size": found.size}
                 stats[f"{name}.{role}"] = figures

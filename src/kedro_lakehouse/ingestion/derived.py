@@ -14,6 +14,7 @@ from kedro_lakehouse.config.sources import CsvOptions, SourceConfig
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
 from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.ingestion.planner import Planner
+from kedro_lakehouse.ingestion.reading import FileReader
 from kedro_lakehouse.names import TableName, is_reserved_column, quote
 from kedro_lakehouse.sources.extract import refuse_unfit
 from kedro_lakehouse.sources.files import FileShape, LandedFile
@@ -23,11 +24,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.config.tables import DeriveConfig, TableConfig
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.config.tables import DeriveConfig
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.sources.extract import ExtractOrder
     from kedro_lakehouse.sources.files import Load
-    from kedro_lakehouse.sources.ledger import Ledger
 
 logger = logging.getLogger(__name__)
 
@@ -68,19 +68,19 @@ class DerivedSource:
     config_model: ClassVar[type[SourceConfig]] = SourceConfig
     gives: ClassVar[Literal["changes", "extracts"]] = "extracts"
 
-    def __init__(self, project: Project, name: TableName, derive: DeriveConfig) -> None:
+    def __init__(self, table: LakeTable, derive: DeriveConfig) -> None:
         """Keep the declaration; no input is looked at yet."""
-        self._project, self._name = project, name
-        self.inputs = {alias: TableName.parse(text) for alias, text in derive.inputs.items()}
+        self._table = table
+        self.inputs = {alias: table.bind(TableName.parse(text)) for alias, text in derive.inputs.items()}
 
     def files(self) -> list[LandedFile]:
         """The newest set of input commits; nothing as long as an input holds nothing."""
         found: dict[str, int] = {}
         times: list[int] = []
         for alias, table in self.inputs.items():
-            state = self._project.format_of(table).state(table)
+            state = table.state("current")
             if state is None or state.snapshot_id is None or state.snapshot_time is None:
-                logger.info("%s waits: its input %s holds nothing yet", self._name, table)
+                logger.info("%s waits: its input %s holds nothing yet", self._table, table)
                 return []
             found[alias] = state.snapshot_id
             times.append(state.snapshot_time)
@@ -90,8 +90,7 @@ class DerivedSource:
         """Whether every input can still be read as it was in a set of commits."""
         snapshots = snapshots_of(file.path)
         return snapshots.keys() == self.inputs.keys() and all(
-            self._project.format_of(table).holds_snapshot(table, snapshots[alias])
-            for alias, table in self.inputs.items()
+            table.format.holds_snapshot(table.name, snapshots[alias]) for alias, table in self.inputs.items()
         )
 
     def order_of(self, file: LandedFile) -> ExtractOrder:
@@ -125,14 +124,11 @@ class DerivedSource:
 class DerivedPlanner(Planner):
     """Plans a derived table's batches: each is the result of its query over one set of input commits."""
 
-    source: DerivedSource
-
-    def __init__(self, project: Project, name: TableName, table: TableConfig, ledger: Ledger) -> None:
+    def __init__(self, table: LakeTable, derive: DeriveConfig) -> None:
         """Keep what planning needs."""
-        assert table.derive is not None  # noqa: S101 - the caller looked
-        refuse_unfit(name, table)
-        super().__init__(project, name, table, DerivedSource(project, name, table.derive), ledger)
-        self._query = table.derive.sql
+        refuse_unfit(table.name, table.config)
+        self._inputs = DerivedSource(table, derive)
+        super().__init__(table, self._inputs, QueryReader(table, self._inputs, derive.sql))
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -141,7 +137,16 @@ class DerivedPlanner(Planner):
 
     def gone(self, files: Sequence[LandedFile]) -> list[str]:
         """The sets of input commits that maintenance or a rollback has removed."""
-        return [f.name for f in files if not self.source.still_there(f)]
+        return [f.name for f in files if not self._inputs.still_there(f)]
+
+
+class QueryReader(FileReader):
+    """Reads the result of a derived table's query over sets of input commits."""
+
+    def __init__(self, table: LakeTable, inputs: DerivedSource, query: str) -> None:
+        """Keep the query; nothing is looked at yet."""
+        super().__init__(table, inputs)
+        self._inputs, self._query = inputs.inputs, query
 
     def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
         """The result's own columns and types; no row is computed."""
@@ -182,12 +187,12 @@ class DerivedPlanner(Planner):
         from pyspark.errors import AnalysisException, ParseException
 
         inputs = {
-            alias: self._input(self.source.inputs[alias], snapshot)
+            alias: self._input(self._inputs[alias], snapshot)
             for alias, snapshot in snapshots_of(file.path).items()
         }
         statement = statement_over(inputs, self._query)
         try:
-            return self.project.session.sql(statement)
+            return self.table.session.sql(statement)
         except (AnalysisException, ParseException) as error:
             first = re.sub(r"^\[[A-Z_.0-9]+\] ", "", str(error).strip().splitlines()[0])
             raise self._wrong(
@@ -195,14 +200,17 @@ class DerivedPlanner(Planner):
                 "Write one SELECT over the names of the inputs and their columns.",
             ) from error
 
-    def _input(self, table: TableName, snapshot: int) -> str:
+    def _input(self, table: LakeTable, snapshot: int) -> str:
         """One input's own columns; the framework's are left out, so that SELECT * gives values only."""
-        rows = self.project.format_of(table).rows_at(table, snapshot)
-        whole = self.project.session.sql(f"SELECT * FROM {rows}")  # noqa: S608 - a checked name and a number
+        rows = table.format.rows_at(table.name, snapshot)
+        whole = self.table.session.sql(f"SELECT * FROM {rows}")  # noqa: S608 - a checked name and a number
         kept = ", ".join(quote(c) for c in whole.columns if not is_reserved_column(c))
         return f"SELECT {kept} FROM {rows}"  # noqa: S608 - the same
 
     def _wrong(self, problem: str, remedy: str) -> ConfigurationError:
         return ConfigurationError(
-            file="tables.yml", key=f"{self.name}.derive.sql", problem=f"{problem.rstrip('.')}.", remedy=remedy
+            file="tables.yml",
+            key=f"{self.table}.derive.sql",
+            problem=f"{problem.rstrip('.')}.",
+            remedy=remedy,
         )

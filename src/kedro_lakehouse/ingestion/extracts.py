@@ -52,12 +52,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.commits.token import BatchToken
-    from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.decoders.records import Columns
     from kedro_lakehouse.ingestion.guards import ExtractCounts
     from kedro_lakehouse.ingestion.planner import Planner
+    from kedro_lakehouse.sources.base import GivesExtracts
     from kedro_lakehouse.sources.extract import ExtractOrder
     from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
 
@@ -92,9 +91,10 @@ class _Seen:
 class ExtractBatches:
     """Plans the batches of a table that is fed by extracts."""
 
-    def __init__(self, planner: Planner, contract: TableContract, table: TableConfig) -> None:
+    def __init__(self, planner: Planner, source: GivesExtracts) -> None:
         """Keep what planning needs."""
-        self._planner, self._contract, self._table = planner, contract, table
+        self._planner, self._source = planner, source
+        self._table, self._contract = planner.table, planner.table.contract
         self._refused: dict[LandedFile, LakehouseError] = {}
         self._waiting: dict[LandedFile, str] = {}
         self._kept = ExitStack()
@@ -129,10 +129,10 @@ class ExtractBatches:
             RefusedExtractsError: There are some; all others are done.
         """
         if self._refused:
-            raise RefusedExtractsError(table=self._planner.name, errors=list(self._refused.values()))
+            raise RefusedExtractsError(table=self._table.name, errors=list(self._refused.values()))
 
     def _order(self, file: LandedFile) -> ExtractOrder:
-        return self._planner.source.order_of(file)  # type: ignore[attr-defined, no-any-return]
+        return self._source.order_of(file)
 
     def _in_order(self, chain: Chain) -> list[LandedFile]:
         """New files later than the last accepted extract; earlier ones are refused once and for all."""
@@ -146,7 +146,7 @@ class ExtractBatches:
         for file in late:
             if (file.name, file.size) not in delivered:
                 self._refused[file] = SnapshotOutOfOrderError(
-                    table=self._planner.name, extract=file.name, last=last.name
+                    table=self._table.name, extract=file.name, last=last.name
                 )
         if late:
             self._planner.ledger.refuse(chain, dict.fromkeys(late, SnapshotOutOfOrderError.code))
@@ -162,7 +162,7 @@ class ExtractBatches:
             numbers = [files.index(f) + 1 for f in accepted]
             chosen = rows if len(accepted) == len(files) else renumber_extracts(rows, numbers)
             seen = self._see(chosen, accepted, kept)
-            bad = first_refused(seen.counts, [f.name for f in accepted], self._table, planner.name)
+            bad = first_refused(seen.counts, [f.name for f in accepted], self._table.config, self._table.name)
             if bad is None:
                 break
             refused[accepted.pop(bad[0] - 1)] = bad[1]
@@ -173,7 +173,7 @@ class ExtractBatches:
         newest = self._order(accepted[-1])
         superseded = {f: c for f, c in self._waiting.items() if self._order(f) < newest}
         planned = planner.ledger.plan(chain, [*accepted, *superseded], superseded)
-        enter_phase("planned", planner.name, "ingestion", planned.batch)
+        enter_phase("planned", planner.table, "ingestion", planned.batch)
         return self._given(planned, seen)
 
     def _see(self, rows: DataFrame, files: Sequence[LandedFile], kept: ExitStack) -> _Seen:
@@ -208,7 +208,7 @@ class ExtractBatches:
 
     def _timed(self, extracts: DataFrame, planned: PlannedFiles) -> DataFrame:
         """Let the versions of the first load start when the declaration says."""
-        start = self._table.initial_valid_from
+        start = self._table.config.initial_valid_from
         first = F.lit("1970-01-01" if start == "epoch" else str(start)).cast("timestamp")
         declared = planned.batch == 1 and start != "event"
         own = F.when(column(EXTRACT) == 1, first) if declared else F.lit(None).cast("timestamp")
@@ -218,22 +218,22 @@ class ExtractBatches:
         """When each key was deleted for the last time; read from the record's partition of deletes."""
         if not starts_by_column(self._contract) or self._planner.state() is None:
             return None
-        changes = accepted_events(self._planner.project, self._planner.name)
+        changes = accepted_events(self._table)
         deletes = changes.where(column(OP) == DELETE)
         return deletes.groupBy(*columns(self._contract.keys)).agg(F.max_by(TIME, ORDER).alias("__past_end"))
 
     def _rows(self, files: Sequence[LandedFile], kept: ExitStack) -> DataFrame:
         """Checked rows of extracts, kept for all that is made of them."""
         planner = self._planner
-        looked = planner.look(files)
-        settled = planner.columns(looked)
+        looked = planner.reader.look(files)
+        settled = planner.reader.columns(looked)
         self._require(settled)
-        groups = planner.read(looked)
+        groups = planner.reader.read(looked)
         if not groups:
             return self._none(settled)
         told = starts_by_column(self._contract)
         if told and not any(settled.name_of(c) == told for g in groups for c in g.columns):
-            logger.warning("%s: no extract of the batch has the column %s", planner.name, told)
+            logger.warning("%s: no extract of the batch has the column %s", planner.table, told)
         return keep(decode_extracts(groups, self._numbered(files), settled, self._contract), kept)
 
     def _require(self, settled: Columns) -> None:
@@ -242,7 +242,7 @@ class ExtractBatches:
         for place, wanted in named.items():
             if missing := [c for c in wanted if c and c not in settled.types]:
                 raise MissingColumnError(
-                    table=self._planner.name, missing=missing, found=sorted(settled.types), place=place
+                    table=self._table.name, missing=missing, found=sorted(settled.types), place=place
                 )
 
     def _none(self, settled: Columns) -> DataFrame:
@@ -254,7 +254,7 @@ class ExtractBatches:
             T.StructField("_reasons", T.ArrayType(T.StringType())), T.StructField("_raw", T.StringType()),
             T.StructField(VALID_FROM, T.TimestampType()),
         ]  # fmt: skip
-        return self._planner.project.session.createDataFrame([], T.StructType([*schema.fields, *keys, *more]))
+        return self._table.session.createDataFrame([], T.StructType([*schema.fields, *keys, *more]))
 
     def _numbered(self, files: Sequence[LandedFile]) -> DataFrame:
         """One row an extract: ``__file``, ``_extract``, ``_order``, ``_time``."""
@@ -264,7 +264,7 @@ class ExtractBatches:
             [(f.name, i, *self._order(f)) for i, f in enumerate(files, start=1)],
             columns=[FILE, EXTRACT, "extract_time", "extract_name"],
         )
-        frame = self._planner.project.session.createDataFrame(
+        frame = self._table.session.createDataFrame(
             facts, f"{FILE} string, {EXTRACT} int, extract_time timestamp, extract_name string"
         )
         return frame.select(
@@ -274,18 +274,18 @@ class ExtractBatches:
 
     def _state(self) -> DataFrame | None:
         """The rows that the record of changes folds to: the current table and the batches it lacks."""
-        project, name = self._planner.project, self._planner.name
+        table = self._table
         changes = self._planner.state()
         if changes is None or changes.batch == 0:
             return None
-        current = project.format_of(name).state(name) if self._table.current else None
+        current = table.state("current") if table.config.current else None
         if current is None or current.batch == 0:
-            return current_rows(accepted_events(project, name), self._contract)
-        held = project.format_of(name).read(name)
+            return current_rows(accepted_events(table), self._contract)
+        held = table.read("current")
         held = held.select(*columns(value_columns(held)), ORDER)
         if current.batch == changes.batch:
             return held
-        events = accepted_events(project, name).where(column(BATCH) > current.batch)
+        events = accepted_events(table).where(column(BATCH) > current.batch)
         kinds = {f.name: f.dataType for f in events.schema.fields}
         stood = held.withColumns({OP: F.lit(UPSERT), TIME: F.lit(None).cast(kinds[TIME])})
         pending = events.select(*columns(value_columns(events)), OP, ORDER, TIME)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import LogNotFoundError
-from kedro_lakehouse.logs.place import LogPlace
-from kedro_lakehouse.logs.run import JVM_LINES, PYTHON_LINES
+from kedro_lakehouse.logs.place import JVM_LINES, PYTHON_LINES, LogPlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -5,12 +5,16 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.private import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+PYTHON_LINES: Final = ".jsonl"
+JVM_LINES: Final = ".jvm.jsonl"
+"""What the name of a run's file ends in: the lines of the run, and those of its JVM."""
 
 
 class LogPlace:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from kedro_lakehouse.logs.context import RunContext, turn_to
 from kedro_lakehouse.logs.lines import JsonFormatter, PrefixedFormatter
-from kedro_lakehouse.logs.place import LogPlace
+from kedro_lakehouse.logs.place import PYTHON_LINES, LogPlace
 from kedro_lakehouse.logs.scheduler import SchedulerRun, fit
 from kedro_lakehouse.private import private_file, private_folder
 
@@ -25,8 +25,6 @@ logger = logging.getLogger(__name__)
 
 FORMAT: Final = "KEDRO_LAKEHOUSE_LOG_FORMAT"
 """The switch: ``json`` makes console lines JSON objects; ``text`` is the default."""
-PYTHON_LINES: Final = ".jsonl"
-JVM_LINES: Final = ".jvm.jsonl"
 _KEPT_RUNS: Final = 100
 _LARGEST: Final = 20 * 1024**2
 

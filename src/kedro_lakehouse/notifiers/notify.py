@@ -48,7 +48,7 @@ def notify(
     now = datetime.now(UTC)
     standings: list[Standing] = []
     if monitoring.stale_after:
-        standings = [standing(project, n, t) for n, t in sorted(project.declarations.tables.items())]
+        standings = [standing(project.bind(n)) for n in sorted(project.declarations.tables)]
     states = [
         *failure_states(error, whole),
         *quarantine_states(project.reports),
@@ -110,7 +110,7 @@ def commands(project: Project, state: AlertState, error: BaseException | None) -
     table = state.subject
     declared = {str(name): name for name in project.declarations.tables}
     name = declared.get(table)
-    if name is not None and standing(project, name, project.table(name)).quarantined:
+    if name is not None and standing(project.bind(name)).quarantined:
         batch = f" --batch {state.batch}" if state.batch else ""
         return [
             runs,

@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.errors import SourceNotFoundError
 from kedro_lakehouse.formats.maintenance import Action, MaintenanceReport, Storage
-from kedro_lakehouse.plugins import SOURCES, load_plugin
-from kedro_lakehouse.sources.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kedro_lakehouse.config.maintenance import LandingConfig
-    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.project import Project
     from kedro_lakehouse.sources.files import LandedFile
 
 
 def archive_landed(
-    project: Project, name: TableName, settings: LandingConfig, *, dry_run: bool = False
+    project: Project, table: LakeTable, settings: LandingConfig, *, dry_run: bool = False
 ) -> MaintenanceReport | None:
     """Move a table's landed files that nothing needs any more into the archive; None where it has none.
 
@@ -34,67 +32,62 @@ def archive_landed(
     Guarantees:
         Killed at any point, each file is in its folder or in the archive.
     """
-    table = project.table(name)
-    if settings.archive is None or table.source is None:
+    if settings.archive is None or table.config.source is None:
         return None
-    listed, done = _settled(project, name)
+    listed, done = _settled(table)
     limit = (dt.datetime.now(dt.UTC) - settings.older_than).timestamp() * 1000
     going = [f for f in listed if f.modified < limit and f in done]
-    for reader in _readers(project, name) if going else ():
-        theirs, done = _settled(project, reader)
+    for reader in _readers(project, table) if going else ():
+        theirs, done = _settled(reader)
         going = [f for f in going if f not in theirs or f in done]
     before = _storage(listed)
     if not going:
-        return MaintenanceReport(table=f"{name} (landing)", actions=[], before=before, after=before)
+        return MaintenanceReport(table=f"{table} (landing)", actions=[], before=before, after=before)
     action = Action(
         work="archive_landed_files", files=len(going), bytes=sum(f.size for f in going),
         reason=f"{len(going)} ingested files are older than {settings.older_than}",
     )  # fmt: skip
     after = before
     if not dry_run:
-        _archive(going, project.source(name).path, f"{settings.archive}/{table.source}", settings)
+        _archive(going, table.source_config.path, f"{settings.archive}/{table.config.source}", settings)
         after = _storage([f for f in listed if f not in going])
-    return MaintenanceReport(table=f"{name} (landing)", actions=[action], before=before, after=after)
+    return MaintenanceReport(table=f"{table} (landing)", actions=[action], before=before, after=after)
 
 
-def _source(project: Project, name: TableName) -> Any:
-    config: Any = project.source(name)
-    return load_plugin(SOURCES, config.type)(config, name, project.table(name))  # type: ignore[operator]
-
-
-def _readers(project: Project, name: TableName) -> Iterable[TableName]:
+def _readers(project: Project, table: LakeTable) -> Iterable[LakeTable]:
     """The other declared tables whose source may list the same files."""
-    path = project.source(name).path.rstrip("/")
-    for other, table in project.declarations.tables.items():
-        if other != name and table.source is not None:
-            theirs = project.source(other).path.rstrip("/")
+    path = table.source_config.path.rstrip("/")
+    for name, declared in project.declarations.tables.items():
+        if name != table.name and declared.source is not None:
+            other = project.bind(name)
+            theirs = other.source_config.path.rstrip("/")
             if f"{path}/".startswith(f"{theirs}/") or f"{theirs}/".startswith(f"{path}/"):
                 yield other
 
 
-def _settled(project: Project, name: TableName) -> tuple[list[LandedFile], set[LandedFile]]:
+def _settled(table: LakeTable) -> tuple[list[LandedFile], set[LandedFile]]:
     """The files that a table reads, and those of them that it does not need any more."""
-    source = _source(project, name)
+    source = table.open_source()
     try:
         listed = source.files()
     except SourceNotFoundError:
         return [], set()
-    state = project.format_of(name).state(name.with_suffix("changes"))
-    chain = Ledger(project.ops, name, project.run_id).chain(state.bookmark if state else None)
+    state = table.state("changes")
+    chain = table.open_ledger().chain(state.bookmark if state else None)
     done = set(chain.accepted())
-    held = _quarantined(project, name)
+    held = _quarantined(table)
     kept = [i for i, file in enumerate(listed) if file.name in held]
     if kept and source.gives == "extracts":
         return listed, done & set(listed[: kept[0]])  # what a replay leads to depends on those after it
     return listed, {file for file in done if file.name not in held}
 
 
-def _quarantined(project: Project, name: TableName) -> set[str]:
+def _quarantined(table: LakeTable) -> set[str]:
     """The names of the files of which events are quarantined."""
-    state = project.format_of(name).state(name.with_suffix("quarantine"))
+    state = table.state("quarantine")
     if state is None or state.rows == 0:
         return set()
-    rows = project.format_of(name).read(name.with_suffix("quarantine"))
+    rows = table.read("quarantine")
     return {row["file"] for row in rows.selectExpr("_position.file AS file").distinct().collect()}
 
 

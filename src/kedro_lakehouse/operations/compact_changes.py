@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.compact import fold_old_events, is_old
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, OPENED_ORDER, OPENED_TIME, ORDER, TIME, column
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.kept import keep
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.formats.base import Stage, TableState
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.report import CommitReport
-    from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +39,7 @@ _BEFORE: Final = {
 }
 
 
-def trim_changes(project: Project, name: TableName) -> int:
+def trim_changes(table: LakeTable) -> int:
     """Replace, key by key, the events from before a table's horizon by one event; how many went.
 
     The horizon is the greatest time of an accepted event, or now if that is earlier, less the table's
@@ -54,18 +53,16 @@ def trim_changes(project: Project, name: TableName) -> int:
         UnsupportedError: The table's events have no time, but a log position.
         AuditFailedError: What was staged is not what was planned; nothing was published.
     """
-    retention = project.table(name).changes_retention
+    retention = table.config.changes_retention
     if retention is None:
         return 0
     steps = ("ingestion", "current", "history")
-    return runner.planned_again(project, name, steps, lambda held: _trim(project, name, retention, held))
+    return runner.planned_again(table, steps, lambda held: _trim(table, retention, held))
 
 
-def _applied(project: Project, name: TableName) -> int:
+def _applied(table: LakeTable) -> int:
     """The last batch that all targets of the table have."""
-    table = project.table(name)
-    kept = [role for role, wanted in (("current", table.current), ("history", table.history)) if wanted]
-    states = [project.format_of(name).state(name.with_suffix(role)) for role in kept]  # type: ignore[arg-type]
+    states = [table.state(kind) for kind in table.targets]
     return min((s.batch if s else 0 for s in states), default=0)
 
 
@@ -90,34 +87,35 @@ def _new_horizon(
     return max(found, earlier) if earlier else found
 
 
-def _trim(project: Project, name: TableName, retention: dt.timedelta, held: Lease) -> int:
-    lake, changes = project.format_of(name), name.with_suffix("changes")
+def _trim(table: LakeTable, retention: dt.timedelta, held: Lease) -> int:
+    lake, changes = table.format, table.changes
     state = lake.state(changes)
     if state is None or state.bookmark is None:
         return 0
-    applied = _applied(project, name)
-    horizon = _new_horizon(lake.read(changes), state, retention, name)
+    applied = _applied(table)
+    horizon = _new_horizon(lake.read(changes), state, retention, table.name)
     if applied == 0 or horizon is None:
         return 0
     old = lake.read(changes).where(is_old(horizon, applied)).count()
     if old == 0:
         return 0
-    opened = project.table(name).history is not None
+    opened = table.config.history is not None
     if opened:
         # Before anything reads the record: Spark runs no plan whose table has changed since.
         more = {OPENED_ORDER: state.columns[ORDER], OPENED_TIME: state.columns[TIME]}
         lake.evolve(changes, dict(state.columns) | more, state)
     with ExitStack() as kept:
-        events = accepted_events(project, name)
-        contract = TableContract.of(name, project.table(name))
-        rows = keep(fold_old_events(events, contract, horizon=horizon, applied=applied, opened=opened), kept)
+        events = accepted_events(table)
+        rows = keep(
+            fold_old_events(events, table.contract, horizon=horizon, applied=applied, opened=opened), kept
+        )
         new = rows.count()
         if new >= old:
             return 0
-        change = _Trim(project, name, rows, _Trimmed(horizon, applied, state.bookmark, old, new))
+        change = _Trim(table, rows, _Trimmed(horizon, applied, state.bookmark, old, new))
         runner.attempt(change, held)
     logger.info(
-        "%s changes: %s events before %s became %s", name, f"{old:,}", horizon.isoformat(), f"{new:,}"
+        "%s changes: %s events before %s became %s", table, f"{old:,}", horizon.isoformat(), f"{new:,}"
     )
     return old - new
 
@@ -136,8 +134,8 @@ class _Trimmed:
 class _Trim(runner.Change):
     """Puts folded events in the place of those from before a horizon."""
 
-    def __init__(self, project: Project, name: TableName, rows: DataFrame, facts: _Trimmed) -> None:
-        super().__init__(project, name, name.with_suffix("changes"), step="trim")
+    def __init__(self, table: LakeTable, rows: DataFrame, facts: _Trimmed) -> None:
+        super().__init__(table, table.changes, step="trim")
         self._rows, self._facts = rows, facts
 
     @property

@@ -24,7 +24,6 @@ from kedro_lakehouse.formats.base import Layout, enter_phase
 from kedro_lakehouse.ops.report import CommitReport, now
 from kedro_lakehouse.session.observation import observed
 from kedro_lakehouse.sources.files import list_files, shapes
-from kedro_lakehouse.sources.ledger import Ledger
 from kedro_lakehouse.sources.read import read_groups
 
 if TYPE_CHECKING:
@@ -35,11 +34,11 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.convert import ConvertConfig
     from kedro_lakehouse.formats.base import Stage, TableState
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.lease import Lease
-    from kedro_lakehouse.project import Project
     from kedro_lakehouse.sources.files import FileShape, LandedFile, Load
-    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
+    from kedro_lakehouse.sources.ledger import Chain, Ledger, PlannedFiles
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +46,7 @@ STAGE = "convert"
 """Name of these commits in ``lake.ops.batches``, and of the lease."""
 
 
-def convert(project: Project, name: TableName) -> None:
+def convert(table: LakeTable) -> None:
     """Add the files that a table lacks: those of planned batches above its bookmark, then new ones.
 
     Guarantees:
@@ -58,14 +57,16 @@ def convert(project: Project, name: TableName) -> None:
         UnreadableFileError: A file is not what it is declared to be; nothing of its batch was added.
         CommitConflictError: Other writers won every race until the deadline.
     """
-    runner.planned_again(project, name, (STAGE,), lambda held: _convert(project, name, held))
+    runner.planned_again(table, (STAGE,), lambda held: _convert(table, held))
 
 
-def _convert(project: Project, name: TableName, held: Lease) -> None:
-    config, ledger = project.conversions[name], Ledger(project.ops, name, project.run_id)
+def _convert(table: LakeTable, held: Lease) -> None:
+    config, ledger = table.conversion, table.open_ledger()
+    assert config is not None  # noqa: S101 - only such tables are converted
+    name = table.name
     found = list_files(config.path, [config.pattern], table=name)
     while True:
-        state = project.format_of(name).state(name)
+        state = table.format.state(name)
         if state is not None and state.is_held:
             logger.warning(
                 "%s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
@@ -77,7 +78,7 @@ def _convert(project: Project, name: TableName, held: Lease) -> None:
             return
         enter_phase("planned", name, STAGE, planned.batch)
         conversion = _Adoption if config.mode == "in_place" else _Copy
-        runner.attempt(conversion(project, name, config, planned), held)
+        runner.attempt(conversion(table, config, planned), held)
 
 
 def _planned(
@@ -96,10 +97,8 @@ def _planned(
 class _Conversion(runner.Change):
     """One batch of files."""
 
-    def __init__(
-        self, project: Project, name: TableName, config: ConvertConfig, planned: PlannedFiles
-    ) -> None:
-        super().__init__(project, name, name, step=STAGE)
+    def __init__(self, table: LakeTable, config: ConvertConfig, planned: PlannedFiles) -> None:
+        super().__init__(table, table.name, step=STAGE)
         self._config, self._planned = config, planned
 
     @property
@@ -116,7 +115,7 @@ class _Conversion(runner.Change):
     def is_done(self, state: TableState | None) -> bool:
         held = state.bookmark if state else None
         if (held.content_hash if held else "") != self._planned.follows:
-            raise CommitConflictError(table=self.name, attempts=1)
+            raise CommitConflictError(table=self.table.name, attempts=1)
         return False
 
     def columns(self, state: TableState | None) -> dict[str, T.DataType]:
@@ -128,12 +127,14 @@ class _Conversion(runner.Change):
         """The files' rows with their types, and in ``__wrong`` whether a row cannot be read."""
         headers: dict[Load, bool] = {"full_load": self._config.csv.header is not False}
         groups = read_groups(
-            self.project.session, self._look(), file_format=self._config.file_format,
+            self.table.session, self._look(), file_format=self._config.file_format,
             options={"full_load": self._config.csv}, headers=headers,
         )  # fmt: skip
         if not groups:
             raise UnreadableFileError(
-                table=self.name, file=self._planned.files[0].name, detail="no file of the batch has rows"
+                table=self.table.name,
+                file=self._planned.files[0].name,
+                detail="no file of the batch has rows",
             )
         parts = []
         for group in groups:
@@ -153,16 +154,16 @@ class _Conversion(runner.Change):
         csv = self._config.csv
         return shapes(
             [(file, load) for file in self._planned.files],
-            file_format=self._config.file_format, options={load: csv}, table=self.name,
+            file_format=self._config.file_format, options={load: csv}, table=self.table.name,
             headers={load: csv.header is not False}, fallback={load: list(self._config.types)},
         )  # fmt: skip
 
     def _report(self, rows: int) -> CommitReport:
         planned = self._planned
         return CommitReport(
-            table=str(self.name), stage=STAGE, batch=planned.batch, batches=1,
+            table=str(self.table), stage=STAGE, batch=planned.batch, batches=1,
             content_hash=planned.content_hash, follows=planned.follows, epoch=planned.epoch,
-            run_id=self.project.run_id, correlation_id=self.project.correlation_id, committed_at=now(),
+            run_id=self.table.run_id, correlation_id=self.table.correlation_id, committed_at=now(),
             counts={"inserted": rows},
         )  # fmt: skip
 
@@ -185,7 +186,7 @@ class _Copy(_Conversion):
         stage.expect(state.rows + found.get("rows", 0))
         if wrong := found.get("wrong"):
             raise UnreadableFileError(
-                table=self.name, file=self._planned.files[0].name,
+                table=self.table.name, file=self._planned.files[0].name,
                 detail=f"{wrong} rows of its batch are malformed, or do not fit `types`",
             )  # fmt: skip
         return self._report(found.get("rows", 0))
@@ -203,10 +204,10 @@ class _Adoption(_Conversion):
         lake: Any = self.format
         paths = [f.path for f in self._planned.files]
         try:
-            snapshot: int | None = lake.adopt(self.name, paths, report, planned_on=state)
+            snapshot: int | None = lake.adopt(self.table.name, paths, report, planned_on=state)
         except (ValueError, NotImplementedError) as error:
             raise UnsupportedError(
-                what=f"The files of {self.name} cannot be adopted in place: {error}",
+                what=f"The files of {self.table} cannot be adopted in place: {error}",
                 remedy="Use `mode: copy` in convert.yml, then `kedro run --pipelines=convert`.",
             ) from error
         return snapshot

@@ -11,12 +11,11 @@ from kedro_lakehouse.formats.view import view_name
 from kedro_lakehouse.names import DROP_ORDER, TableName
 from kedro_lakehouse.ops.glance import glance_of
 from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES
-from kedro_lakehouse.sources.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.lake_table import LakeTable
 
 logger = logging.getLogger(__name__)
 
@@ -37,23 +36,23 @@ class Stored:
         return not (self.rows or self.view or self.batches or self.planned)
 
 
-def stored(project: Project, name: TableName) -> Stored:
+def stored(table: LakeTable) -> Stored:
     """Look up what is stored of a table, from metadata."""
-    found = {role: glance_of(project, name, role) for role in DROP_ORDER}
-    declared = project.table(name).history
-    view = view_name(name, declared.view) if declared and declared.view else None
+    found = {role: glance_of(table, role) for role in DROP_ORDER}
+    declared = table.config.history
+    view = view_name(table.name, declared.view) if declared and declared.view else None
     # Other formats' views last as long as a session.
-    kept = project.format_name(name) == "iceberg"
+    kept = table.format_name == "iceberg"
     return Stored(
-        table=name,
-        rows={str(name.with_suffix(role)): seen.rows for role, seen in found.items() if seen is not None},
-        view=view if kept and view and project.catalog.view_exists(view) else None,
-        batches=len(project.ops.read(BATCHES, of_table=str(name))),
-        planned=sum(bool(r["files"]) for r in project.ops.read(BATCH_LEDGER, of_table=str(name))),
+        table=table.name,
+        rows={str(table.stored(role)): seen.rows for role, seen in found.items() if seen is not None},
+        view=view if kept and view and table.environment.catalog.view_exists(view) else None,
+        batches=len(table.ops.read(BATCHES, of_table=str(table))),
+        planned=sum(bool(r["files"]) for r in table.ops.read(BATCH_LEDGER, of_table=str(table))),
     )
 
 
-def drop_table(project: Project, name: TableName) -> Stored:
+def drop_table(table: LakeTable) -> Stored:
     """Drop what is stored of a table, its files with it; what was dropped.
 
     First the ledger says so, in one commit: after a kill the next run finishes the work, for it takes the
@@ -64,30 +63,30 @@ def drop_table(project: Project, name: TableName) -> Stored:
     """
     with ExitStack() as held:
         for stage in ("ingestion", "current", "history"):
-            held.enter_context(project.lease(name, stage))
-        found = stored(project, name)
-        tables = [TableName(*table.split(".")) for table in found.rows]
+            held.enter_context(table.lease(stage))
+        found = stored(table)
+        tables = [TableName(*text.split(".")) for text in found.rows]
         epoch = None
         if tables or found.planned:
-            ledger = Ledger(project.ops, name, project.run_id)
-            epoch = ledger.begin_again(_uuids(project, name, tables))
+            ledger = table.open_ledger()
+            epoch = ledger.begin_again(_uuids(table, tables))
         if found.view:
-            project.catalog.drop_view(found.view)
-        for table in tables:
-            if project.format_name(name) == "iceberg":  # without a JVM
-                project.catalog.purge(table)
+            table.environment.catalog.drop_view(found.view)
+        for name in tables:
+            if table.format_name == "iceberg":  # without a JVM
+                table.environment.catalog.purge(name)
             else:
-                project.format_of(name).drop(table)
-        project.ops.forget(BATCHES, of_table=str(name))
+                table.format.drop(name)
+        table.ops.forget(BATCHES, of_table=str(table))
         if epoch is not None:
             # The mark of the new epoch stays: a run that planned before it cannot bring the table back.
-            project.ops.forget(BATCH_LEDGER, of_table=str(name), before=("epoch", epoch))
-    logger.info("%s: dropped %s", name, ", ".join(found.rows) or "its rows of lake.ops")
+            table.ops.forget(BATCH_LEDGER, of_table=str(table), before=("epoch", epoch))
+    logger.info("%s: dropped %s", table, ", ".join(found.rows) or "its rows of lake.ops")
     return found
 
 
-def _uuids(project: Project, name: TableName, tables: Sequence[TableName]) -> list[str]:
-    if project.format_name(name) != "iceberg":
-        return [uuid for uuid in map(project.format_of(name).uuid, tables) if uuid is not None]
-    found = [project.catalog.find(table) for table in tables]
-    return [str(table.metadata.table_uuid) for table in found if table is not None]
+def _uuids(table: LakeTable, tables: Sequence[TableName]) -> list[str]:
+    if table.format_name != "iceberg":
+        return [uuid for uuid in map(table.format.uuid, tables) if uuid is not None]
+    found = map(table.environment.catalog.find, tables)
+    return [str(one.metadata.table_uuid) for one in found if one is not None]

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import BATCH, OP, POSITION, UPSERT, column
 from kedro_lakehouse.changes.plain import newest_extract
@@ -25,7 +24,6 @@ from kedro_lakehouse.commits.published import published
 from kedro_lakehouse.commits.target import refold
 from kedro_lakehouse.commits.withdrawn import accepted_events, event_digest, row_of_record, without
 from kedro_lakehouse.errors import BatchNotFoundError, NothingToWithdrawError
-from kedro_lakehouse.operations.rebuild import declared_kinds
 from kedro_lakehouse.ops.decisions import WITHDRAW, WithdrawnEvent
 from kedro_lakehouse.ops.store import DECISIONS
 from kedro_lakehouse.quality.answers import OF_ROWS, failing_rows
@@ -34,14 +32,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
     from kedro_lakehouse.config.expectations import ExpectationConfig
-    from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.lake_table import LakeTable
 
 
 _FILE, _ROW, _DIGEST, _OTHER = "file", "row", "digest", "other"
 _EXPECTATION, _BROUGHT = "expectation", "brought"
 
-Search = Callable[["Project", "TableName", int], "dict[WithdrawnEvent, str]"]
+Search = Callable[["LakeTable", int], "dict[WithdrawnEvent, str]"]
 """Finds the events of a batch that stand behind failing rows, each with the expectation that it fails."""
 
 
@@ -56,21 +53,21 @@ class Withdrawal:
     expectations: tuple[str, ...]
 
 
-def blocked_batches(project: Project, name: TableName) -> list[int]:
+def blocked_batches(table: LakeTable) -> list[int]:
     """The batches with failing events that no decision withdrew yet; starts no JVM."""
-    rows = project.ops.read(DECISIONS, of_table=str(name))
+    rows = table.ops.read(DECISIONS, of_table=str(table))
     decided = {(r["batch"], r["expectation"]): r["decided_at"] for r in rows}
     never = datetime.min.replace(tzinfo=UTC)
     return sorted(
         {
             r["batch"]
-            for r in open_refusals(project, name)
+            for r in open_refusals(table)
             if r["judged_at"] > decided.get((r["batch"], r["expectation"]), never)
         }
     )
 
 
-def withdraw(project: Project, name: TableName, batch: int, *, search: Search | None = None) -> Withdrawal:
+def withdraw(table: LakeTable, batch: int, *, search: Search | None = None) -> Withdrawal:
     """Withdraw the events of a batch that stand behind rows which fail; the next run publishes the rest.
 
     The pending events are folded as the next commit would fold them, and judged. Of each failing row the
@@ -88,36 +85,35 @@ def withdraw(project: Project, name: TableName, batch: int, *, search: Search | 
         CommitConflictError: Other writers changed the table again and again until the deadline.
     """
     withdrawn = runner.planned_again(
-        project, name, ("ingestion",), lambda _: _decided(project, name, batch, search or _searched)
+        table, ("ingestion",), lambda _: _decided(table, batch, search or _searched)
     )
-    lake = project.format_of(name)
-    for kind in declared_kinds(project.table(name)):  # what is killed here, the next run does
-        state = lake.state(name.with_suffix(kind))
+    for kind in table.targets:  # what is killed here, the next run does
+        state = table.state(kind)
         if state is not None and state.batch >= batch:
-            refold(project, name, kind)
+            refold(table, kind)
     return withdrawn
 
 
-def _decided(project: Project, name: TableName, batch: int, search: Search) -> Withdrawal:
+def _decided(table: LakeTable, batch: int, search: Search) -> Withdrawal:
     """Find the events, and record that they are withdrawn."""
-    lake, changes = project.format_of(name), name.with_suffix("changes")
+    lake, changes = table.format, table.changes
     record = lake.state(changes)
     last = record.batch if record else 0
     if not 1 <= batch <= last:
-        raise BatchNotFoundError(table=name, batch=batch, last=last)
+        raise BatchNotFoundError(table=table.name, batch=batch, last=last)
     with runner.lost_races(lake, {changes: record}):
-        found = search(project, name, batch)
+        found = search(table, batch)
     if not found:
-        raise NothingToWithdrawError(table=name, batch=batch, blocked_by=blocked_batches(project, name))
+        raise NothingToWithdrawError(table=table.name, batch=batch, blocked_by=blocked_batches(table))
     decision, now = uuid.uuid4().hex[:12], datetime.now(UTC)
     facts: dict[str, Any] = {
-        "decision": decision, "action": WITHDRAW, "table": str(name), "batch": batch,
-        "run_id": project.run_id, "decided_at": now,
+        "decision": decision, "action": WITHDRAW, "table": str(table), "batch": batch,
+        "run_id": table.run_id, "decided_at": now,
     }  # fmt: skip
     events = [{"file": w.file, "row": w.row, "digest": w.digest, "expectation": e} for w, e in found.items()]
-    project.decisions.record([facts | event for event in events])
+    table.decisions.record([facts | event for event in events])
     return Withdrawal(
-        decision=decision, table=str(name), batch=batch, withdrawn=len(found),
+        decision=decision, table=str(table), batch=batch, withdrawn=len(found),
         expectations=tuple(dict.fromkeys(found.values())),
     )  # fmt: skip
 
@@ -126,25 +122,24 @@ def _place() -> list[Column]:
     return [column(POSITION)["file"].alias(_FILE), row_of_record().alias(_ROW)]
 
 
-def _searched(project: Project, name: TableName, batch: int) -> dict[WithdrawnEvent, str]:
-    return _Search(project, name, batch).run()
+def _searched(table: LakeTable, batch: int) -> dict[WithdrawnEvent, str]:
+    return _Search(table, batch).run()
 
 
 class _Search:
     """Finds the events of a batch that stand behind failing rows."""
 
-    def __init__(self, project: Project, name: TableName, batch: int) -> None:
-        self._project, self._name, self._batch = project, name, batch
-        self._table = project.table(name)
-        self._contract = TableContract.of(name, self._table)
-        self._blocking = [e for e in self._table.expectations if e.severity == "block"]
-        self._events = accepted_events(project, name)
-        self._held = published(project, name)
+    def __init__(self, table: LakeTable, batch: int) -> None:
+        self._table, self._batch = table, batch
+        self._contract = table.contract
+        self._blocking = [e for e in table.config.expectations if e.severity == "block"]
+        self._events = accepted_events(table)
+        self._held = published(table)
 
     def run(self) -> dict[WithdrawnEvent, str]:
         """The events, each with the first expectation that its row fails."""
         found: dict[WithdrawnEvent, str] = {}
-        while more := self._fail(without(self._events, list(found), self._table.keys)):
+        while more := self._fail(without(self._events, list(found), self._table.config.keys)):
             found |= more
         if refused := self._refused_whole():
             found |= dict.fromkeys(self._files(), refused)
@@ -174,14 +169,14 @@ class _Search:
     def _named(self, events: DataFrame) -> DataFrame:
         """The events of the batch as a decision names them."""
         of_batch = events.where(column(BATCH) == self._batch)
-        return of_batch.select(*_place(), event_digest(of_batch, self._table.keys).alias(_DIGEST))
+        return of_batch.select(*_place(), event_digest(of_batch, self._table.config.keys).alias(_DIGEST))
 
     def _failing(self, number: int, expectation: ExpectationConfig, rows: DataFrame) -> DataFrame:
         """The last events of the rows that fail an expectation, and whether they brought what fails."""
         failing, brought = failing_rows(expectation, rows), F.lit(1)
-        if expectation.nature == "unique" and self._held is not None and self._table.keys:
+        if expectation.nature == "unique" and self._held is not None and self._table.config.keys:
             # Of rows that share values those that had them before the batch are in their right.
-            names = list(dict.fromkeys((*self._table.keys, *expectation.columns)))
+            names = list(dict.fromkeys((*self._table.config.keys, *expectation.columns)))
             held = self._held.rows.select(
                 *[column(c).alias(f"__held{i}") for i, c in enumerate(names)], F.lit(1).alias("__had")
             )
@@ -191,7 +186,7 @@ class _Search:
         place = _place() if POSITION in failing.columns else []
         return failing.select(
             *place,
-            event_digest(failing, self._table.keys).alias(_DIGEST),
+            event_digest(failing, self._table.config.keys).alias(_DIGEST),
             F.lit(number).alias(_EXPECTATION),
             brought.alias(_BROUGHT),
         )
@@ -199,7 +194,7 @@ class _Search:
     def _refused_whole(self) -> str | None:
         """An expectation of the whole table for which the batch was refused."""
         whole = {e.title for e in self._blocking if e.nature not in OF_ROWS}
-        told = [r for r in open_refusals(self._project, self._name) if r["batch"] == self._batch]
+        told = [r for r in open_refusals(self._table) if r["batch"] == self._batch]
         return next((r["expectation"] for r in told if r["expectation"] in whole), None)
 
     def _folded(self, events: DataFrame) -> DataFrame:

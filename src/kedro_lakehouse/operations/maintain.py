@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
     from kedro_lakehouse.formats.base import TableFormat
     from kedro_lakehouse.formats.maintenance import Action, Maintenance
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ logger = logging.getLogger(__name__)
 _OWN_FILES: Final = CompactConfig(small_files=100)
 
 
-def maintain_table(project: Project, name: TableName, *, dry_run: bool = False) -> list[MaintenanceReport]:
+def maintain_table(project: Project, table: LakeTable, *, dry_run: bool = False) -> list[MaintenanceReport]:
     """Do what is due for each stored table of a declaration, then archive its landed files; a report of each.
 
     Guarantees:
@@ -38,16 +39,16 @@ def maintain_table(project: Project, name: TableName, *, dry_run: bool = False) 
     Raises:
         CommitConflictError: Writers were faster until the deadline; what was done until then stays done.
     """
-    settings = project.maintenance.of(name)
+    settings = project.maintenance.of(table.name)
     if not settings.enabled:
         return []
     with ExitStack() as held:
         for stage in ("ingestion", "current", "history", "convert") if not dry_run else ():
-            held.enter_context(project.lease(name, stage))
-        stored = [name] if name in project.conversions else [name.with_suffix(role) for role in ROLES]
-        reports = _maintain_all(project, project.format_of(name), stored, settings, dry_run=dry_run)
-        if name in project.declarations.tables:
-            archived = archive_landed(project, name, settings.landing, dry_run=dry_run)
+            held.enter_context(table.lease(stage))
+        stored = [table.name] if table.conversion is not None else [table.stored(role) for role in ROLES]
+        reports = _maintain_all(project, table.format, stored, settings, dry_run=dry_run)
+        if table.declared is not None:
+            archived = archive_landed(project, table, settings.landing, dry_run=dry_run)
             reports += [archived] if archived else []
     return reports
 

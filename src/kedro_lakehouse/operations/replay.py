@@ -6,37 +6,37 @@ import dataclasses
 import json
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.events import BATCH, POSITION, REASONS, column
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.engine import engine_of
 from kedro_lakehouse.commits.ingest import STEP, IngestionCommit
+from kedro_lakehouse.commits.target import bring_pending
 from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
-from kedro_lakehouse.ingestion.planner import LandedChanges, planner_of
+from kedro_lakehouse.ingestion.changes import LandedChanges
+from kedro_lakehouse.ingestion.landing import planner_of
 from kedro_lakehouse.operations.quarantined import match_records, records_at, released
-from kedro_lakehouse.operations.rebuild import bring_pending
-from kedro_lakehouse.sources.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.ingestion.extracts import LandedExtracts
     from kedro_lakehouse.ingestion.planner import Planner
-    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.report import CommitReport
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.sources.base import GivesChanges
     from kedro_lakehouse.sources.files import LandedFile
     from kedro_lakehouse.sources.ledger import Chain
 
@@ -77,23 +77,22 @@ class Ready:
 class Replay:
     """One replay of one table's quarantine."""
 
-    def __init__(self, project: Project, name: TableName, decoding: Decoding) -> None:
+    def __init__(self, table: LakeTable, decoding: Decoding) -> None:
         """Keep what the replay is about."""
-        self.project, self.name, self.decoding = project, name, decoding
-        self.table = project.table(name)
-        self.contract = TableContract.of(name, self.table)
-        self.quarantine = name.with_suffix("quarantine")
+        self.table, self.decoding = table, decoding
+        self.contract = table.contract
+        self.quarantine = table.quarantine
         self._planner: Planner | None = None
         self._chain: Chain | None = None
         self._held: Lease | None = None
-        if self.table.write != "merge":
+        if table.config.write != "merge":
             raise UnsupportedError(
-                what=f"{name} has no keys: rows that come back could not be told from new ones.",
+                what=f"{table} has no keys: rows that come back could not be told from new ones.",
                 remedy="Deliver the corrected records as a new file.",
             )
-        if self.table.source is None:
+        if table.config.source is None:
             raise UnsupportedError(
-                what=f"{name} is derived: it has no records of its own to bring back.",
+                what=f"{table} is derived: it has no records of its own to bring back.",
                 remedy="Bring back those of its inputs, then run `kedro run`.",
             )
 
@@ -108,8 +107,8 @@ class Replay:
             UnsupportedError: A batch of the table is not finished.
             LandedFilesGoneError: A later extract, which the result depends on, is gone.
         """
-        done = runner.planned_again(self.project, self.name, (STEP,), self._replay)
-        bring_pending(self.project, self.name)
+        done = runner.planned_again(self.table, (STEP,), self._replay)
+        bring_pending(self.table)
         return done
 
     @property
@@ -125,15 +124,14 @@ class Replay:
         return self._chain
 
     def _replay(self, held: Lease) -> Replayed:
-        ledger = Ledger(self.project.ops, self.name, self.project.run_id)
-        self._held, self._planner = held, planner_of(self.project, self.name, self.table, ledger)
+        self._held, self._planner = held, planner_of(self.table)
         self._chain = self._planner.chain(anew=True)
         if (unfinished := self.planner.unfinished(self.chain)) is not None:
             raise UnsupportedError(
-                what=f"{self.name}: batch {unfinished.batch} is planned and not finished.",
+                what=f"{self.table}: batch {unfinished.batch} is planned and not finished.",
                 remedy="Run `kedro run` first.",
             )
-        state = self.project.format_of(self.name).state(self.quarantine)
+        state = self.table.state("quarantine")
         if state is None or state.rows == 0:
             return self._told(None)
         files, missing = self._files()
@@ -165,7 +163,7 @@ class Replay:
 
     def held(self, files: Mapping[LandedFile, int] | None = None) -> DataFrame:
         """The quarantined rows, of these files where they are given."""
-        rows = self.project.format_of(self.name).read(self.quarantine)
+        rows = self.table.read("quarantine")
         if files is None:
             return rows
         names: dict[int, list[str]] = {}
@@ -176,9 +174,9 @@ class Replay:
 
     def _changes(self, files: Mapping[LandedFile, int]) -> tuple[BatchToken | None, int]:
         """Decode exactly the quarantined records of files of changes again, and apply the valid ones."""
-        planner = self.planner
-        looked = planner.look(list(files))
-        groups = planner.read(looked)
+        planner, source = self.planner, cast("GivesChanges", self.planner.source)
+        looked = planner.reader.look(list(files))
+        groups = planner.reader.read(looked)
         if not groups:
             return None, 0
         found = match_records(groups, self.held(files)).persist(StorageLevel.MEMORY_AND_DISK)
@@ -186,10 +184,10 @@ class Replay:
         landed = LandedChanges(
             planned=head,
             token=planner.token(head),
-            decoder=load_decoder(planner.source.decoder),  # type: ignore[attr-defined]
+            decoder=load_decoder(source.decoder),
             groups=[dataclasses.replace(g, records=records_at(g.records, found)) for g in groups],
-            layout=planner.source.layout(),  # type: ignore[attr-defined]
-            columns=planner.columns(looked),
+            layout=source.layout(),
+            columns=planner.reader.columns(looked),
         )
         events = self.decoding.changes(landed, self.contract).persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -226,13 +224,13 @@ class Replay:
     def plan(self, files: Sequence[LandedFile], what: str) -> BatchToken:
         """Write the batch of what comes back into the ledger."""
         planned = self.planner.ledger.plan_replay(self.chain, files, what)
-        enter_phase("planned", self.name, STEP, planned.batch)
+        enter_phase("planned", self.table, STEP, planned.batch)
         return self.planner.token(planned)
 
     def ingest(self, events: Any, token: BatchToken) -> None:
         """Commit what comes back as a batch of its own."""
-        rows = engine_of(self.project).events(self.name, events, events, token)
-        IngestionCommit(self.project, self.name, token, rows).run(self.held_lease)
+        rows = engine_of(self.table).events(self.table, events, events, token)
+        IngestionCommit(self.table, token, rows).run(self.held_lease)
 
     @property
     def held_lease(self) -> Lease:
@@ -242,19 +240,17 @@ class Replay:
 
     def release(self, doomed: Any, batch: int) -> None:
         """Take rows out of quarantine in one commit; its bookmark stays where it was."""
-        runner.run(
-            self.project, self.name, "quarantine", lambda: _Release(self.project, self.name, doomed, batch)
-        )
+        runner.run(self.table, "quarantine", lambda: _Release(self.table, doomed, batch))
 
     def _told(
         self, token: BatchToken | None, replayed: int = 0, *, missing: tuple[str, ...] = ()
     ) -> Replayed:
-        state = self.project.format_of(self.name).state(self.quarantine)
+        state = self.table.state("quarantine")
         # Another run may have published the same plan, or this one before it lost the answer: no report then.
         planned = token.content_hash if token else None
-        counts = next((r.counts for r in self.project.reports if r.content_hash == planned), {})
+        counts = next((r.counts for r in self.table.environment.reports if r.content_hash == planned), {})
         return Replayed(
-            table=str(self.name), batch=token.batch if token else None, replayed=replayed,
+            table=str(self.table), batch=token.batch if token else None, replayed=replayed,
             applied=counts.get("applied", 0), duplicates=counts.get("duplicates", 0),
             left=state.rows if state else 0, missing=missing,
         )  # fmt: skip
@@ -263,8 +259,8 @@ class Replay:
 class _Release(runner.Change):
     """Takes rows out of quarantine."""
 
-    def __init__(self, project: Project, name: TableName, doomed: Any, batch: int) -> None:
-        super().__init__(project, name, name.with_suffix("quarantine"), step="quarantine")
+    def __init__(self, table: LakeTable, doomed: Any, batch: int) -> None:
+        super().__init__(table, table.quarantine, step="quarantine")
         self._doomed, self._batch = doomed, batch
 
     @property

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.operations.replay import Replay
     from kedro_lakehouse.ops.report import CommitReport
-    from kedro_lakehouse.sources.extract import ExtractSource
+    from kedro_lakehouse.sources.base import GivesExtracts
     from kedro_lakehouse.sources.files import LandedFile
 
 
@@ -65,7 +65,7 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
         LandedFilesGoneError: An accepted extract since the first affected one is gone.
     """
     planner = replay.planner
-    source = cast("ExtractSource", planner.source)
+    source = cast("GivesExtracts", planner.source)
     files = _reachable(replay, files)
     if not files:
         return None, 0
@@ -75,12 +75,12 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
     there = set(source.files())
     if gone := [f.name for f in needed if f not in there]:
         raise LandedFilesGoneError(
-            table=replay.name, missing=gone, purpose="tell what later extracts changed"
+            table=replay.table.name, missing=gone, purpose="tell what later extracts changed"
         )
-    batches = ExtractBatches(planner, replay.contract, replay.table)
+    batches = ExtractBatches(planner, source)
     with ExitStack() as kept:
         rows = batches._rows(needed, kept)  # noqa: SLF001 - one reading of extracts for both
-        groups = planner.read(planner.look(list(files)))
+        groups = planner.reader.read(planner.reader.look(list(files)))
         found = keep(match_records(groups, replay.held(files)), kept)
         sound = keep(_sound_rows(replay, rows, found), kept)
         keys = sound.select(*columns(replay.contract.keys)).distinct()
@@ -113,7 +113,7 @@ def _landed(  # noqa: PLR0913 - what is known of the affected keys
     chosen = rows if contract.delete_scope else _of(rows, keys)
     past, before, ends = None, None, None
     if order is not None:
-        changes = accepted_events(replay.project, replay.name)
+        changes = accepted_events(replay.table)
         past = changes if contract.delete_scope else _of(changes, keys)
         past = past.where(column(ORDER) < order)
         before = rows_before(current_rows(past, contract), chosen, contract)
@@ -140,7 +140,7 @@ def _reachable(replay: Replay, files: Mapping[LandedFile, int]) -> dict[LandedFi
     if horizon is None:
         return dict(files)
     limit = horizon if horizon.tzinfo else horizon.replace(tzinfo=UTC)
-    source = cast("ExtractSource", replay.planner.source)
+    source = cast("GivesExtracts", replay.planner.source)
     return {f: batch for f, batch in files.items() if source.order_of(f)[0] > limit}
 
 
@@ -158,7 +158,7 @@ def _sound_rows(replay: Replay, rows: DataFrame, found: DataFrame) -> DataFrame:
     return back.join(spoiled, keys, "left_anti").select(POSITION, *columns(keys))
 
 
-def _order(source: ExtractSource, extract: LandedFile) -> Column:
+def _order(source: GivesExtracts, extract: LandedFile) -> Column:
     time, name = source.order_of(extract)
     fields = [F.lit(v).alias(f) for v, f in zip((time, name), ORDER_TYPE.fieldNames(), strict=True)]
     return F.struct(*fields).cast(ORDER_TYPE)
@@ -170,7 +170,7 @@ def _of(rows: DataFrame, keys: DataFrame) -> DataFrame:
 
 def _held_since(replay: Replay, keys: DataFrame, order: Column | None) -> DataFrame:
     """The events of these keys that the record holds from an extract on; without one, all of them."""
-    past = _of(replay.project.format_of(replay.name).read(replay.name.with_suffix("changes")), keys)
+    past = _of(replay.table.read("changes"), keys)
     return past if order is None else past.where(column(ORDER) >= order)
 
 
@@ -186,7 +186,7 @@ def _apply(replay: Replay, events: DataFrame, token: BatchToken, held: DataFrame
         replay.ingest(events, token)
         return
     fresh = _without(events, held, replay.contract.keys, fact)
-    with reading_errors(replay.name, fresh):
+    with reading_errors(replay.table.name, fresh):
         runner.attempt(_Correction(replay, token, events, fresh, wrong), replay.held_lease)
 
 
@@ -207,8 +207,8 @@ class _Correction(IngestionCommit):
     def __init__(
         self, replay: Replay, token: BatchToken, events: DataFrame, fresh: DataFrame, wrong: DataFrame
     ) -> None:
-        rows = engine_of(replay.project).events(replay.name, events, events, token)
-        super().__init__(replay.project, replay.name, token, rows)
+        rows = engine_of(replay.table).events(replay.table, events, events, token)
+        super().__init__(replay.table, token, rows)
         self._fresh, self._wrong = fresh, wrong
         self._identity = (*replay.contract.keys, ORDER, OP, BATCH)
 

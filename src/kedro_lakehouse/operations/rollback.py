@@ -13,7 +13,6 @@ from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.marks import FOLDED_AT, ROLLED_BACK, horizon_of
 from kedro_lakehouse.errors import NoSuchSnapshotError, UnsupportedError
 from kedro_lakehouse.formats.snapshots import KeepsSnapshots
-from kedro_lakehouse.operations.rebuild import declared_kinds
 from kedro_lakehouse.ops.report import BOOKMARK, COUNTS, HELD, CommitReport
 from kedro_lakehouse.ops.store import BATCHES
 
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.formats.snapshots import Snapshot, Snapshots
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.lease import Lease
-    from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
 
@@ -69,31 +68,31 @@ class _Step:
     report: CommitReport
 
 
-def snapshots_of(project: Project, name: TableName) -> Snapshots:
+def snapshots_of(table: LakeTable) -> Snapshots:
     """The snapshots of a declared or converted table's format.
 
     Raises:
         UnsupportedError: The format cannot go back.
     """
-    lake = project.format_of(name)
+    lake = table.format
     if isinstance(lake, KeepsSnapshots):
         return lake.snapshots
     raise UnsupportedError(
-        what=f"{name}: the table format {lake.name} has no snapshots to go back to.",
+        what=f"{table}: the table format {lake.name} has no snapshots to go back to.",
         remedy="Fold the table again from its record: `kedro lakehouse rebuild`.",
     )
 
 
-def targets_of(project: Project, name: TableName) -> list[tuple[str, TableName]]:
+def targets_of(table: LakeTable) -> list[tuple[str, TableName]]:
     """What a declared or converted table's commits are called, and the stored table of each."""
-    if name in project.conversions:
-        return [("convert", name)]
-    return [(kind, name.with_suffix(kind)) for kind in declared_kinds(project.table(name))]
+    if table.conversion is not None:
+        return [("convert", table.name)]
+    return [(kind, table.stored(kind)) for kind in table.targets]
 
 
-def published_commits(project: Project, name: TableName, stage: str) -> list[tuple[int, CommitReport]]:
+def published_commits(table: LakeTable, stage: str) -> list[tuple[int, CommitReport]]:
     """The snapshot that each commit of one target published, and what it did; the earliest first."""
-    rows = [r for r in project.ops.read(BATCHES, of_table=str(name)) if r["stage"] == stage]
+    rows = [r for r in table.ops.read(BATCHES, of_table=str(table)) if r["stage"] == stage]
     rows.sort(key=lambda r: r["committed_at"])
     return [(r["snapshot_id"], _report(r)) for r in rows if r["snapshot_id"] is not None]
 
@@ -116,7 +115,7 @@ def _report(row: Mapping[str, Any]) -> CommitReport:
     )
 
 
-def roll_back(project: Project, name: TableName, goal: Goal, *, hold: bool = False) -> list[RolledBack]:
+def roll_back(table: LakeTable, goal: Goal, *, hold: bool = False) -> list[RolledBack]:
     """Bring current and history back to an earlier state, each in one commit with its bookmark of then.
 
     The record of changes stays: the next run applies again what came after, unless the table is held.
@@ -131,47 +130,47 @@ def roll_back(project: Project, name: TableName, goal: Goal, *, hold: bool = Fal
     done: dict[TableName, RolledBack] = {}
 
     def back(_: Lease) -> list[RolledBack]:
-        targets = [t for t in targets_of(project, name) if t[1] not in done]
-        steps = [_step(project, name, stage, stored, goal) for stage, stored in targets]
+        targets = [t for t in targets_of(table) if t[1] not in done]
+        steps = [_step(table, stage, stored, goal) for stage, stored in targets]
         found = [step for step in steps if step is not None]
         if not (found or done):
-            raise NoSuchSnapshotError(table=name, wanted=goal.told, known=_known(project, name))
+            raise NoSuchSnapshotError(table=table.name, wanted=goal.told, known=_known(table))
         for step in found:
-            _refuse_what_is_lost(project, name, step)
+            _refuse_what_is_lost(table, step)
         for step in found:
-            done[step.target] = _publish(project, name, step, hold=hold)
+            done[step.target] = _publish(table, step, hold=hold)
         return list(done.values())
 
-    return runner.planned_again(project, name, _STEPS, back)
+    return runner.planned_again(table, _STEPS, back)
 
 
-def release(project: Project, name: TableName) -> list[str]:
+def release(table: LakeTable) -> list[str]:
     """Let runs bring a held table up to date again; the stored tables that were held."""
-    snapshots, freed = snapshots_of(project, name), list[str]()
+    snapshots, freed = snapshots_of(table), list[str]()
 
     def free(_: Lease) -> list[str]:
-        for _stage, target in targets_of(project, name):
-            state = project.format_of(name).state(target)
+        for _stage, target in targets_of(table):
+            state = table.format.state(target)
             seen = next((s for s in snapshots.list(target) if s.on_main), None)
             if state is not None and state.is_held and seen is not None:
                 snapshots.roll_back(target, seen.snapshot_id, {HELD: ""}, planned_on=state)
                 freed.append(str(target))
         return freed
 
-    return runner.planned_again(project, name, _STEPS, free)
+    return runner.planned_again(table, _STEPS, free)
 
 
-def _step(project: Project, name: TableName, stage: str, target: TableName, goal: Goal) -> _Step | None:
+def _step(table: LakeTable, stage: str, target: TableName, goal: Goal) -> _Step | None:
     """What going back means for one target; None where it is not concerned.
 
     Raises:
         NoSuchSnapshotError: It is concerned, and no such state of it can be read.
     """
-    state = project.format_of(name).state(target)
+    state = table.format.state(target)
     if state is None or (goal.batch is not None and state.batch < goal.batch):
         return None
-    listed = snapshots_of(project, name)
-    reports = published_commits(project, name, stage)
+    listed = snapshots_of(table)
+    reports = published_commits(table, stage)
     snapshots = readable_states(listed, target, reports)
     if goal.snapshot is not None and goal.snapshot not in snapshots:
         return None
@@ -183,7 +182,7 @@ def _step(project: Project, name: TableName, stage: str, target: TableName, goal
         report = _bookmark_of(chosen, snapshots, dict(reports)) if chosen else None
         found = (chosen, report) if chosen and report else None
     if found is None:
-        raise NoSuchSnapshotError(table=target, wanted=goal.told, known=_known(project, name))
+        raise NoSuchSnapshotError(table=target, wanted=goal.told, known=_known(table))
     return _Step(stage=stage, target=target, state=state, snapshot=found[0], report=found[1])
 
 
@@ -228,7 +227,7 @@ def _bookmark_of(
     return max(earlier, key=lambda r: r.batch, default=None)
 
 
-def _refuse_what_is_lost(project: Project, name: TableName, step: _Step) -> None:
+def _refuse_what_is_lost(table: LakeTable, step: _Step) -> None:
     listing = f"`kedro lakehouse snapshots {step.target}`"
     since = _folded_at(step.state)
     if since and step.snapshot.committed_at < since:
@@ -239,24 +238,22 @@ def _refuse_what_is_lost(project: Project, name: TableName, step: _Step) -> None
         )
     if step.stage != "history":
         return
-    record = project.format_of(name).state(name.with_suffix("changes"))
+    record = table.state("changes")
     if record is not None and step.report.batch < record.batch and horizon_of(record) is not None:
         raise UnsupportedError(
-            what=f"The record of {name} is trimmed (changes_retention): it does not hold all of the history "
+            what=f"The record of {table} is trimmed (changes_retention): it does not hold all of the history "
             f"after batch {step.report.batch}.",
             remedy=f"Go back to the last batch: {listing}.",
         )
 
 
-def _publish(project: Project, name: TableName, step: _Step, *, hold: bool) -> RolledBack:
+def _publish(table: LakeTable, step: _Step, *, hold: bool) -> RolledBack:
     since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds") if hold else ""
     # Of a commit before a rebuild nothing is left to go back to: the table's epoch stays what it is.
     epoch = step.state.bookmark.epoch if step.state.bookmark else 0
     report = dataclasses.replace(step.report, epoch=epoch)
     properties = {BOOKMARK: report.to_property(), HELD: since, ROLLED_BACK: uuid.uuid4().hex}
-    snapshots_of(project, name).roll_back(
-        step.target, step.snapshot.snapshot_id, properties, planned_on=step.state
-    )
+    snapshots_of(table).roll_back(step.target, step.snapshot.snapshot_id, properties, planned_on=step.state)
     logger.info("%s: back from batch %s to %s", step.target, step.state.batch, step.report.batch)
     return RolledBack(
         table=str(step.target), snapshot_id=step.snapshot.snapshot_id, from_batch=step.state.batch,
@@ -264,11 +261,11 @@ def _publish(project: Project, name: TableName, step: _Step, *, hold: bool) -> R
     )  # fmt: skip
 
 
-def _known(project: Project, name: TableName) -> Sequence[str]:
+def _known(table: LakeTable) -> Sequence[str]:
     """The batches that can be gone back to, the newest first."""
     found: set[int] = set()
-    for stage, target in targets_of(project, name):
-        reports = published_commits(project, name, stage)
-        there = readable_states(snapshots_of(project, name), target, reports)
+    for stage, target in targets_of(table):
+        reports = published_commits(table, stage)
+        there = readable_states(snapshots_of(table), target, reports)
         found |= {r.batch for i, r in reports if i in there}
     return [f"batch {batch}" for batch in sorted(found, reverse=True)]

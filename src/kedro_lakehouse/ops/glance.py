@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 from kedro_lakehouse.ops.report import BOOKMARK, HELD, CommitReport
 
 if TYPE_CHECKING:
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import Role, TableName
-    from kedro_lakehouse.project import Project
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 
@@ -52,24 +52,24 @@ _COUNTED: Final = {
 }
 
 
-def glance_of(project: Project, name: TableName, role: Role) -> Glance | None:
-    """Where a table that belongs to a declared one stands; None where there is no such table.
+def glance_of(table: LakeTable, role: Role) -> Glance | None:
+    """Where a stored table of a declared one stands; None where there is no such table.
 
     Formats that only a JVM can read are known by ``lake.ops.batches``: what their commits counted.
     """
-    stored, format_name = name.with_suffix(role), project.format_name(name)
-    if format_name == "iceberg":  # without Spark's types, which take half a second
-        return glance(project.catalog, stored)
-    table_format = project.format(format_name)
+    stored = table.stored(role)
+    if table.format_name == "iceberg":  # without Spark's types, which take half a second
+        return glance(table.environment.catalog, stored)
+    table_format = table.environment.format(table.format_name)
     if isinstance(table_format, Glanceable):
         return table_format.glance(stored)
-    return _counted(project, name, role)
+    return _counted(table, role)
 
 
-def _counted(project: Project, name: TableName, role: Role) -> Glance | None:
+def _counted(table: LakeTable, role: Role) -> Glance | None:
     from kedro_lakehouse.ops.store import BATCHES  # it brings Arrow: a quarter of a second
 
-    commits = [r for r in project.ops.read(BATCHES, of_table=str(name)) if r["stage"] == _STAGES[role]]
+    commits = [r for r in table.ops.read(BATCHES, of_table=str(table)) if r["stage"] == _STAGES[role]]
     more, less = _COUNTED[role]
     if not commits or (role == "quarantine" and not any(r[more] for r in commits)):
         return None

@@ -38,7 +38,7 @@ def write_metrics(project: Project, path: Path, error: BaseException | None) -> 
     Read from table metadata and ``lake.ops.runs`` alone: no job. The file appears in one piece, under its
     name or not at all. A problem with the file is warned of: it fails no run.
     """
-    standings = [standing(project, name, t) for name, t in sorted(project.declarations.tables.items())]
+    standings = [standing(project.bind(name)) for name in sorted(project.declarations.tables)]
     runs = [run for run in project.ops.read(RUNS) if run["env"] == project.env]
     last = max(runs, key=lambda run: run["started_at"], default=None)
     text = metrics_text(project.env, standings, last, succeeded=error is None)

@@ -10,9 +10,8 @@ from kedro_lakehouse.ops.glance import Glance, glance_of
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from kedro_lakehouse.config.tables import TableConfig
-    from kedro_lakehouse.names import Role, TableName
-    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.names import Role
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,23 +37,24 @@ class Standing:
     quarantined: int
 
 
-def standing(project: Project, name: TableName, table: TableConfig) -> Standing:
+def standing(table: LakeTable) -> Standing:
     """Read where a table stands from the metadata of what belongs to it."""
 
     def look(role: Role) -> Glance:
-        return glance_of(project, name, role) or Glance()
+        return glance_of(table, role) or Glance()
 
-    changes, current = look("changes"), look("current") if table.current else None
-    history = look("history") if table.history else None
+    config = table.config
+    changes, current = look("changes"), look("current") if config.current else None
+    history = look("history") if config.history else None
     targets = [target for target in (current, history) if target]
     commits = [seen.committed for seen in (changes, *targets) if seen.committed]
     lag = max((changes.batch - target.batch for target in targets), default=0)
     return Standing(
-        table=str(name),
+        table=str(table),
         state=_state(lag, committed=bool(commits), held=any(t.held for t in targets)),
         load=None if not changes.batch else "full" if changes.batch == 1 else "delta",
-        record_key=table.keys,
-        partition_key=table.partition_by,
+        record_key=config.keys,
+        partition_key=config.partition_by,
         rows=current.rows if current else None,
         history_rows=history.rows if history else None,
         batch=changes.batch,

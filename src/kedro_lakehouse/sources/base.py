@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from kedro_lakehouse.config.sources import CsvOptions, SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.sources.files import LandedFile, Load
+    from kedro_lakehouse.sources.files import FileShape, LandedFile, Load
 
 
 class FileSource(Protocol):
@@ -42,3 +43,27 @@ class FileSource(Protocol):
 
     def control(self, source_columns: Sequence[str]) -> frozenset[str]:
         """Those of the source's columns that tell of the change, not of the row."""
+
+
+class GivesChanges(FileSource, Protocol):
+    """A source of change records; a class attribute ``keyed`` that is true says that its lines have keys."""
+
+    decoder: ClassVar[str]
+    """A name of the entry-point group ``kedro_lakehouse.change_decoders``."""
+
+    def layout(self) -> Any:
+        """What the decoder must know of how the records are written here."""
+
+    def require_columns(self, shapes: Sequence[FileShape]) -> None:
+        """Refuse files that lack a column without which their changes mean nothing.
+
+        Raises:
+            MissingColumnError: A file with rows lacks such a column.
+        """
+
+
+class GivesExtracts(FileSource, Protocol):
+    """A source of files that each are the whole table at one time."""
+
+    def order_of(self, file: LandedFile) -> tuple[datetime, str]:
+        """The time and name that order an extract among the others; never the clock."""

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.commits.token import NothingLanded
+    from kedro_lakehouse.ingestion.changes import LandedChanges
     from kedro_lakehouse.ingestion.extracts import LandedExtracts
-    from kedro_lakehouse.ingestion.planner import LandedChanges
 
 
 def ingest(

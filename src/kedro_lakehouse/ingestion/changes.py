@@ -1,0 +1,93 @@
+"""Batches of change records: as many landed files as are allowed in one."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kedro_lakehouse.commits.marks import horizon_of
+from kedro_lakehouse.decoders.base import load_decoder
+from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.sources.files import bounded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from kedro_lakehouse.commits.token import BatchToken
+    from kedro_lakehouse.decoders.base import ChangeDecoder
+    from kedro_lakehouse.decoders.records import Columns, RecordGroup
+    from kedro_lakehouse.ingestion.planner import Planner
+    from kedro_lakehouse.sources.base import GivesChanges
+    from kedro_lakehouse.sources.files import FileShape, LandedFile
+    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandedChanges:
+    """A planned batch of raw change records; events from before the ``horizon`` are too late."""
+
+    planned: PlannedFiles
+    token: BatchToken
+    decoder: ChangeDecoder
+    groups: Sequence[RecordGroup]
+    layout: Any
+    columns: Columns
+    horizon: datetime | None = None
+
+
+class ChangeBatches:
+    """Batches of change records: as many files as are allowed in one."""
+
+    def __init__(self, planner: Planner, source: GivesChanges) -> None:
+        """Keep what looks into files."""
+        self._planner, self._source = planner, source
+        self._silent: set[LandedFile] = set()
+
+    def next_batch(self, chain: Chain) -> LandedChanges | None:
+        """The next batch; files without rows wait for the first with rows."""
+        planner = self._planner
+        unfinished = planner.unfinished(chain)
+        if unfinished is not None:
+            return self._landed(unfinished, planner.reader.look(unfinished.files))
+        new = [f for f in chain.new(planner.listed()) if f not in self._silent]
+        for files in bounded(new, *planner.limits):
+            looked = planner.reader.look(files)
+            if planner.reader.says_nothing(looked):
+                logger.info(
+                    "%s: %s files without rows wait for the first with rows", planner.table, len(files)
+                )
+                self._silent.update(files)
+                continue
+            self._source.require_columns(looked)
+            columns = planner.reader.columns(looked)
+            planned = planner.ledger.plan(chain, files, {})
+            enter_phase("planned", planner.table, "ingestion", planned.batch)
+            return self._landed(planned, looked, columns)
+        return None
+
+    def _landed(
+        self, planned: PlannedFiles, looked: Sequence[FileShape], columns: Columns | None = None
+    ) -> LandedChanges:
+        planner = self._planner
+        return LandedChanges(
+            planned=planned,
+            token=planner.token(planned),
+            decoder=load_decoder(self._source.decoder),
+            groups=planner.reader.read(looked),
+            layout=self._source.layout(),
+            columns=columns or planner.reader.columns(looked),
+            horizon=horizon_of(planner.state()),
+        )
+
+    def release(self) -> None:
+        """Nothing is held."""
+
+    def judge_again(self) -> None:
+        """Nothing was judged."""
+
+    def end(self) -> None:
+        """Nothing is refused."""

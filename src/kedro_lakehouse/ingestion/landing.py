@@ -1,0 +1,87 @@
+"""From a landing folder to the change log: plan what has landed, batch by batch, and commit each batch."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, cast
+
+from kedro_lakehouse.commits.engine import engine_of
+from kedro_lakehouse.commits.ingest import IngestionCommit
+from kedro_lakehouse.errors import BatchContentChangedError, CommitConflictError, LeaseLostError
+from kedro_lakehouse.ingestion.changes import ChangeBatches
+from kedro_lakehouse.ingestion.derived import DerivedPlanner
+from kedro_lakehouse.ingestion.extracts import ExtractBatches
+from kedro_lakehouse.ingestion.planner import Planner
+from kedro_lakehouse.ingestion.reading import FileReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kedro_lakehouse.commits.token import BatchToken
+    from kedro_lakehouse.ingestion.planner import Batches
+    from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.sources.base import GivesChanges, GivesExtracts
+
+logger = logging.getLogger(__name__)
+
+
+def planner_of(table: LakeTable) -> Planner:
+    """The planner of a declared table: of landed files, or of the tables that it is made from."""
+    if table.config.derive is not None:
+        return DerivedPlanner(table, table.config.derive)
+    source = table.open_source()
+    return Planner(table, source, FileReader(table, source))
+
+
+def _batches_of(planner: Planner) -> Batches:
+    if planner.source.gives == "extracts":
+        return ExtractBatches(planner, cast("GivesExtracts", planner.source))
+    return ChangeBatches(planner, cast("GivesChanges", planner.source))
+
+
+def landed_batches(table: LakeTable) -> Iterator[Any]:
+    """Plan what has landed for a table, batch by batch: see ``LandingDataset.load``.
+
+    A batch that lost its race, or whose lease was lost, is planned again on what is published by then.
+    """
+    planner, patience = planner_of(table), table.patience()
+    while True:
+        try:
+            with table.lease("ingestion") as held:
+                yield from planner.given_out(_batches_of(planner), held, patience)
+                return
+        except LeaseLostError as error:
+            logger.info("%s: the lease is another run's, planning again", table)
+            patience.pause(error)
+
+
+def ingest_batch(table: LakeTable, token: BatchToken, *, accepted: Any, rejected: Any) -> None:
+    """Commit the checked events of a batch; one that was given out and lost its race comes again.
+
+    Raises:
+        BatchContentChangedError: The table holds another batch of this number, and no landing waits for it.
+        CommitConflictError: Another writer was faster, and no landing waits for the batch.
+    """
+    given = table.environment.ingesting.get(table.name)
+    waits = given is not None and given.planned.content_hash == token.content_hash
+    rows = engine_of(table).events(table, accepted, rejected, token)
+    commit = IngestionCommit(table, token, rows)
+    try:
+        if given is not None and waits:
+            given.was_saved = True
+            commit.run(given.lease)
+        else:
+            with table.lease("ingestion") as held:
+                commit.run(held)
+    except CommitConflictError as error:
+        if waits:
+            return
+        state = table.state("changes")
+        if state is not None and state.batch == token.batch:
+            raise BatchContentChangedError(
+                table=table.name, batch=token.batch, detail="the batch is committed with other content"
+            ) from error
+        raise
+    except LeaseLostError:
+        if not waits:
+            raise

@@ -1,0 +1,119 @@
+"""Read a table's landed files as raw records, and settle the columns that the table has for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kedro_lakehouse.commits.reading import reading_errors
+from kedro_lakehouse.decoders.base import load_decoder
+from kedro_lakehouse.decoders.lines import RowLines, split_keyed
+from kedro_lakehouse.ingestion.columns import resolve_columns
+from kedro_lakehouse.sources.files import LandedFile, line_shapes, shapes
+from kedro_lakehouse.sources.read import read_groups, read_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.decoders.lines import LineReader, LineShape
+    from kedro_lakehouse.decoders.records import Columns, RecordGroup
+    from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.sources.base import FileSource
+    from kedro_lakehouse.sources.files import FileShape, Load
+
+
+class Reader(Protocol):
+    """Looks into what has landed and reads it; what has landed may be files, or commits of other tables."""
+
+    def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
+        """Look into files for their columns."""
+
+    def says_nothing(self, looked: Sequence[FileShape]) -> bool:
+        """Whether no file has rows; or none that can be read, where the table's columns are not known."""
+
+    def columns(self, looked: Sequence[FileShape]) -> Columns:
+        """Settle the table's columns."""
+
+    def read(self, looked: Sequence[FileShape]) -> list[RecordGroup]:
+        """Read files as raw records, lazily."""
+
+
+class FileReader:
+    """Reads files by Spark: parquet and text as tables, JSON as lines that a decoder unwraps."""
+
+    def __init__(self, table: LakeTable, source: FileSource) -> None:
+        """Keep what reading needs."""
+        self.table, self.source = table, source
+
+    @property
+    def _file_format(self) -> Any:
+        config: Any = self.table.source_config
+        return config.file_format
+
+    def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
+        """Look into files for their columns: those of JSON lines in one Spark job, others at their ends."""
+        if self._file_format == "json":
+            landed = [(f, self.source.load_of(f)) for f in files]
+            filled = [f for f in files if f.size]
+            found = self._discovered(filled) if filled else []
+            return line_shapes(landed, found)
+        return shapes(
+            [(f, self.source.load_of(f)) for f in files],
+            file_format=self._file_format,
+            options=dict(self.source.options),
+            table=self.table.name,
+            headers=dict(self.source.headers),
+            fallback=dict(self.source.unnamed_columns),
+        )
+
+    def _discovered(self, files: Sequence[LandedFile]) -> Sequence[LineShape]:
+        lines = self._lines(files)
+        with reading_errors(self.table.name, lines):
+            return self._line_reader.discover(lines, self._layout)
+
+    def says_nothing(self, looked: Sequence[FileShape]) -> bool:
+        """Whether no file has rows; or none that can be read, where the table's columns are not known."""
+        unknown = self.table.state("changes") is None
+        return all(s.has_rows is False or (unknown and s.lines is not None and not s.columns) for s in looked)
+
+    def columns(self, looked: Sequence[FileShape]) -> Columns:
+        """Settle the table's columns; lines of which none could be read tell nothing of them."""
+        state = self.table.state("changes")
+        telling = [s for s in looked if s.lines is None or s.columns or not s.has_rows]
+        seen = dict.fromkeys(column for shape in telling for column, _ in shape.columns)
+        self.table.environment.source_columns[self.table.name] = tuple(seen)
+        existing = state.columns if state else {}
+        return resolve_columns(self.table.name, self.table.config, self.source, telling, existing)
+
+    def read(self, looked: Sequence[FileShape]) -> list[RecordGroup]:
+        """Read files as raw records, lazily."""
+        if self._file_format == "json":
+            shapes = [s.lines for s in looked if s.lines is not None and s.has_rows]
+            filled = list(dict.fromkeys(s.file for s in looked if s.lines is not None and s.has_rows))
+            load: Load = looked[0].load if looked else "changes"
+            lines = self._lines(filled)
+            return list(self._line_reader.unwrap(lines, shapes, self._layout, load=load)) if shapes else []
+        return read_groups(
+            self.table.session,
+            looked,
+            file_format=self._file_format,
+            options=self.source.options,
+            headers=self.source.headers,
+        )
+
+    # Of the sources only those of changes have a decoder and a layout: extracts of JSON are plain rows.
+    @property
+    def _layout(self) -> Any:
+        return getattr(self.source, "layout", lambda: None)()
+
+    @property
+    def _line_reader(self) -> LineReader:
+        """What turns JSON lines into records: the decoder itself, or what reads plain rows."""
+        named: str | None = getattr(self.source, "decoder", None)
+        decoder: Any = load_decoder(named) if named else None
+        return decoder if hasattr(decoder, "unwrap") else RowLines()
+
+    def _lines(self, files: Sequence[LandedFile]) -> DataFrame:
+        lines = read_lines(self.table.session, files)
+        return split_keyed(lines) if getattr(self.source, "keyed", False) else lines

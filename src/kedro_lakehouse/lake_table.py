@@ -1,0 +1,166 @@
+"""One table, bound to its environment: what every function about one table is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from kedro_lakehouse.changes.contract import TableContract
+from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.plugins import SOURCES, load_plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.config.convert import ConvertConfig
+    from kedro_lakehouse.config.sources import SourceConfig
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.environment import Environment
+    from kedro_lakehouse.formats.base import TableFormat, TableState
+    from kedro_lakehouse.names import Role, TableName
+    from kedro_lakehouse.ops.decisions import Decisions
+    from kedro_lakehouse.ops.lease import Lease
+    from kedro_lakehouse.ops.patience import Patience
+    from kedro_lakehouse.ops.store import OpsStore
+    from kedro_lakehouse.sources.base import FileSource
+    from kedro_lakehouse.sources.ledger import Ledger
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LakeTable:
+    """A table of tables.yml (``config``) or of convert.yml (``conversion``), in one environment and run.
+
+    It is made by ``Project.bind``. Nothing is opened until it is asked for.
+    """
+
+    name: TableName
+    environment: Environment
+    bind: Callable[[TableName], LakeTable]
+    """Binds another table of the project."""
+    declared: TableConfig | None = None
+    declared_source: SourceConfig | None = None
+    conversion: ConvertConfig | None = None
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+    @property
+    def config(self) -> TableConfig:
+        """The declaration in tables.yml."""
+        assert self.declared is not None, self.name  # noqa: S101 - a table of convert.yml has none
+        return self.declared
+
+    @property
+    def source_config(self) -> SourceConfig:
+        """The declaration of the table's source; a derived table has none."""
+        assert self.declared_source is not None, self.name  # noqa: S101 - the caller looked
+        return self.declared_source
+
+    @cached_property
+    def contract(self) -> TableContract:
+        """What the declaration promises about events."""
+        return TableContract.of(self.name, self.config)
+
+    @property
+    def format_name(self) -> str:
+        """The name of the table's format; nothing is loaded."""
+        if self.conversion is not None:
+            return "iceberg"
+        return (self.declared and self.declared.format) or self.environment.default_format
+
+    @cached_property
+    def format(self) -> TableFormat:
+        """The format of all that is stored of the table.
+
+        Raises:
+            UnknownPluginError: No installed distribution registers the format.
+            UnsupportedError: The environment does not load it, or it cannot hold such a table.
+        """
+        found = self.environment.format(self.format_name)
+        if self.declared is not None and self.declared.write == "merge" and not found.capabilities.merge:
+            raise UnsupportedError(
+                what=f"{self.name}: the table format {found.name} holds no tables with keys.",
+                remedy="Declare `write: append` or `write: replace`, or another `format`.",
+            )
+        return found
+
+    @property
+    def targets(self) -> tuple[Kind, ...]:
+        """The tables that the declaration keeps beside the change log."""
+        kept: tuple[tuple[Kind, bool], ...] = (
+            ("current", self.config.current),
+            ("history", self.config.history is not None),
+        )
+        return tuple(kind for kind, wanted in kept if wanted)
+
+    def stored(self, role: Role) -> TableName:
+        """The name of a stored table that belongs to the declared one."""
+        return self.name.with_suffix(role)
+
+    @property
+    def changes(self) -> TableName:
+        """The name of the change log."""
+        return self.stored("changes")
+
+    @property
+    def quarantine(self) -> TableName:
+        """The name of the quarantine."""
+        return self.stored("quarantine")
+
+    def state(self, role: Role) -> TableState | None:
+        """The published state of a stored table; None where it is not there."""
+        return self.format.state(self.stored(role))
+
+    def read(self, role: Role) -> DataFrame:
+        """The published rows of a stored table, lazily."""
+        return self.format.read(self.stored(role))
+
+    def open_source(self) -> FileSource:
+        """The table's source of files, from its plug-in; nothing is listed yet."""
+        config = self.source_config
+        made: Any = load_plugin(SOURCES, config.type)
+        return cast("FileSource", made(config, self.name, self.config))
+
+    def open_ledger(self) -> Ledger:
+        """The ledger of the table's batches, as it will be read at first use."""
+        from kedro_lakehouse.sources.ledger import Ledger
+
+        return Ledger(self.ops, self.name, self.run_id)
+
+    def lease(self, step: str) -> AbstractContextManager[Lease]:
+        """Hold the lease of one step of the table while the block runs."""
+        return self.environment.lease(self.name, step)
+
+    def patience(self) -> Patience:
+        """How long a commit of the table that loses races is planned again."""
+        return self.environment.patience(self.name)
+
+    @property
+    def session(self) -> SparkSession:
+        """The Spark session, started at first use."""
+        return self.environment.session
+
+    @property
+    def ops(self) -> OpsStore:
+        """The project's own tables."""
+        return self.environment.ops
+
+    @property
+    def decisions(self) -> Decisions:
+        """What people decided about events."""
+        return self.environment.decisions
+
+    @property
+    def run_id(self) -> str:
+        """The run's own name."""
+        return self.environment.run_id
+
+    @property
+    def correlation_id(self) -> str:
+        """The scheduler's name of the run, where it is part of one; else its own."""
+        return self.environment.correlation_id
