@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kedro.pipeline import Pipeline
     from kedro.pipeline.node import Node
 
-    from kedro_lakehouse.logs.run import RunLog
+    from kedro_lakehouse.monitoring.run_log import RunLog
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class LakehouseHooks:
         if self._project is None:
             return
         from kedro_lakehouse.commits.acknowledge import write_owed_rows
-        from kedro_lakehouse.logs.run import RunLog
+        from kedro_lakehouse.monitoring.run_log import RunLog
         from kedro_lakehouse.session.java import require_java
         from kedro_lakehouse.session.line import require_line
         from kedro_lakehouse.session.spark import spark_runs
@@ -96,8 +96,8 @@ class LakehouseHooks:
         if self._project is None:
             return
         from kedro_lakehouse.datasets.viz import write_viz_stats
-        from kedro_lakehouse.ops.runs import record_run
-        from kedro_lakehouse.ops.summary import print_summary
+        from kedro_lakehouse.monitoring.runs import record_run
+        from kedro_lakehouse.monitoring.summary import print_summary
 
         try:
             record_run(self._project, run_params, self._started, error)
@@ -106,7 +106,7 @@ class LakehouseHooks:
             )  # after kedro-viz's own hook: it writes the file anew
             print_summary(self._project, error)
             if self._project.monitoring is not None:
-                from kedro_lakehouse.notifiers.outcome import tell_outcome
+                from kedro_lakehouse.monitoring.outcome import tell_outcome
 
                 tell_outcome(self._project, self._project.monitoring, error, pipeline)
         finally:

@@ -231,7 +231,8 @@ from kedro_lakehouse.project import found_project
 found_project()
 lineage.before_pipeline_run(run_params={})
 told = ("openlineage", "kedro_lakehouse.notifiers", "kedro_lakehouse.config.monitoring", "boto3", "smtplib",
-        "kedro_lakehouse.lineage.run", "kedro_lakehouse.ops.metrics", "kedro_lakehouse.ops.alerts")
+        "kedro_lakehouse.lineage.run", "kedro_lakehouse.monitoring.metrics",
+        "kedro_lakehouse.monitoring.alerts", "kedro_lakehouse.monitoring.notify")
 print([name for name in told if name in sys.modules])
 """
     done = subprocess.run(

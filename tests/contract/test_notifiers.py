@@ -17,11 +17,10 @@ from moto.server import ThreadedMotoServer
 
 from kedro_lakehouse.config.monitoring import EmailConfig, SnsConfig, WebhookConfig
 from kedro_lakehouse.errors import UnsupportedError
-from kedro_lakehouse.notifiers.base import Alert, Message, Notifier
+from kedro_lakehouse.notifiers.base import Alert, AlertState, Message, Notifier
 from kedro_lakehouse.notifiers.email import EmailNotifier
 from kedro_lakehouse.notifiers.sns import SnsNotifier
 from kedro_lakehouse.notifiers.webhook import WebhookNotifier
-from kedro_lakehouse.ops.alerts import AlertState
 
 pytestmark = pytest.mark.contract
 

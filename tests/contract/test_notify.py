@@ -7,8 +7,8 @@ import pytest
 from harness.servers import http_server, smtp_server
 
 from kedro_lakehouse.errors import ConfigurationError, SnapshotEmptyError
+from kedro_lakehouse.monitoring.notify import notify
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.notifiers.notify import notify
 from kedro_lakehouse.ops.failures import TablesFailedError
 from kedro_lakehouse.ops.report import CommitReport
 from kedro_lakehouse.ops.store import ALERTS

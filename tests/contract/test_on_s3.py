@@ -19,7 +19,7 @@ from kedro_lakehouse.commits.glue import tell_glue
 from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError, SourceNotFoundError, UnsupportedError
 from kedro_lakehouse.formats.base import TableState
 from kedro_lakehouse.logs.kept import kept_logs, read_lines
-from kedro_lakehouse.logs.run import RunLog
+from kedro_lakehouse.monitoring.run_log import RunLog
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.object_lease import object_lease

@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kedro_lakehouse.commits.engine import Staged
+from kedro_lakehouse.commits.rows import Staged
 from kedro_lakehouse.testing.memory import Rows
 
 if TYPE_CHECKING:

@@ -6,18 +6,17 @@ import pytest
 from kedro.pipeline import Node, Pipeline
 
 from kedro_lakehouse.errors import SnapshotEmptyError
-from kedro_lakehouse.notifiers.base import Alert, Message
-from kedro_lakehouse.notifiers.outcome import whole_subjects
-from kedro_lakehouse.ops.alerts import (
-    AlertState,
+from kedro_lakehouse.monitoring.alerts import (
     crossings,
     failure_states,
     quarantine_states,
     staleness_states,
 )
+from kedro_lakehouse.monitoring.outcome import whole_subjects
+from kedro_lakehouse.monitoring.table_status import Standing
+from kedro_lakehouse.notifiers.base import Alert, AlertState, Message
 from kedro_lakehouse.ops.failures import TablesFailedError
 from kedro_lakehouse.ops.report import CommitReport
-from kedro_lakehouse.ops.standing import Standing
 
 pytestmark = pytest.mark.unit
 

@@ -16,8 +16,8 @@ from kedro_lakehouse.hooks import LakehouseHooks
 from kedro_lakehouse.logs.context import RunContext, at_work_on, turn_to, working_on
 from kedro_lakehouse.logs.kept import find_logs, kept_logs, read_lines
 from kedro_lakehouse.logs.lines import JsonFormatter, without_secrets
-from kedro_lakehouse.logs.run import FORMAT, RunLog
 from kedro_lakehouse.logs.scheduler import SchedulerRun, cloudwatch_query, fit
+from kedro_lakehouse.monitoring.run_log import FORMAT, RunLog
 from kedro_lakehouse.ops.failures import TablesFailedError
 from kedro_lakehouse.ops.report import CommitReport
 from kedro_lakehouse.runners import IsolatingThreadRunner
@@ -172,7 +172,7 @@ def test_console_carries_the_id_under_a_scheduler_and_logging_is_as_before_after
 
 
 def test_a_full_log_says_so_and_takes_no_more(tmp_path, monkeypatch):
-    monkeypatch.setattr("kedro_lakehouse.logs.run._LARGEST", 400)
+    monkeypatch.setattr("kedro_lakehouse.monitoring.run_log._LARGEST", 400)
     with RunLog(FakeProject(tmp_path), {}):
         for n in range(10):
             logging.getLogger("anybody").error("line %s", n)
@@ -182,7 +182,7 @@ def test_a_full_log_says_so_and_takes_no_more(tmp_path, monkeypatch):
 
 
 def test_logs_of_the_last_runs_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("kedro_lakehouse.logs.run._KEPT_RUNS", 3)
+    monkeypatch.setattr("kedro_lakehouse.monitoring.run_log._KEPT_RUNS", 3)
     for n in range(5):
         with RunLog(FakeProject(tmp_path, f"r{n}"), {}):
             (tmp_path / f"r{n}.jvm.jsonl").write_text("", encoding="utf-8")

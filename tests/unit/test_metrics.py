@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from kedro_lakehouse.ops.metrics import metrics_text, replace_file
-from kedro_lakehouse.ops.standing import Standing
+from kedro_lakehouse.monitoring.metrics import metrics_text, replace_file
+from kedro_lakehouse.monitoring.table_status import Standing
 
 pytestmark = pytest.mark.unit
 

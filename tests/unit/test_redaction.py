@@ -19,7 +19,7 @@ from kedro_lakehouse.cli.show import print_json, print_table
 from kedro_lakehouse.errors import ConfigurationError, UnsupportedError
 from kedro_lakehouse.logs.context import RunContext
 from kedro_lakehouse.logs.lines import JsonFormatter
-from kedro_lakehouse.ops.alerts import failure_states
+from kedro_lakehouse.monitoring.alerts import failure_states
 from kedro_lakehouse.ops.failures import TablesFailedError, told
 from kedro_lakehouse.project import Project
 from kedro_lakehouse.redaction import keep_secret, redacted

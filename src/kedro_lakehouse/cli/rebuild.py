@@ -60,7 +60,7 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
         _run(project, name, as_json=as_json)
     else:
         recorded(project, f"rebuild {name}", lambda: rebuild_from_changes(bound))
-    from kedro_lakehouse.ops.standing import standing
+    from kedro_lakehouse.monitoring.table_status import standing
 
     stands = standing(bound)
     if as_json:
@@ -96,8 +96,8 @@ def recorded(project: Project, what: str, work: Any, *, changed: Collection[str]
     """Do a command's work as a run of its own: it gets its log, its commits their rows of ``lake.ops``."""
     from kedro_lakehouse.commits.acknowledge import write_owed_rows
     from kedro_lakehouse.logs.context import working_on
-    from kedro_lakehouse.logs.run import RunLog
-    from kedro_lakehouse.ops.runs import record_run
+    from kedro_lakehouse.monitoring.run_log import RunLog
+    from kedro_lakehouse.monitoring.runs import record_run
 
     started, params = datetime.now(UTC), {"pipeline_name": what}
     with RunLog(project, params), working_on(node=what):

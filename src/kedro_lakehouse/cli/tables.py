@@ -11,7 +11,7 @@ from kedro_lakehouse.cli.options import env_option, json_option, open_project
 from kedro_lakehouse.cli.show import print_json, print_table
 
 if TYPE_CHECKING:
-    from kedro_lakehouse.ops.standing import Standing
+    from kedro_lakehouse.monitoring.table_status import Standing
 
 
 @click.command()
@@ -23,7 +23,7 @@ def tables(*, as_json: bool) -> None:
     "empty": nothing was ingested yet. "behind": current or history lack batches that are recorded
     in changes; the next `kedro run` brings them. "held": a rollback keeps its state. Times are UTC.
     """
-    from kedro_lakehouse.ops.standing import standing
+    from kedro_lakehouse.monitoring.table_status import standing
 
     project = open_project()
     # Only metadata is read here, and Arrow's reader of files takes a second to import (it imports pandas).

@@ -1,103 +1,70 @@
-"""What commits ask of rows: the border between how a batch is committed and how its rows are computed.
-
-Commits decide what is planned on which state, and when it may be published. Whatever looks at rows is behind
-this border; in a run that is Spark (``SparkEngine``).
-"""
+"""What computes the rows of tables: Spark, unless an environment was made with another engine."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextlib import AbstractContextManager
-
-    from pyspark.sql import types as T
+    from pyspark.sql import DataFrame
 
     from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.commits.event_frames import EventFrames
+    from kedro_lakehouse.commits.fold_frames import FoldFrames
+    from kedro_lakehouse.commits.merge_frames import MergeFrames
+    from kedro_lakehouse.commits.plain_frames import PlainFrames
+    from kedro_lakehouse.commits.rows import Engine
     from kedro_lakehouse.commits.token import BatchToken
-    from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.lake_table import LakeTable
 
 
-@dataclass(frozen=True, kw_only=True)
-class Staged:
-    """What staging the events of one batch found."""
-
-    events_in: int
-    quarantined: int
-    too_late: int = 0
-    applied: int = 0
-    ties: int = 0
-    upserts: int = 0
-    digest: str = ""
-    """A digest of the accepted events, whatever their order."""
-    first_orders: tuple[Any, Any] = (None, None)
-    """The least and the greatest first field of their orders."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """``min_order``, ``max_order`` and ``lag_seconds``, where they are known."""
-
-
-class EventRows(Protocol):
-    """The checked events of one batch, accepted and rejected."""
-
-    def columns(self) -> Mapping[str, T.DataType]:
-        """The columns that the change log must have for them."""
-
-    def write(self, stage: Stage, state: TableState) -> Staged:
-        """Stage the accepted events, without those that the change log holds already."""
-
-    def rejected(self) -> Any:
-        """The rejected events as rows of the quarantine."""
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Name the landed file where one of them cannot be read while the block runs."""
-
-
-class TargetRows(Protocol):
-    """The rows that pending events make of a current or history table."""
-
-    def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
-        """The columns that the table must have for them."""
-
-    def write(self, stage: Stage, state: TableState) -> dict[str, int]:
-        """Stage what changes, compare it with the plan, and count it as ``lake.ops.batches`` does."""
-
-    def judge(self, stage: Stage, state: TableState) -> None:
-        """Judge the staged rows by the expectations that block.
-
-        Raises:
-            ExpectationFailedError: Rows fail; nothing may be published.
-        """
-
-
-class Engine(Protocol):
-    """How the rows of a project's tables are computed."""
-
-    def events(self, table: LakeTable, accepted: Any, rejected: Any, token: BatchToken) -> EventRows:
-        """The checked events of one batch."""
-
-    def pending(self, table: LakeTable, *, after: int, upto: int) -> Any:
-        """The accepted events of the batches after one number up to another."""
-
-    def merged(self, table: LakeTable, kind: Kind, pending: Any, token: BatchToken) -> TargetRows:
-        """A target of a table with keys after its pending events."""
-
-    def added(self, table: LakeTable, pending: Any, token: BatchToken) -> TargetRows:
-        """The current table of a table without keys after its pending events."""
-
-    def folded(self, table: LakeTable, kind: Kind, upto: int) -> TargetRows:
-        """A target as the whole change log up to a batch makes it."""
-
-    def quarantined(self, table: LakeTable, *, before: int, more: Any = None) -> Any:
-        """The quarantined rows of the batches before one, and more rows of quarantine beside them."""
-
-
 def engine_of(table: LakeTable) -> Engine:
-    """What computes the rows of a table; Spark, unless its environment was made with another engine."""
+    """What computes the rows of a table."""
     if table.environment.engine is None:
-        from kedro_lakehouse.commits.spark import SparkEngine
-
         table.environment.engine = SparkEngine()
     return cast("Engine", table.environment.engine)
+
+
+class SparkEngine:
+    """Rows are frames of the session of the table's environment; Spark is imported when it is needed."""
+
+    def events(
+        self, table: LakeTable, accepted: DataFrame, rejected: DataFrame, token: BatchToken
+    ) -> EventFrames:
+        """The checked events of one batch."""
+        from kedro_lakehouse.commits.event_frames import EventFrames
+
+        return EventFrames(table.format, table.contract, token, accepted=accepted, rejected=rejected)
+
+    def pending(self, table: LakeTable, *, after: int, upto: int) -> DataFrame:
+        """The accepted events of some batches, lazily."""
+        from kedro_lakehouse.changes.events import BATCH, column
+        from kedro_lakehouse.commits.withdrawn import accepted_events
+
+        if upto <= after:
+            return table.session.createDataFrame([], "_op string, _batch bigint")
+        return accepted_events(table).where((column(BATCH) > after) & (column(BATCH) <= upto))
+
+    def merged(self, table: LakeTable, kind: Kind, pending: DataFrame, token: BatchToken) -> MergeFrames:
+        """A target of a table with keys after its pending events."""
+        from kedro_lakehouse.commits.merge_frames import MergeFrames
+
+        return MergeFrames(table, kind, pending, token)
+
+    def added(self, table: LakeTable, pending: DataFrame, token: BatchToken) -> PlainFrames:
+        """The current table of a table without keys after its pending events."""
+        from kedro_lakehouse.commits.plain_frames import PlainFrames
+
+        return PlainFrames(table, pending, token)
+
+    def folded(self, table: LakeTable, kind: Kind, upto: int) -> FoldFrames:
+        """A target as the whole change log up to a batch makes it."""
+        from kedro_lakehouse.commits.fold_frames import FoldFrames
+
+        return FoldFrames(table, kind, upto)
+
+    def quarantined(self, table: LakeTable, *, before: int, more: DataFrame | None = None) -> DataFrame:
+        """The quarantined rows of the batches before one, and more rows of quarantine beside them."""
+        from kedro_lakehouse.changes.events import BATCH, column
+
+        kept = table.read("quarantine").where(column(BATCH) < before)
+        return kept if more is None else kept.unionByName(more)

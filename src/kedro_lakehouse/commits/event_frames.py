@@ -26,9 +26,8 @@ from kedro_lakehouse.changes.events import (
 )
 from kedro_lakehouse.changes.fold import flag_repeats
 from kedro_lakehouse.changes.validate import TOO_LATE
-from kedro_lakehouse.commits.engine import Staged
-from kedro_lakehouse.commits.ingest import QUARANTINE_COLUMNS
 from kedro_lakehouse.commits.reading import reading_errors
+from kedro_lakehouse.commits.rows import QUARANTINE_COLUMNS, Staged
 from kedro_lakehouse.errors import AuditFailedError
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.session.observation import observed

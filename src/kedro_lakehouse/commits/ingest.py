@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.changes.events import BATCH, OP, POSITION, RAW, REASONS
+from kedro_lakehouse.changes.events import OP
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.drift import made_for, refuse_drift
 from kedro_lakehouse.commits.engine import engine_of
+from kedro_lakehouse.commits.rows import QUARANTINE_COLUMNS
 from kedro_lakehouse.errors import (
     BatchContentChangedError,
     CommitConflictError,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import types as T
 
-    from kedro_lakehouse.commits.engine import EventRows, Staged
+    from kedro_lakehouse.commits.rows import EventRows, Staged
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.lake_table import LakeTable
@@ -31,20 +32,6 @@ if TYPE_CHECKING:
     from kedro_lakehouse.sources.ledger import Chain, Ledger
 
 
-def _quarantine_columns() -> Mapping[str, T.DataType]:
-    from pyspark.sql import types as T
-
-    place = T.StructType([T.StructField("file", T.StringType()), T.StructField("row", T.LongType())])
-    return {
-        BATCH: T.LongType(),
-        POSITION: place,
-        REASONS: T.ArrayType(T.StringType()),
-        OP: T.StringType(),
-        RAW: T.StringType(),
-    }
-
-
-QUARANTINE_COLUMNS: Final = _quarantine_columns()
 STEP: Final = "ingestion"
 """Name of these commits in ``lake.ops.batches``, and of their lease."""
 _UNORDERED: Final = {"write.distribution-mode": "none"}

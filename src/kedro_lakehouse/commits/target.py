@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import types as T
 
     from kedro_lakehouse.changes.plan import Kind
-    from kedro_lakehouse.commits.engine import TargetRows
+    from kedro_lakehouse.commits.rows import TargetRows
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import TableName

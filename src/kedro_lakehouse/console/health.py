@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from kedro_lakehouse.console.lake import opened_project
-from kedro_lakehouse.ops.standing import standing
+from kedro_lakehouse.monitoring.table_status import standing
 from kedro_lakehouse.ops.store import BATCHES, QUALITY_RESULTS, RUNS
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ class QuarantineDataset(DeclaredDataset):
         """All quarantined events; an empty frame where there are none."""
         from pyspark.sql import types as T
 
-        from kedro_lakehouse.commits.ingest import QUARANTINE_COLUMNS
+        from kedro_lakehouse.commits.rows import QUARANTINE_COLUMNS
 
         if not self._exists():
             fields = [T.StructField(n, t) for n, t in QUARANTINE_COLUMNS.items()]

@@ -6,8 +6,8 @@ import json
 from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Any, Final, NewType
 
+from kedro_lakehouse.monitoring.table_status import glance_of
 from kedro_lakehouse.names import ROLES, is_reserved_column, quote
-from kedro_lakehouse.ops.glance import glance_of
 from kedro_lakehouse.session.spark import spark_runs
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ class LineageHooks:
         if declared is None:
             return
         from kedro_lakehouse.lineage.emitter import Emitter, transport_of
-        from kedro_lakehouse.ops.runs import pipeline_of
+        from kedro_lakehouse.monitoring.runs import pipeline_of
 
         try:
             from kedro_lakehouse.lineage.run import LineageRun

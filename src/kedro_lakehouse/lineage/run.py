@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.lineage.datasets import Datasets
 from kedro_lakehouse.lineage.events import Described, JobKind, JobRun, ended, started
-from kedro_lakehouse.ops.runs import failures
+from kedro_lakehouse.monitoring.runs import failures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
-
-from kedro_lakehouse.ops.alerts import RUN, AlertState
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kedro_lakehouse.config.monitoring import NotifierConfig
+
+AlertKind = Literal["failure", "staleness", "quarantine"]
+RUN: Final = ""
+"""Subject of a failure that is the run's own, not a table's."""
 
 _WORDS: Final = {
     ("failure", True): "failed", ("failure", False): "recovered",
@@ -18,6 +20,21 @@ _WORDS: Final = {
     ("quarantine", True): "has quarantined events", ("quarantine", False): "has no new quarantined events",
 }  # fmt: skip
 _NAMED: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertState:
+    """How one thing stands now: ``raised`` is the state that somebody should know of.
+
+    ``subject`` is a table's name, or ``RUN``; ``batch`` the one that the state came with, if it is one.
+    """
+
+    kind: AlertKind
+    subject: str
+    raised: bool
+    code: str = ""
+    message: str = ""
+    batch: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

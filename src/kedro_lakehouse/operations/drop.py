@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.formats.view import view_name
+from kedro_lakehouse.monitoring.table_status import glance_of
 from kedro_lakehouse.names import DROP_ORDER, TableName
-from kedro_lakehouse.ops.glance import glance_of
 from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES
 
 if TYPE_CHECKING:

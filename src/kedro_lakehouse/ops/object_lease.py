@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.ops.lease import Lease
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +44,7 @@ def object_lease(  # noqa: PLR0913 - whose lease, and times that tests make shor
     beat: float = BEAT,
     dead_after: float = DEAD_AFTER,
     patience: float = PATIENCE,
-) -> Iterator[Lease]:
+) -> Iterator[ObjectLease]:
     """Hold the lease of one stage of a table while the block runs; wait for the run that has it.
 
     The holder writes the object anew every ``beat`` seconds, and sooner after a beat that was not answered.
@@ -58,7 +57,7 @@ def object_lease(  # noqa: PLR0913 - whose lease, and times that tests make shor
     Raises:
         AwsRefusedError: The object may not be read or written, or S3 did not answer for ``patience`` seconds.
     """
-    held = _Lease(folder, table, stage, dead_after)
+    held = ObjectLease(folder, table, stage, dead_after)
     held.acquire(patience)
     released = threading.Event()
     beating = threading.Thread(target=held.keep, args=(released, beat), daemon=True)
@@ -84,7 +83,7 @@ class _Seen:
     since: float
 
 
-class _Lease:
+class ObjectLease:
     """One holder's view of the object.
 
     ``_tag`` is its version as this holder last knew it, ``_confirmed`` the time before the request that

@@ -124,7 +124,7 @@ def _deletes(table: TableConfig) -> str:
 
 
 def _standing(name: TableName, role: Role) -> str:
-    from kedro_lakehouse.ops.glance import glance_of
+    from kedro_lakehouse.monitoring.table_status import glance_of
     from kedro_lakehouse.project import active_project
 
     stored, found = name.with_suffix(role), glance_of(active_project().bind(name), role)

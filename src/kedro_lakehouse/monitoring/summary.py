@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from kedro_lakehouse.monitoring.runs import failures
 from kedro_lakehouse.ops.failures import told
-from kedro_lakehouse.ops.runs import failures
 
 if TYPE_CHECKING:
     from kedro_lakehouse.ops.report import CommitReport

@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
+from kedro_lakehouse.monitoring.runs import failures
+from kedro_lakehouse.notifiers.base import RUN, AlertState
 from kedro_lakehouse.ops.failures import told
-from kedro_lakehouse.ops.runs import failures
 from kedro_lakehouse.ops.store import ALERTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import timedelta
 
+    from kedro_lakehouse.monitoring.table_status import Standing
     from kedro_lakehouse.ops.report import CommitReport
-    from kedro_lakehouse.ops.standing import Standing
     from kedro_lakehouse.ops.store import OpsStore
-
-AlertKind = Literal["failure", "staleness", "quarantine"]
-RUN: Final = ""
-"""Subject of a failure that is the run's own, not a table's."""
 
 _RAISED: Final = "raised"
 _CLEARED: Final = "cleared"
-
-
-@dataclass(frozen=True, kw_only=True)
-class AlertState:
-    """How one thing stands now: ``raised`` is the state that somebody should know of.
-
-    ``subject`` is a table's name, or ``RUN``; ``batch`` the one that the state came with, if it is one.
-    """
-
-    kind: AlertKind
-    subject: str
-    raised: bool
-    code: str = ""
-    message: str = ""
-    batch: int | None = None
 
 
 def crossings(states: Iterable[AlertState], last: Mapping[tuple[str, str], bool]) -> list[AlertState]:

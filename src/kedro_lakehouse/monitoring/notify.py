@@ -7,10 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.errors import LakehouseError
-from kedro_lakehouse.notifiers.base import Alert, Message, Notifier
-from kedro_lakehouse.ops.alerts import (
-    RUN,
-    AlertState,
+from kedro_lakehouse.monitoring.alerts import (
     crossings,
     failure_states,
     quarantine_states,
@@ -18,14 +15,15 @@ from kedro_lakehouse.ops.alerts import (
     recorded_states,
     staleness_states,
 )
-from kedro_lakehouse.ops.standing import standing
+from kedro_lakehouse.monitoring.table_status import standing
+from kedro_lakehouse.notifiers.base import RUN, Alert, AlertState, Message, Notifier
 from kedro_lakehouse.plugins import NOTIFIERS, load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kedro_lakehouse.config.monitoring import MonitoringConfig, NotifierConfig
-    from kedro_lakehouse.ops.standing import Standing
+    from kedro_lakehouse.monitoring.table_status import Standing
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.errors import LakehouseError
-from kedro_lakehouse.ops.runs import failures
+from kedro_lakehouse.monitoring.runs import failures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -27,13 +27,13 @@ def tell_outcome(
     """Write the metrics and tell the notifiers; where that cannot be done, warn: no run fails by it."""
     try:
         if monitoring.metrics is not None:
-            from kedro_lakehouse.ops.metrics import write_metrics
+            from kedro_lakehouse.monitoring.metrics import write_metrics
 
             write_metrics(project, Path(monitoring.metrics.path), error)
         if monitoring.notifiers:
             from kedro.framework.project import pipelines
 
-            from kedro_lakehouse.notifiers.notify import notify
+            from kedro_lakehouse.monitoring.notify import notify
 
             notify(project, monitoring, error, whole_subjects(pipeline, pipelines, failures(error)))
     except LakehouseError as problem:

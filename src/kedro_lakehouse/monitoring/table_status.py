@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from kedro_lakehouse.ops.glance import Glance, glance_of
+from kedro_lakehouse.ops.glance import Glance, Glanceable, glance
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -70,3 +70,43 @@ def _state(lag: int, *, committed: bool, held: bool) -> Literal["empty", "up to 
     if not committed:
         return "empty"
     return "held" if held else "behind" if lag > 0 else "up to date"
+
+
+_STAGES: Final = {
+    "changes": "ingestion",
+    "quarantine": "ingestion",
+    "current": "current",
+    "history": "history",
+}
+_COUNTED: Final = {
+    "changes": ("applied", None),
+    "quarantine": ("quarantined", None),
+    "current": ("inserted", "deleted"),
+    "history": ("opened", "removed"),
+}
+
+
+def glance_of(table: LakeTable, role: Role) -> Glance | None:
+    """Where a stored table of a declared one stands; None where there is no such table.
+
+    Formats that only a JVM can read are known by ``lake.ops.batches``: what their commits counted.
+    """
+    stored = table.stored(role)
+    if table.format_name == "iceberg":  # without Spark's types, which take half a second
+        return glance(table.environment.catalog, stored)
+    table_format = table.environment.format(table.format_name)
+    if isinstance(table_format, Glanceable):
+        return table_format.glance(stored)
+    return _counted(table, role)
+
+
+def _counted(table: LakeTable, role: Role) -> Glance | None:
+    from kedro_lakehouse.ops.store import BATCHES  # it brings Arrow: a quarter of a second
+
+    commits = [r for r in table.ops.read(BATCHES, of_table=str(table)) if r["stage"] == _STAGES[role]]
+    more, less = _COUNTED[role]
+    if not commits or (role == "quarantine" and not any(r[more] for r in commits)):
+        return None
+    rows = sum((r[more] or 0) - ((less and r[less]) or 0) for r in commits)
+    last = max(commits, key=lambda r: r["committed_at"])
+    return Glance(rows=rows, batch=last["batch"], committed=last["committed_at"])

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.ops.standing import standing
+from kedro_lakehouse.monitoring.table_status import standing
 from kedro_lakehouse.ops.store import RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kedro_lakehouse.ops.standing import Standing
+    from kedro_lakehouse.monitoring.table_status import Standing
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
