@@ -13,6 +13,7 @@ from kedro_lakehouse.aws import read_credentials
 from kedro_lakehouse.errors import ConfigurationError, UnsupportedError, did_you_mean
 from kedro_lakehouse.logs.context import at_work_on
 from kedro_lakehouse.logs.place import JVM_LINES
+from kedro_lakehouse.names import OWN_FORMAT
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.patience import DEADLINE, Patience
 from kedro_lakehouse.plugins import TABLE_FORMATS, load_plugin
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kedro_lakehouse.formats.base import TableFormat
+    from kedro_lakehouse.formats.base import Capabilities, TableFormat
     from kedro_lakehouse.logs.context import RunContext
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.decisions import Decisions
@@ -69,7 +70,7 @@ class Environment:
     logs_folder: str | None = None
     log_folder: Path | None = None
     secrets: str | None = None
-    default_format: str = "iceberg"
+    default_format: str = OWN_FORMAT
     commit_deadline: float = DEADLINE
     engine: Any = None
     ingesting: dict[TableName, Any] = field(default_factory=dict)
@@ -148,6 +149,14 @@ class Environment:
     def correlation_id(self) -> str:
         """The scheduler's name of this run, where it is part of one; else its own."""
         return self.run.correlation_id if self.run else self.run_id
+
+    def capabilities(self, format_name: str) -> Capabilities:
+        """What a table format can do; it is not made, and this line of Spark need not run it.
+
+        Raises:
+            UnknownPluginError: No installed distribution registers it.
+        """
+        return cast("type[TableFormat]", load_plugin(TABLE_FORMATS, format_name)).capabilities
 
     def format(self, name: str) -> TableFormat:
         """A table format by its name.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.names import OWN_FORMAT
 from kedro_lakehouse.plugins import SOURCES, load_plugin
 
 if TYPE_CHECKING:
@@ -70,8 +71,13 @@ class LakeTable:
     def format_name(self) -> str:
         """The name of the table's format; nothing is loaded."""
         if self.conversion is not None:
-            return "iceberg"
+            return OWN_FORMAT
         return (self.declared and self.declared.format) or self.environment.default_format
+
+    @property
+    def in_catalog(self) -> bool:
+        """Whether what is stored of it is in catalog ``lake``, and needs no JVM to be looked at."""
+        return self.environment.capabilities(self.format_name).in_catalog
 
     @cached_property
     def format(self) -> TableFormat:

@@ -13,6 +13,8 @@ ROLES: Final[tuple[Role, ...]] = get_args(Role)
 DROP_ORDER: Final[tuple[Role, ...]] = ("changes", "quarantine", "current", "history")
 """In this order they are dropped: a table without its change log is not taken for one that is up to date."""
 CATALOG: Final = "lake"
+OWN_FORMAT: Final = "iceberg"
+"""The format of ``lake.ops`` and of the tables of convert.yml, in every environment."""
 SPARK_CATALOG: Final = "spark_catalog"
 """Where the session registers tables that lie at a path."""
 OPS_NAMESPACE: Final = "ops"

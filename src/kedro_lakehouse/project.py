@@ -23,7 +23,7 @@ from kedro_lakehouse.config.loading import (
 from kedro_lakehouse.environment import Environment
 from kedro_lakehouse.errors import ConfigurationError, UnsupportedError, did_you_mean
 from kedro_lakehouse.lake_table import LakeTable
-from kedro_lakehouse.names import ROLES
+from kedro_lakehouse.names import OWN_FORMAT, ROLES
 from kedro_lakehouse.ops.patience import DEADLINE
 from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
 from kedro_lakehouse.session.line import by_spark
@@ -86,7 +86,7 @@ class Project(Environment):
             name: cast("Any", load_plugin(SOURCES, name)).config_model for name in list_plugins(SOURCES)
         }
         settings = _section(loader, "globals")
-        default_format = str(settings.get("table_format") or "iceberg")
+        default_format = str(settings.get("table_format") or OWN_FORMAT)
         declarations = load_declarations(
             _section(loader, "sources"), _section(loader, "tables"), models, _section(loader, "expectations"),
             table_format=default_format,
@@ -186,7 +186,7 @@ class Project(Environment):
             UnsupportedError: The environment does not load it.
         """
         if name in self.conversions:
-            return self.format("iceberg")
+            return self.format(OWN_FORMAT)
         declared = self.declarations.tables.get(name)
         found = self.format(self.format_name(name))
         if declared is not None and declared.write == "merge" and not found.capabilities.merge:

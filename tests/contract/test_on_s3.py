@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from kedro_lakehouse.commits.glue import tell_glue
 from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError, SourceNotFoundError, UnsupportedError
-from kedro_lakehouse.formats.base import TableState
+from kedro_lakehouse.formats.base import Capabilities, TableState
 from kedro_lakehouse.logs.kept import kept_logs, read_lines
 from kedro_lakehouse.monitoring.run_log import RunLog
 from kedro_lakehouse.names import TableName
@@ -186,6 +186,7 @@ class TablesAtAPath:
     """What a format without a catalog of its own tells of its tables."""
 
     name = "delta"
+    capabilities = Capabilities(glue_provider="delta")
 
     def __init__(self, **columns):
         self.columns = columns

@@ -112,8 +112,7 @@ def _counts(project: Project, name: TableName, batch: int | None) -> list[dict[s
 def _events(project: Project, name: TableName, batch: int | None, *, raw: bool) -> list[dict[str, Any]]:
     """The quarantined events of a table by batch, file and row; ``raw`` reads the records too."""
     fields = ("_batch", "_position", "_reasons", *(("_raw",) if raw else ()))
-    iceberg = project.format_name(name) == "iceberg"
-    rows = (_scanned if iceberg else _read)(project, name, batch, fields)
+    rows = (_scanned if project.bind(name).in_catalog else _read)(project, name, batch, fields)
     events = [
         {
             "batch": row["_batch"],

@@ -30,7 +30,8 @@ def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
     from kedro_lakehouse.session.query import answer
 
     _register(project)
-    usual = CATALOG if project.default_format == "iceberg" else SPARK_CATALOG
+    in_catalog = project.capabilities(project.default_format).in_catalog
+    usual = CATALOG if in_catalog else SPARK_CATALOG
     frame = answer(project.spark_conf, text, catalog=usual)
     try:
         rows = frame.collect() if limit is None else frame.take(limit + 1)
@@ -51,7 +52,7 @@ def _register(project: Project) -> None:
     from kedro_lakehouse.commits.history_view import ensure_view
 
     for name in project.declarations.tables:
-        if project.format_name(name) == "iceberg":
+        if project.bind(name).in_catalog:
             continue
         table_format = project.format_of(name)
         for stored in map(name.with_suffix, ROLES):

@@ -87,7 +87,7 @@ def _duckdb(project: Project, query: str, *, as_of: datetime | None, limit: int 
     elsewhere = {
         str(stored): project.format_name(name)
         for name, table in project.declarations.tables.items()
-        if project.format_name(name) != "iceberg"
+        if not project.bind(name).in_catalog
         for stored in (
             *map(name.with_suffix, ROLES),
             *([view_name(name, table.history.view)] if table.history and table.history.view else []),

@@ -105,8 +105,9 @@ def sketch_table(project: Project, table: TableVersion) -> Mapping[str, ColumnSk
 def other_formats(project: Project) -> list[TableName]:
     """The declared current tables that are not Iceberg's: the catalog does not list them."""
     return [
-        name for name, table in project.declarations.tables.items()
-        if table.current and (table.format or project.default_format) != "iceberg"
+        name
+        for name, table in project.declarations.tables.items()
+        if table.current and not project.bind(name).in_catalog
     ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.changes.events import OP
-from kedro_lakehouse.formats.glue import GlueTable, Provider, register_table
+from kedro_lakehouse.formats.glue import GlueTable, register_table
 from kedro_lakehouse.formats.hudi.timeline import TABLE_TYPE
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ _ROLES: Final[Mapping[str, Sequence[Role]]] = {
     "current": ("current",),
     "history": ("history",),
 }
-_PROVIDERS: Final[Mapping[str, Provider]] = {"delta": "delta", "hudi": "hudi"}
 
 
 def tell_glue(table: LakeTable, report: CommitReport) -> None:
@@ -35,7 +34,7 @@ def tell_glue(table: LakeTable, report: CommitReport) -> None:
         AwsRefusedError: Glue refuses the call; the commit's row is still owed, so the next run calls again.
     """
     table_format = table.format
-    provider = _PROVIDERS.get(table_format.name)
+    provider = table_format.capabilities.glue_provider
     if provider is None or not table.environment.catalog.is_glue:
         return
     for role in _ROLES.get(report.stage, ()):

@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.base import Layout
+from kedro_lakehouse.names import OWN_FORMAT
 from kedro_lakehouse.project import active_project
 from kedro_lakehouse.quality.answers import ANSWERED, OF_ROWS, answer, failing_rows
 from kedro_lakehouse.quality.conditions import fails, require_columns, types_of
@@ -56,7 +57,7 @@ def complying(
 def _set_aside(quarantine: TableName, data: DataFrame, failed: Sequence[ExpectationConfig]) -> DataFrame:
     """Write the rows that fail, in the place of those of the last time; the others."""
     reasons, marked = _mark(data, failed)
-    lake = active_project().format("iceberg")
+    lake = active_project().format(OWN_FORMAT)
     lake.create(quarantine, {"_reasons": T.ArrayType(T.StringType()), "_raw": T.StringType()}, Layout())
     bad = marked.where(F.size(reasons) > 0)
     raw = F.to_json(F.struct(*[F.col(f"`{c}`") for c in data.columns]))

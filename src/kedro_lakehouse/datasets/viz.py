@@ -58,7 +58,7 @@ def _readable(
 
     Iceberg is read without a JVM, other formats by Spark, which is not started for a preview.
     """
-    if project.format_name(name) == "iceberg":
+    if project.bind(name).in_catalog:
         found = project.catalog.find(stored)
         if found is None:
             return None

@@ -112,6 +112,10 @@ class Capabilities:
     """A view beside a history is stored in the catalog; else the session registers it."""
     safe_without_lease: bool = True
     """A commit is safe by itself on every store; else one to S3 needs the lease, and confirms it first."""
+    in_catalog: bool = False
+    """Its tables are Iceberg's in catalog ``lake``: there they are found, read and dropped without a JVM."""
+    glue_provider: Literal["delta", "hudi"] | None = None
+    """What the Glue Data Catalog is told that its tables are; None where that is not told by commits."""
     maintenance: bool = True
     """Small files are compacted, and old snapshots expire."""
     spark: tuple[str, ...] = ("3.5", "4.1")

@@ -102,8 +102,8 @@ class Datasets:
         history = stored_columns(self._project, name.with_suffix("history"))
         if table.history is None or table.history.view is None or history is None:
             return None
-        iceberg = self._project.format_name(name) == "iceberg"
-        kinds = {column: _spark_word(kind) if iceberg else kind for column, kind in history}
+        in_catalog = self._project.bind(name).in_catalog
+        kinds = {column: _spark_word(kind) if in_catalog else kind for column, kind in history}
         view, planned = view_name(name, table.history.view), plan_view(name, table, kinds)
         read = self.stored(name.with_suffix("history"))
         # A view lies nowhere: its name in the catalog is all that it has.

@@ -49,7 +49,7 @@ def landing_place(project: Project, name: TableName) -> Place:
 
 def table_place(project: Project, stored: TableName) -> Place:
     """Where a stored table lies; one that is not there yet, where its catalog will put it."""
-    if project.format_name(project.declared_of(stored)) == "iceberg":
+    if project.capabilities(project.format_name(project.declared_of(stored))).in_catalog:
         found = project.catalog.find(stored)
         if found is not None:
             return place_of(found.location())
@@ -59,7 +59,7 @@ def table_place(project: Project, stored: TableName) -> Place:
 def stored_columns(project: Project, stored: TableName) -> list[tuple[str, str]] | None:
     """A stored table's columns with their types in its format's words; None where there is no such table."""
     declared = project.declared_of(stored)
-    if project.format_name(declared) == "iceberg":
+    if project.capabilities(project.format_name(declared)).in_catalog:
         found = project.catalog.find(stored)
         return [(f.name, str(f.field_type)) for f in found.schema().fields] if found else None
     state = project.format_of(declared).state(stored)

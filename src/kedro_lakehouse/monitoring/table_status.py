@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from kedro_lakehouse.ops.glance import Glance, Glanceable, glance
+from kedro_lakehouse.ops.glance import Glance, Glanceable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -92,8 +92,6 @@ def glance_of(table: LakeTable, role: Role) -> Glance | None:
     Formats that only a JVM can read are known by ``lake.ops.batches``: what their commits counted.
     """
     stored = table.stored(role)
-    if table.format_name == "iceberg":  # without Spark's types, which take half a second
-        return glance(table.environment.catalog, stored)
     table_format = table.environment.format(table.format_name)
     if isinstance(table_format, Glanceable):
         return table_format.glance(stored)

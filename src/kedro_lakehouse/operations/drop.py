@@ -41,12 +41,10 @@ def stored(table: LakeTable) -> Stored:
     found = {role: glance_of(table, role) for role in DROP_ORDER}
     declared = table.config.history
     view = view_name(table.name, declared.view) if declared and declared.view else None
-    # Other formats' views last as long as a session.
-    kept = table.format_name == "iceberg"
     return Stored(
         table=table.name,
         rows={str(table.stored(role)): seen.rows for role, seen in found.items() if seen is not None},
-        view=view if kept and view and table.environment.catalog.view_exists(view) else None,
+        view=view if table.in_catalog and view and table.environment.catalog.view_exists(view) else None,
         batches=len(table.ops.read(BATCHES, of_table=str(table))),
         planned=sum(bool(r["files"]) for r in table.ops.read(BATCH_LEDGER, of_table=str(table))),
     )
@@ -73,7 +71,7 @@ def drop_table(table: LakeTable) -> Stored:
         if found.view:
             table.environment.catalog.drop_view(found.view)
         for name in tables:
-            if table.format_name == "iceberg":  # without a JVM
+            if table.in_catalog:  # without a JVM
                 table.environment.catalog.purge(name)
             else:
                 table.format.drop(name)
@@ -86,7 +84,4 @@ def drop_table(table: LakeTable) -> Stored:
 
 
 def _uuids(table: LakeTable, tables: Sequence[TableName]) -> list[str]:
-    if table.format_name != "iceberg":
-        return [uuid for uuid in map(table.format.uuid, tables) if uuid is not None]
-    found = map(table.environment.catalog.find, tables)
-    return [str(one.metadata.table_uuid) for one in found if one is not None]
+    return [uuid for uuid in map(table.format.uuid, tables) if uuid is not None]

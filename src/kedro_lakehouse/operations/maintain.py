@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from kedro_lakehouse.config.maintenance import CompactConfig
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.formats.maintenance import MaintainsTables, MaintenanceReport
-from kedro_lakehouse.names import ROLES, TableName
+from kedro_lakehouse.names import OWN_FORMAT, ROLES, TableName
 from kedro_lakehouse.operations.archive import archive_landed
 from kedro_lakehouse.ops.store import MAINTENANCE, SCHEMAS
 
@@ -60,7 +60,7 @@ def maintain_ops(project: Project, *, dry_run: bool = False) -> list[Maintenance
     Iceberg's extensions (beside Hudi's there is no room for them), nothing is done.
     """
     try:
-        lake = project.format("iceberg")
+        lake = project.format(OWN_FORMAT)
     except UnsupportedError as reason:
         logger.info("lake.ops is left as it is: %s", reason)
         return []

@@ -19,6 +19,7 @@ from kedro_lakehouse.errors import (
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.formats.maintenance import MaintainsTables
 from kedro_lakehouse.names import TableName, quote
+from kedro_lakehouse.ops.glance import Glanceable
 from kedro_lakehouse.testing.commits import CommitContract
 from kedro_lakehouse.testing.making import numbers
 from kedro_lakehouse.testing.samples import (
@@ -258,6 +259,14 @@ class TableFormatContract(CommitContract):
         made.create(filled, COLUMNS, Layout())
         assert made.uuid(filled) not in (None, uuid)
         assert state_of(made, filled).rows == 0
+
+    def test_what_is_in_the_catalog_is_told_without_a_jvm(self, made: TableFormat, filled: TableName) -> None:
+        if not made.capabilities.in_catalog:
+            return
+        assert isinstance(made, Glanceable)
+        seen, state = made.glance(filled), state_of(made, filled)
+        assert seen is not None
+        assert (seen.rows, seen.batch, seen.columns) == (state.rows, state.batch, len(state.columns))
 
     def test_maintenance_leaves_rows_and_bookmark(
         self, made: TableFormat, session: SparkSession, table: TableName

@@ -53,7 +53,11 @@ class DeltaFormat:
 
     name: ClassVar[str] = "delta"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        partition_transforms=False, views=False, safe_without_lease=False, spark=("4.1",)
+        glue_provider="delta",
+        partition_transforms=False,
+        views=False,
+        safe_without_lease=False,
+        spark=("4.1",),
     )
 
     def __init__(self, context: FormatContext) -> None:

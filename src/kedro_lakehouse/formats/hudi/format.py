@@ -43,7 +43,12 @@ class HudiFormat:
 
     name: ClassVar[str] = "hudi"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        staged_audit=False, partition_transforms=False, views=False, safe_without_lease=False, spark=("3.5",)
+        glue_provider="hudi",
+        staged_audit=False,
+        partition_transforms=False,
+        views=False,
+        safe_without_lease=False,
+        spark=("3.5",),
     )
 
     def __init__(self, context: FormatContext) -> None:

@@ -15,15 +15,14 @@ from kedro_lakehouse.formats.base import (
     dropped_on_failure,
     stage_branch,
 )
-from kedro_lakehouse.formats.ddl import evolve_table, sql_type, storable
 from kedro_lakehouse.formats.iceberg.files import earlier_commits, last_change
 from kedro_lakehouse.formats.iceberg.maintenance import IcebergMaintenance
 from kedro_lakehouse.formats.iceberg.snapshots import IcebergSnapshots
 from kedro_lakehouse.formats.iceberg.stage import IcebergStage, version_of
 from kedro_lakehouse.formats.literals import text, transform
 from kedro_lakehouse.names import TableName, quote
+from kedro_lakehouse.ops.glance import Glance, glance
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
-from kedro_lakehouse.session.arrow import as_spark_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +49,7 @@ class IcebergFormat:
     """Tables of catalog ``lake``."""
 
     name: ClassVar[str] = "iceberg"
-    capabilities: ClassVar[Capabilities] = Capabilities()
+    capabilities: ClassVar[Capabilities] = Capabilities(in_catalog=True)
 
     def __init__(self, context: FormatContext) -> None:
         """Keep how to get at session and metadata, and what commits are named by; nothing is opened."""
@@ -67,9 +66,15 @@ class IcebergFormat:
             return None
         return f"spark.sql.extensions does not name {_EXTENSIONS}"
 
+    def glance(self, table: TableName) -> Glance | None:
+        """Where a table stands, without its columns' types; starts no JVM and imports no Spark."""
+        return glance(self._catalog, table)
+
     def state(self, table: TableName) -> TableState | None:
         """Where a table stands, or None where there is none. Starts no JVM."""
         from pyspark.sql.pandas.types import from_arrow_schema
+
+        from kedro_lakehouse.session.arrow import as_spark_reads
 
         found = self._catalog.find(table)
         if found is None:
@@ -157,6 +162,8 @@ class IcebergFormat:
 
     def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
         """Create the table where it does not exist; starts no job."""
+        from kedro_lakehouse.formats.ddl import sql_type, storable
+
         self._catalog.ensure_namespace(table.namespace)
         fields = ", ".join(f"{quote(n)} {sql_type(storable(t))}" for n, t in columns.items())
         partitions = (
@@ -183,6 +190,8 @@ class IcebergFormat:
         Raises:
             IncompatibleTypeError: A column would have to become a type that loses values.
         """
+        from kedro_lakehouse.formats.ddl import evolve_table
+
         evolve_table(
             lambda statement: self._session().sql(statement), table.sql, table, columns, state.columns
         )
