@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from kedro_lakehouse.logs.context import RunContext
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.decisions import Decisions
-    from kedro_lakehouse.ops.judgements import Judgements
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.ops.store import OpsStore
+    from kedro_lakehouse.ops.validations import Validations
 
 
 def new_run_id() -> str:
@@ -123,11 +123,11 @@ class Environment:
         return Decisions(self.ops)
 
     @cached_property
-    def judgements(self) -> Judgements:
+    def validations(self) -> Validations:
         """What was judged of tables."""
-        from kedro_lakehouse.ops.judgements import Judgements
+        from kedro_lakehouse.ops.validations import Validations
 
-        return Judgements(self.ops, self.run_id)
+        return Validations(self.ops, self.run_id)
 
     @property
     def session(self) -> SparkSession:

@@ -53,7 +53,7 @@ class LakehouseHooks:
         """Look for Spark's needs once, not once a table; open the log; settle what a killed run owes."""
         if self._project is None:
             return
-        from kedro_lakehouse.commits.acknowledge import write_owed_rows
+        from kedro_lakehouse.commits.acknowledge import write_unrecorded_commits
         from kedro_lakehouse.monitoring.run_log import RunLog
         from kedro_lakehouse.session.java import require_java
         from kedro_lakehouse.session.line import require_line
@@ -67,7 +67,7 @@ class LakehouseHooks:
         self._log = RunLog(self._project, run_params).open()
         try:
             tables = map(self._project.bind, self._project.all_tables)
-            owed = write_owed_rows(self._project.ops, tables)
+            owed = write_unrecorded_commits(self._project.ops, tables)
         except BaseException:
             self._close_log()
             raise

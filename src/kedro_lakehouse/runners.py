@@ -12,7 +12,7 @@ from kedro.runner.task import Task
 
 from kedro_lakehouse.errors import LakehouseError, RefusedExtractsError
 from kedro_lakehouse.logs.context import working_on
-from kedro_lakehouse.ops.failures import TablesFailedError, innermost, told
+from kedro_lakehouse.ops.failures import TablesFailedError, innermost, message_of
 from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class IsolatingThreadRunner(ThreadRunner):
                     if error is not None:
                         failures[node] = error
                         with working_on(node=node.name, table=node.namespace):
-                            logger.error("%s failed: %s", node.name, told(_cause(error)))
+                            logger.error("%s failed: %s", node.name, message_of(_cause(error)))
                             logger.debug("%s", node.name, exc_info=error)
                         _let_go(error)
         if failures:

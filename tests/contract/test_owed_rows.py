@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kedro_lakehouse.commits.acknowledge import write_owed_rows
+from kedro_lakehouse.commits.acknowledge import write_unrecorded_commits
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.store import BATCHES
@@ -26,7 +26,7 @@ def project(open_project, commit):
 
 
 def test_the_next_run_writes_what_a_killed_one_owes_once(project):
-    assert [write_owed_rows(project.ops, [project.bind(ITEM)]) for _ in range(2)] == [1, 0]
+    assert [write_unrecorded_commits(project.ops, [project.bind(ITEM)]) for _ in range(2)] == [1, 0]
     assert [(r["table"], r["stage"], r["batch"]) for r in project.ops.read(BATCHES)] == [
         ("shop.item", "current", 2)
     ]
@@ -41,7 +41,7 @@ def test_what_a_run_at_work_is_about_to_write_is_not_owed(project, open_project,
         return found
 
     monkeypatch.setattr(other.ops, "read", look)
-    starting = threading.Thread(target=write_owed_rows, args=(other, [ITEM]))
+    starting = threading.Thread(target=write_unrecorded_commits, args=(other, [ITEM]))
     with lease(project.leases, ITEM, "current"):  # published, and about to tell of it
         starting.start()
         assert looked.wait(30)

@@ -40,7 +40,7 @@ def test_each_planted_fault_is_found_and_only_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark_late, changed_rows = merge.mark_late, merge.changed_rows
-    rows_by_order, blind = merge.rows_by_order, merge.blind
+    rows_by_order, needs_no_target_values = merge.rows_by_order, merge.needs_no_target_values
 
     def seen_by(target: Target, contract: TableContract) -> Target:
         return replace(target, deletes=False) if contract.table == "cases.forgets_deletes" else target
@@ -55,7 +55,7 @@ def test_each_planted_fault_is_found_and_only_where_it_is(
         return rows_by_order(events, seen_by(target, contract), contract)
 
     def no_way_around_the_fault(target: Target, contract: TableContract) -> bool:
-        return contract.table != "cases.ties_by_arrival" and blind(target, contract)
+        return contract.table != "cases.ties_by_arrival" and needs_no_target_values(target, contract)
 
     def faulty_changed_rows(
         marked: DataFrame, target: Target, contract: TableContract, **told: Any
@@ -66,7 +66,7 @@ def test_each_planted_fault_is_found_and_only_where_it_is(
 
     monkeypatch.setattr(merge, "mark_late", faulty_mark_late)
     monkeypatch.setattr(merge, "rows_by_order", faulty_rows_by_order)
-    monkeypatch.setattr(merge, "blind", no_way_around_the_fault)
+    monkeypatch.setattr(merge, "needs_no_target_values", no_way_around_the_fault)
     monkeypatch.setattr(merge, "changed_rows", faulty_changed_rows)
     names = ("ties_by_arrival", "splits_no_run", "forgets_deletes", "sound")
     trial = Trial(tmp_path / "project", [table(replace(DESIGNS[0], name=n), BATCHES) for n in names])

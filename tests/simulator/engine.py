@@ -64,7 +64,7 @@ class ListEngine:
     def accepted(self, table: LakeTable, *, after: int = 0, upto: int) -> list[Event]:
         """The events of some batches that no decision withdrew."""
         held = table.read("changes")
-        gone = {(w.file, w.row) for w in table.decisions.withdrawn(table.name)}
+        gone = {(w.file, w.row) for w in table.decisions.excluded(table.name)}
         return [e for e in held.rows if after < e["_batch"] <= upto and e["_position"] not in gone]
 
     def pending(self, table: LakeTable, *, after: int, upto: int) -> list[Event]:

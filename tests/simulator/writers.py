@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from kedro_lakehouse.commits.acknowledge import write_owed_rows
+from kedro_lakehouse.commits.acknowledge import write_unrecorded_commits
 from kedro_lakehouse.commits.engine import engine_of
 from kedro_lakehouse.commits.target import commit_pending, load_pending
 from kedro_lakehouse.errors import (
@@ -17,12 +17,12 @@ from kedro_lakehouse.errors import (
 )
 from kedro_lakehouse.ingestion.landing import ingest_batch, landed_batches
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.operations.exclude import withdraw
+from kedro_lakehouse.operations.exclude import exclude
 from kedro_lakehouse.operations.maintain import maintain_table
 from kedro_lakehouse.operations.rebuild import begin_again, rebuild_from_changes
 from kedro_lakehouse.operations.replay import Decoding, Replay
 from kedro_lakehouse.operations.rollback import Goal, roll_back
-from kedro_lakehouse.ops.decisions import WithdrawnEvent
+from kedro_lakehouse.ops.decisions import ExcludedEvent
 from kedro_lakehouse.testing.memory import Rows
 from simulator.landing import events_of, land
 from simulator.world import TABLES
@@ -49,7 +49,7 @@ def run(world: World, tables: Iterable[str], name: str) -> None:
     project = world.project(name)
     names = [project.bind(TableName.parse(t)) for t in tables]
     with contextlib.suppress(*ALLOWED):
-        write_owed_rows(project.ops, names)
+        write_unrecorded_commits(project.ops, names)
     for table in names:
         with contextlib.suppress(CommitUnknownError):
             ingest(world, table)
@@ -95,17 +95,17 @@ def tidy(world: World, project: SimulatedProject, table: LakeTable) -> None:
     maintain_table(project, table)
 
 
-def exclude(world: World, project: SimulatedProject, table: LakeTable) -> None:
+def leave_out(world: World, project: SimulatedProject, table: LakeTable) -> None:
     """``kedro lakehouse withdraw``: the first event of some batch."""
     state = table.state("changes")
     batch = world.scheduler.pick(range(1, max(state.batch if state else 0, 1) + 1))
 
-    def search(*_: object) -> dict[WithdrawnEvent, str]:
+    def search(*_: object) -> dict[ExcludedEvent, str]:
         held = table.read("changes")
         found = sorted(e["_position"] for e in held.rows if e["_batch"] == batch)
-        return {WithdrawnEvent(*found[0], 0): "made up"} if found else {}
+        return {ExcludedEvent(*found[0], 0): "made up"} if found else {}
 
-    withdraw(table, batch, search=search)
+    exclude(table, batch, search=search)
     bring(table)
 
 
@@ -143,7 +143,7 @@ COMMANDS: dict[str, Callable[[Any, Any, LakeTable], None]] = {
     "rebuild": fold_again,
     "rollback": go_back,
     "maintenance": tidy,
-    "withdraw": exclude,
+    "withdraw": leave_out,
     "replay": bring_back,
 }
 _KEYED = ("rebuild", "withdraw", "replay")
@@ -184,7 +184,7 @@ def settle(world: World, tables: list[str]) -> None:
         before = {t: world.lake.tables.get(t) for t in world.lake.tables}
         project = world.project(f"settle.{number}")
         bound = [project.bind(TableName.parse(t)) for t in tables]
-        write_owed_rows(project.ops, bound)
+        write_unrecorded_commits(project.ops, bound)
         for table in bound:
             ingest(world, table)
             bring(table)

@@ -11,8 +11,8 @@ from harness.project import TemporaryProject
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.contract import TableContract
-from kedro_lakehouse.changes.judge import count_changes, count_in_scope
-from kedro_lakehouse.changes.lives import STALE, rows_before, told_by_extracts
+from kedro_lakehouse.changes.guard_counts import count_changes, count_in_scope
+from kedro_lakehouse.changes.snapshot_diff import STALE, rows_before, snapshot_diff
 from kedro_lakehouse.project import Project
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_one_fold_tells_what_a_walk_over_the_extracts_tells(
         walk.take(number, extract)
     rows, times, before = frames(session, state, extracts)
     stood = rows_before(before, rows, contract)
-    told = told_by_extracts(rows, stood, contract, extracts=times, count=EXTRACTS).persist()
+    told = snapshot_diff(rows, stood, contract, extracts=times, count=EXTRACTS).persist()
 
     def row_of(row: Any) -> Row | None:
         return row and tuple(_utc(row[c]) for c in ("region", "v", "at"))

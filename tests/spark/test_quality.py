@@ -134,7 +134,7 @@ REST = [*WAYS, "ops"]
 def audited(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Runs a test with the audit, and again without it, where it must fail."""
     if not request.param:
-        monkeypatch.setattr(merge_frames, "judge_stage", lambda *_, **__: None)
+        monkeypatch.setattr(merge_frames, "validate_stage", lambda *_, **__: None)
     return request.param
 
 

@@ -13,7 +13,7 @@ from kedro_lakehouse.monitoring.alerts import (
     staleness_states,
 )
 from kedro_lakehouse.monitoring.outcome import whole_subjects
-from kedro_lakehouse.monitoring.table_status import Standing
+from kedro_lakehouse.monitoring.table_status import TableStatus
 from kedro_lakehouse.notifiers.base import Alert, AlertState, Message
 from kedro_lakehouse.ops.failures import TablesFailedError
 from kedro_lakehouse.ops.report import CommitReport
@@ -36,7 +36,7 @@ def report(table, batch, quarantined):
 
 
 def stands(table, last_commit):
-    return Standing(
+    return TableStatus(
         table=table, state="up to date", rows=1, history_rows=None, batch=1, current_batch=1,
         history_batch=None, lag=0, last_commit=last_commit, quarantined=0,
     )  # fmt: skip
@@ -87,11 +87,11 @@ def test_several_bad_batches_are_looked_at_together():
 
 def test_a_table_is_stale_when_its_last_commit_is_older_than_its_own_limit():
     hour = dt.timedelta(hours=1)
-    standings = [stands("a.old", NOW - 3 * hour), stands("a.own", NOW - 3 * hour), stands("a.empty", None)]
-    found = staleness_states(standings, {"default": 2 * hour, "a.own": 4 * hour}, NOW)
+    statuses = [stands("a.old", NOW - 3 * hour), stands("a.own", NOW - 3 * hour), stands("a.empty", None)]
+    found = staleness_states(statuses, {"default": 2 * hour, "a.own": 4 * hour}, NOW)
     assert [(s.subject, s.raised) for s in found] == [("a.old", True), ("a.own", False)]
     assert "3.0 hours ago" in found[0].message
-    assert staleness_states(standings, {"a.own": 4 * hour}, NOW)[0].subject == "a.own"
+    assert staleness_states(statuses, {"a.own": 4 * hour}, NOW)[0].subject == "a.own"
 
 
 def pipeline(*nodes):

@@ -6,15 +6,15 @@ import pyarrow as pa
 import pytest
 
 from kedro_lakehouse.commits.blocking import open_refusals
-from kedro_lakehouse.commits.published import Judgement, record_judgement
+from kedro_lakehouse.commits.published import Validation, record_validation
 from kedro_lakehouse.config import DmsSourceConfig, ExpectationConfig, load_declarations
-from kedro_lakehouse.datasets import AgeDataset, FreshnessDataset, QualityDataset
+from kedro_lakehouse.datasets import FreshnessDataset, LastCommitAgeDataset, QualityDataset
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.operations.exclude import blocked_batches
-from kedro_lakehouse.ops.decisions import WITHDRAW, WithdrawnEvent
+from kedro_lakehouse.ops.decisions import WITHDRAW, ExcludedEvent
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 from kedro_lakehouse.ops.store import QUALITY_RESULTS
-from kedro_lakehouse.pipelines.quality.nodes import judge_freshness
+from kedro_lakehouse.pipelines.quality.nodes import validate_freshness
 from kedro_lakehouse.project import Project, _Active, activate
 from kedro_lakehouse.quality.results import of_rows
 
@@ -56,7 +56,7 @@ def commit(project, batch, at):
 
 def judge(project, snapshots, unexpected=0):
     result = of_rows(ExpectationConfig.model_validate(UNIQUE), 10, unexpected)
-    record_judgement(project, "shop.item", Judgement(snapshots=snapshots, batch=1, results=[result]))
+    record_validation(project, "shop.item", Validation(snapshots=snapshots, batch=1, results=[result]))
     return frozenset({result.expectation.title})
 
 
@@ -79,17 +79,17 @@ def again(project):
 def test_a_snapshot_is_judged_once_unless_its_expectations_change(project):
     titles = judge(project, "1")
     for run in (project, again(project)):
-        assert run.judgements.is_judged("shop.item", "1", titles)
-        assert not run.judgements.is_judged("shop.item", "2", titles)
-        assert not run.judgements.is_judged("shop.item", "1", titles | {"another"})
-        assert not run.judgements.is_judged("shop.other", "1", titles)
+        assert run.validations.is_validated("shop.item", "1", titles)
+        assert not run.validations.is_validated("shop.item", "2", titles)
+        assert not run.validations.is_validated("shop.item", "1", titles | {"another"})
+        assert not run.validations.is_validated("shop.other", "1", titles)
 
 
 def test_the_last_judgement_counts_and_refusals_do_not(project):
     titles = judge(project, "1")
     judge(project, "2", unexpected=3)
     refuse(project, 3, NOW + dt.timedelta(hours=1), snapshots="9")
-    assert again(project).judgements.is_judged("shop.item", "2", titles)
+    assert again(project).validations.is_validated("shop.item", "2", titles)
     rows = QualityDataset(table="shop.item").load()
     assert [(r["success"], r["unexpected"], r["snapshots"]) for r in rows] == [
         (True, 0, "1"), (False, 3, "2"), (False, 2, "9"),
@@ -112,23 +112,23 @@ def withdraw(project, batch, at, *events):
 
 
 def test_withdrawn_events_are_known_at_once_and_no_longer_block(project):
-    events = [WithdrawnEvent("a.csv", 1, -7), WithdrawnEvent("b.csv", None, None)]
-    assert project.decisions.withdrawn(NAME) == []
+    events = [ExcludedEvent("a.csv", 1, -7), ExcludedEvent("b.csv", None, None)]
+    assert project.decisions.excluded(NAME) == []
     refuse(project, 2, NOW)
     withdraw(project, 2, NOW + dt.timedelta(minutes=1), *events)
     assert (
-        set(project.decisions.withdrawn(NAME)) == set(again(project).decisions.withdrawn(NAME)) == set(events)
+        set(project.decisions.excluded(NAME)) == set(again(project).decisions.excluded(NAME)) == set(events)
     )
-    assert project.decisions.withdrawn(TableName.parse("shop.other")) == []
+    assert project.decisions.excluded(TableName.parse("shop.other")) == []
     assert blocked_batches(project.bind(NAME)) == []
 
 
 def test_freshness_is_told_where_it_changes(project):
     fresh = (ExpectationConfig.model_validate(FRESH),)
-    assert judge_freshness(AgeDataset(table="shop.item").load(), expectations=fresh) == []
+    assert validate_freshness(LastCommitAgeDataset(table="shop.item").load(), expectations=fresh) == []
     dataset, states = FreshnessDataset(table="shop.item"), []
     for age in (dt.timedelta(hours=1), dt.timedelta(days=2), dt.timedelta(days=3), dt.timedelta()):
         commit(project, 1, dt.datetime.now(dt.UTC) - age)
-        dataset.save(judge_freshness(AgeDataset(table="shop.item").load(), expectations=fresh))
+        dataset.save(validate_freshness(LastCommitAgeDataset(table="shop.item").load(), expectations=fresh))
         states.append([r["state"] for r in sorted(project.ops.read("alerts"), key=lambda r: r["told_at"])])
     assert states == [[], ["stale"], ["stale"], ["stale", "fresh"]]

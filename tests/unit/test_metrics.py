@@ -6,16 +6,16 @@ import re
 import pytest
 
 from kedro_lakehouse.monitoring.metrics import metrics_text, replace_file
-from kedro_lakehouse.monitoring.table_status import Standing
+from kedro_lakehouse.monitoring.table_status import TableStatus
 
 pytestmark = pytest.mark.unit
 
 AT = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
-ITEM = Standing(
+ITEM = TableStatus(
     table="shop.item", state="behind", rows=3, history_rows=5, batch=4, current_batch=3, history_batch=4,
     lag=1, last_commit=AT, quarantined=2,
 )  # fmt: skip
-NEW = Standing(
+NEW = TableStatus(
     table="shop.new", state="empty", rows=0, history_rows=None, batch=0, current_batch=0,
     history_batch=None, lag=0, last_commit=None, quarantined=0,
 )  # fmt: skip

@@ -20,7 +20,7 @@ from kedro_lakehouse.errors import ConfigurationError, UnsupportedError
 from kedro_lakehouse.logs.context import RunContext
 from kedro_lakehouse.logs.lines import JsonFormatter
 from kedro_lakehouse.monitoring.alerts import failure_states
-from kedro_lakehouse.ops.failures import TablesFailedError, told
+from kedro_lakehouse.ops.failures import TablesFailedError, message_of
 from kedro_lakehouse.project import Project
 from kedro_lakehouse.redaction import keep_secret, redacted
 
@@ -96,14 +96,14 @@ def test_errors_hold_no_secret_even_where_they_are_cut(secret):
     assert not halves(str(error))
     assert "***" in str(error)
     plain = RuntimeError("y" * 395 + secret)
-    assert not halves(told(plain))
-    assert told(plain).endswith("y***")
+    assert not halves(message_of(plain))
+    assert message_of(plain).endswith("y***")
 
 
 def test_an_error_that_is_older_than_the_secret_is_told_without_it():
     error = UnsupportedError(what=f"Not {SECRET}.", remedy="Do otherwise.")
     keep_secret({"password": SECRET})
-    assert not halves(told(error))
+    assert not halves(message_of(error))
     failed = TablesFailedError(tables={"a.b": RuntimeError(f"no {SECRET}")}, retry="kedro run")
     assert not any(halves(state.message) for state in failure_states(failed, set()))
 

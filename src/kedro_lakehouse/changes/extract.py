@@ -105,7 +105,7 @@ def events_of_extracts(
     Schema:
         rows: checked rows of all extracts: key and value columns + ``_extract``, ``_reasons``,
             ``_position``, ``_raw``.
-        told: what ``changes.lives.told_by_extracts`` made of them.
+        told: what ``changes.lives.snapshot_diff`` made of them.
         extracts: one row an extract: ``_extract`` (1, 2, 3, … without gaps), ``_order``, ``_time``,
             ``__start``.
         past_ends: keys + ``__past_end``: when earlier batches deleted a key for the last time.

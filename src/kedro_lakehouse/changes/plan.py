@@ -108,14 +108,14 @@ def first_rows(kind: Kind, events: DataFrame, contract: TableContract, *, trunca
     return fold(events, contract, truncates=truncates)
 
 
-def blind(target: Target, contract: TableContract) -> bool:
+def needs_no_target_values(target: Target, contract: TableContract) -> bool:
     """Whether the target's values need not be read: an event then replaces the row or does nothing."""
     return target.kind == "current" and not inherits(target.past, contract)
 
 
 def touched_row(target: Target, contract: TableContract) -> Column:
     """The part of a target's row that planning needs, as the struct ``_row``."""
-    names = (ORDER,) if blind(target, contract) else target.rows.columns
+    names = (ORDER,) if needs_no_target_values(target, contract) else target.rows.columns
     return F.struct(*columns(names)).alias(ROW)
 
 

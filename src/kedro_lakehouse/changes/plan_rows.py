@@ -32,10 +32,10 @@ from kedro_lakehouse.changes.plan import (
     TIED,
     UPDATE,
     Target,
-    blind,
     difference,
     event_columns,
     first_rows,
+    needs_no_target_values,
     past_of,
     touched_keys,
     touched_row,
@@ -104,7 +104,7 @@ def changed_rows(
     Source:
         Contract section 6.
     """
-    if blind(target, contract):
+    if needs_no_target_values(target, contract):
         return _by_order(marked, target, contract, tied=tied)
     return _by_comparison(marked, target, contract, late=late)
 

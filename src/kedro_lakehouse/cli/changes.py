@@ -60,7 +60,7 @@ def _effects(project: Project, name: TableName, batch: int) -> Any:
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.changes.effects import EFFECT, batch_effects
     from kedro_lakehouse.changes.events import columns
-    from kedro_lakehouse.commits.withdrawn import accepted_events
+    from kedro_lakehouse.commits.excluded import accepted_events
     from kedro_lakehouse.errors import BatchNotFoundError, UnsupportedError
     from kedro_lakehouse.plugins import SOURCES, load_plugin
 

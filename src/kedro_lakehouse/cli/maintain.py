@@ -69,10 +69,10 @@ def _all(project: Project, names: list[TableName], *, own: bool, dry_run: bool) 
 
 
 def _say(report: MaintenanceReport, *, dry_run: bool) -> None:
-    from kedro_lakehouse.operations.maintain import told
+    from kedro_lakehouse.operations.maintain import summary_line
 
     if not dry_run:
-        click.echo(told(report))
+        click.echo(summary_line(report))
         return
     for action in report.actions:
         click.echo(f"{report.table}: {action.work.replace('_', ' ')} is due: {action.reason}")

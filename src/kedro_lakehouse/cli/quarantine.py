@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kedro_lakehouse.cli.exclude import exclude_batch, list_decisions
 from kedro_lakehouse.cli.options import env_option, json_option, limit_option, open_project
 from kedro_lakehouse.cli.show import print_json, print_table, say_cut
-from kedro_lakehouse.cli.withdraw import list_decisions, withdraw_batch
 
 if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
@@ -74,7 +74,7 @@ def quarantine(  # noqa: PLR0913 - one argument an option
     if name is not None:
         project.table(name)  # refuses a table that is not declared
         if batch is not None and not raw and _is_blocked(project, name):
-            withdraw_batch(project, name, batch, as_json=as_json)
+            exclude_batch(project, name, batch, as_json=as_json)
             return
         if replay:
             _replay(project, name, as_json=as_json)

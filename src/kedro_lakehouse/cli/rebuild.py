@@ -60,9 +60,9 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
         _run(project, name, as_json=as_json)
     else:
         recorded(project, f"rebuild {name}", lambda: rebuild_from_changes(bound))
-    from kedro_lakehouse.monitoring.table_status import standing
+    from kedro_lakehouse.monitoring.table_status import status_of
 
-    stands = standing(bound)
+    stands = status_of(bound)
     if as_json:
         print_json(
             {
@@ -94,14 +94,14 @@ def confirm(question: str, *, yes: bool) -> None:
 
 def recorded(project: Project, what: str, work: Any, *, changed: Collection[str] = ()) -> Any:
     """Do a command's work as a run of its own: it gets its log, its commits their rows of ``lake.ops``."""
-    from kedro_lakehouse.commits.acknowledge import write_owed_rows
+    from kedro_lakehouse.commits.acknowledge import write_unrecorded_commits
     from kedro_lakehouse.logs.context import working_on
     from kedro_lakehouse.monitoring.run_log import RunLog
     from kedro_lakehouse.monitoring.runs import record_run
 
     started, params = datetime.now(UTC), {"pipeline_name": what}
     with RunLog(project, params), working_on(node=what):
-        write_owed_rows(project.ops, map(project.bind, project.all_tables))
+        write_unrecorded_commits(project.ops, map(project.bind, project.all_tables))
         try:
             done = work()
         except Exception as error:

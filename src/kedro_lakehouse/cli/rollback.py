@@ -70,7 +70,7 @@ def rollback(  # noqa: PLR0913 - a command's options
             )
         return
     goal = going_back.Goal(batch=to_batch, snapshot=to_snapshot, time=as_of)
-    confirm(f"Let readers of {name} see its state of {goal.told}?", yes=yes)
+    confirm(f"Let readers of {name} see its state of {goal.words}?", yes=yes)
     done = recorded(
         project, f"rollback {name}", lambda: going_back.roll_back(bound, goal, hold=hold),
         changed=[str(name)],

@@ -26,7 +26,7 @@ def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
     from pyspark.sql import types as T
 
     from kedro_lakehouse.cli.parse import QueryError
-    from kedro_lakehouse.ops.failures import told
+    from kedro_lakehouse.ops.failures import message_of
     from kedro_lakehouse.session.query import answer
 
     _register(project)
@@ -37,7 +37,7 @@ def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
         rows = frame.collect() if limit is None else frame.take(limit + 1)
     except (PySparkException, Py4JJavaError) as error:
         raise QueryError(
-            problem=f"Spark gave up while it ran the query: {told(error)}.",
+            problem=f"Spark gave up while it ran the query: {message_of(error)}.",
             remedy="A value may not fit its type: try_cast gives NULL where cast fails.",
         ) from error
     fields = frame.schema.fields

@@ -11,7 +11,7 @@ from kedro_lakehouse.cli.options import env_option, json_option, open_project
 from kedro_lakehouse.cli.show import print_json, print_table
 
 if TYPE_CHECKING:
-    from kedro_lakehouse.monitoring.table_status import Standing
+    from kedro_lakehouse.monitoring.table_status import TableStatus
 
 
 @click.command()
@@ -23,12 +23,12 @@ def tables(*, as_json: bool) -> None:
     "empty": nothing was ingested yet. "behind": current or history lack batches that are recorded
     in changes; the next `kedro run` brings them. "held": a rollback keeps its state. Times are UTC.
     """
-    from kedro_lakehouse.monitoring.table_status import standing
+    from kedro_lakehouse.monitoring.table_status import status_of
 
     project = open_project()
     # Only metadata is read here, and Arrow's reader of files takes a second to import (it imports pandas).
     project.catalog.catalog.properties["py-io-impl"] = "pyiceberg.io.fsspec.FsspecFileIO"
-    found = [standing(project.bind(name)) for name in sorted(project.declarations.tables)]
+    found = [status_of(project.bind(name)) for name in sorted(project.declarations.tables)]
     if as_json:
         print_json([asdict(one) for one in found])
         return
@@ -40,7 +40,7 @@ def tables(*, as_json: bool) -> None:
     print_table(headings, [_cells(one) for one in found], right=numbers, whole=("table",))
 
 
-def _cells(one: Standing) -> list[object]:
+def _cells(one: TableStatus) -> list[object]:
     behind = [
         f"{kind} {batch}"
         for kind, batch in (("current", one.current_batch), ("history", one.history_batch))

@@ -261,10 +261,10 @@ def _replace(
     for column_id, model_id in sorted(keys):
         by_model.setdefault(model_id, []).append(column_id)
     for model_id, columns in by_model.items():
-        doomed = expressions.And(_equals("model_id", model_id), _among("column_id", columns))
+        rows_to_delete = expressions.And(_equals("model_id", model_id), _among("column_id", columns))
         if only_current:
-            doomed = expressions.And(doomed, _equals("is_current", True))  # noqa: FBT003 - a value
-        transaction.delete(doomed)
+            rows_to_delete = expressions.And(rows_to_delete, _equals("is_current", True))  # noqa: FBT003 - a value
+        transaction.delete(rows_to_delete)
     if rows.num_rows:
         transaction.append(rows)
 

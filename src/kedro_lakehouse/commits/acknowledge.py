@@ -41,7 +41,7 @@ def acknowledge(table: LakeTable, report: CommitReport, snapshot: int | None, *,
     )
 
 
-def write_owed_rows(ops: OpsStore, tables: Iterable[LakeTable]) -> int:
+def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:
     """Write the rows of commits that runs published and did not acknowledge; how many.
 
     A run that is alive has the lease until its own row is there; if it lost the lease, the row is written by

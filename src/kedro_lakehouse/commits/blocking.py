@@ -44,7 +44,7 @@ def present_rows(rows: DataFrame, kind: Kind) -> DataFrame:
     return rows if kind == "current" else rows.where(column(IS_CURRENT))
 
 
-def judge_stage(table: LakeTable, kind: Kind, stage: Stage, events: DataFrame, *, before: int) -> None:
+def validate_stage(table: LakeTable, kind: Kind, stage: Stage, events: DataFrame, *, before: int) -> None:
     """Judge a staged commit by the table's blocking expectations; without any nothing is read.
 
     Current and history hold the same present rows, and so come to the same verdict.

@@ -38,7 +38,7 @@ class SparkEngine:
     def pending(self, table: LakeTable, *, after: int, upto: int) -> DataFrame:
         """The accepted events of some batches, lazily."""
         from kedro_lakehouse.changes.events import BATCH, column
-        from kedro_lakehouse.commits.withdrawn import accepted_events
+        from kedro_lakehouse.commits.excluded import accepted_events
 
         if upto <= after:
             return table.session.createDataFrame([], "_op string, _batch bigint")

@@ -9,9 +9,9 @@ from kedro_lakehouse.changes.events import BATCH, OP, ORDER, UPSERT, column, col
 from kedro_lakehouse.changes.plain import newest_extract
 from kedro_lakehouse.changes.plan import first_rows
 from kedro_lakehouse.commits.audit import refuse_doubled_keys
-from kedro_lakehouse.commits.blocking import judge_stage
-from kedro_lakehouse.commits.observed import counted, sorts_writes
-from kedro_lakehouse.commits.withdrawn import accepted_events
+from kedro_lakehouse.commits.blocking import validate_stage
+from kedro_lakehouse.commits.excluded import accepted_events
+from kedro_lakehouse.commits.row_count import sorts_writes, with_row_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,8 +59,8 @@ class FoldFrames:
     def write(self, stage: Stage, state: TableState) -> dict[str, int]:
         """Stage all rows in the place of those that are there."""
         del state
-        with ExitStack() as kept:
-            rows, count = counted(self._rows, kept, sorted_write=sorts_writes(self._table.config))
+        with ExitStack() as cached:
+            rows, count = with_row_count(self._rows, cached, sorted_write=sorts_writes(self._table.config))
             stage.replace(rows)
             written = count()
         stage.expect(written)
@@ -70,4 +70,4 @@ class FoldFrames:
 
     def judge(self, stage: Stage, state: TableState) -> None:
         """Judge the staged rows by the expectations that block."""
-        judge_stage(self._table, self._kind, stage, self._events, before=state.rows)
+        validate_stage(self._table, self._kind, stage, self._events, before=state.rows)

@@ -28,18 +28,18 @@ from kedro_lakehouse.changes.plan import (
     UPDATE,
     Kind,
     Target,
-    blind,
     first_rows,
     identity_columns,
     mark_late,
+    needs_no_target_values,
 )
 from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
 from kedro_lakehouse.commits.audit import refuse_doubled_keys
-from kedro_lakehouse.commits.blocking import judge_stage
-from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.commits.blocking import validate_stage
+from kedro_lakehouse.commits.cache import cache
+from kedro_lakehouse.commits.excluded import accepted_events
 from kedro_lakehouse.commits.marks import horizon_of
-from kedro_lakehouse.commits.observed import counted, sorts_writes
-from kedro_lakehouse.commits.withdrawn import accepted_events
+from kedro_lakehouse.commits.row_count import sorts_writes, with_row_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -82,7 +82,7 @@ class MergeFrames:
 
     def judge(self, stage: Stage, state: TableState) -> None:
         """Judge the staged rows by the expectations that block."""
-        judge_stage(self._table, self._kind, stage, self._events(state), before=state.rows)
+        validate_stage(self._table, self._kind, stage, self._events(state), before=state.rows)
 
     def _events(self, state: TableState | None) -> DataFrame:
         return self._pending.where(column(BATCH) > (state.batch if state else 0))
@@ -122,8 +122,8 @@ class MergeFrames:
 
     def _stage_first(self, stage: Stage, rows: DataFrame) -> dict[str, int]:
         """Write the rows of a table that holds nothing yet."""
-        with ExitStack() as kept:
-            rows, count = counted(rows, kept, sorted_write=sorts_writes(self._table.config))
+        with ExitStack() as cached:
+            rows, count = with_row_count(rows, cached, sorted_write=sorts_writes(self._table.config))
             stage.append(rows)
             written = count()
         self._audit(stage, inserted=written, removed=0, before=0)
@@ -133,15 +133,17 @@ class MergeFrames:
         self, stage: Stage, events: DataFrame, target: Target, state: TableState
     ) -> dict[str, int]:
         of_keys = events.where(column(OP) != TRUNCATE) if target.truncates else events
-        if blind(target, self._contract) and not target.new_truncates:
+        if needs_no_target_values(target, self._contract) and not target.new_truncates:
             counts = self._stage_by_order(stage, of_keys, target, state)
             if counts is not None:
                 return counts
-        with ExitStack() as kept:
-            marked = keep(mark_late(of_keys, target, self._contract), kept)
+        with ExitStack() as cached:
+            marked = cache(mark_late(of_keys, target, self._contract), cached)
             counted = [F.count(F.when(column(c), 1)) for c in (LATE, TIED)]
             late, tied = marked.agg(*counted).first() or (0, 0)
-            changed = keep(changed_rows(marked, target, self._contract, late=late > 0, tied=tied > 0), kept)
+            changed = cache(
+                changed_rows(marked, target, self._contract, late=late > 0, tied=tied > 0), cached
+            )
             found = {r[ACTION]: r["count"] for r in changed.groupBy(ACTION).count().collect()}
             self._apply(stage, changed, found, target, state)
             stale = self._stale(marked, changed, target, late, tied)
@@ -151,8 +153,8 @@ class MergeFrames:
         self, stage: Stage, events: DataFrame, target: Target, state: TableState
     ) -> dict[str, int] | None:
         """Apply events in one pass over them and the target's keys; None where a tie needs more than that."""
-        with ExitStack() as kept:
-            planned = keep(rows_by_order(events, target, self._contract), kept)
+        with ExitStack() as cached:
+            planned = cache(rows_by_order(events, target, self._contract), cached)
             marked = [F.count(F.when(column(c), 1)).alias(c) for c in (LATE, TIED)]
             sums = (F.count(F.lit(1)).alias("n"), *marked)
             told = planned.groupBy(ACTION).agg(*sums).collect()
@@ -173,8 +175,8 @@ class MergeFrames:
         """How many late events left their row as it was; both frames are in memory."""
         if self._kind == "history" or not late:
             return 0
-        earlier = late - tied if blind(target, self._contract) else 0
-        unsure = marked.where(column(TIED if blind(target, self._contract) else LATE))
+        earlier = late - tied if needs_no_target_values(target, self._contract) else 0
+        unsure = marked.where(column(TIED if needs_no_target_values(target, self._contract) else LATE))
         if earlier == late:
             return late
         keys = list(self._contract.keys)
@@ -188,10 +190,10 @@ class MergeFrames:
         written = sum(n for action, n in found.items() if action != REMOVE)
         if not (gone or written):
             return
-        doomed = changed.where(column(ACTION) != INSERT).select(*columns(identity)) if gone else None
+        rows_to_delete = changed.where(column(ACTION) != INSERT).select(*columns(identity)) if gone else None
         names = [c for c in changed.columns if c != ACTION]
         rows = changed.where(column(ACTION) != REMOVE).select(*columns(names)) if written else None
-        stage.merge(doomed, rows, identity, near={} if target.new_truncates else target.ranges)
+        stage.merge(rows_to_delete, rows, identity, near={} if target.new_truncates else target.ranges)
         self._audit(stage, inserted=written, removed=gone, before=state.rows)
 
     def _audit(self, stage: Stage, *, inserted: int, removed: int, before: int) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kedro_lakehouse.changes.events import BATCH, OP, ORDER, UPSERT, column, columns, value_columns
 from kedro_lakehouse.changes.plain import compare_extracts, newest_extract
-from kedro_lakehouse.commits.blocking import judge_stage
-from kedro_lakehouse.commits.observed import counted, sorts_writes
+from kedro_lakehouse.commits.blocking import validate_stage
+from kedro_lakehouse.commits.row_count import sorts_writes, with_row_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,7 +40,7 @@ class PlainFrames:
 
     def judge(self, stage: Stage, state: TableState) -> None:
         """Judge the staged rows by the expectations that block."""
-        judge_stage(self._table, "current", stage, self._events(state), before=state.rows)
+        validate_stage(self._table, "current", stage, self._events(state), before=state.rows)
 
     def _events(self, state: TableState | None) -> DataFrame:
         held = state.batch if state else 0
@@ -60,8 +60,8 @@ class PlainFrames:
         return self._write(stage, newest_extract(rows), state.rows, 0 if found["same"] else state.rows)
 
     def _write(self, stage: Stage, rows: DataFrame, before: int, gone: int) -> dict[str, int]:
-        with ExitStack() as kept:
-            rows, count = counted(rows, kept, sorted_write=sorts_writes(self._table.config))
+        with ExitStack() as cached:
+            rows, count = with_row_count(rows, cached, sorted_write=sorts_writes(self._table.config))
             (stage.replace if gone else stage.append)(rows)
             written = count()
         stage.expect(before - gone + written)

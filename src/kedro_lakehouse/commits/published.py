@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class NothingToJudge(Enum):
+class NothingToValidate(Enum):
     """Stands where tables would stand if they had changed since they were judged."""
 
     HERE = "nothing to judge"
@@ -45,7 +45,7 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class Validation:
     """The answers to a suite, and the snapshots that they are about."""
 
     snapshots: str
@@ -84,13 +84,13 @@ def titles_of(expectations: Iterable[ExpectationConfig]) -> frozenset[str]:
     return frozenset(e.title for e in expectations if e.nature != "fresh")
 
 
-def record_judgement(environment: Environment, suite: str, judgement: Judgement) -> None:
+def record_validation(environment: Environment, suite: str, judgement: Validation) -> None:
     """Write the answers to a suite down, and tell which expectations failed."""
     rows = [
         r.row() | {"table": getattr(r.expectation, "table", suite), "batch": judgement.batch}
         for r in judgement.results
     ]
-    environment.judgements.record(suite, judgement.snapshots, rows)
+    environment.validations.record(suite, judgement.snapshots, rows)
     for result in judgement.results:
         if not result.success:
             of = f"{result.unexpected:,} of {result.elements:,} rows" if result.unexpected else "the table"

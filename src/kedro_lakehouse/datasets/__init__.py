@@ -14,15 +14,17 @@ from kedro_lakehouse.datasets.data_docs import DataDocsDataset, QualityResultsDa
 from kedro_lakehouse.datasets.landing import LandingDataset
 from kedro_lakehouse.datasets.maintenance import ConvertedDataset, MaintenanceDataset, RetentionDataset
 from kedro_lakehouse.datasets.quality import (
-    AgeDataset,
     FreshnessDataset,
+    LastCommitAgeDataset,
     QualityDataset,
     SuiteQualityDataset,
     SuiteTablesDataset,
-    UnjudgedDataset,
+    UnvalidatedDataset,
 )
 from kedro_lakehouse.datasets.table import PendingDataset, PublishedDataset, TableDataset
 from kedro_lakehouse.datasets.validator import ExpectationsValidator
+
+UnjudgedDataset, AgeDataset = UnvalidatedDataset, LastCommitAgeDataset  # their former names, for catalogs
 
 __all__ = [
     "AgeDataset",
@@ -35,6 +37,7 @@ __all__ = [
     "ExpectationsValidator",
     "FreshnessDataset",
     "LandingDataset",
+    "LastCommitAgeDataset",
     "MaintenanceDataset",
     "PendingDataset",
     "PublishedDataset",
@@ -46,4 +49,5 @@ __all__ = [
     "SuiteTablesDataset",
     "TableDataset",
     "UnjudgedDataset",
+    "UnvalidatedDataset",
 ]

@@ -97,13 +97,13 @@ class ColumnStudiesDataset(AbstractDataset[None, dict[str, Any]]):
         Raises:
             UnreadableFileError: There is no study where parameters_column_index.yml says.
         """
-        from kedro_lakehouse.column_search.evaluation.studies import judge_studies, read_studies
+        from kedro_lakehouse.column_search.evaluation.studies import evaluate_studies, read_studies
 
         project = active_project()
         config = project.column_index
         studies = read_studies(Path(config.evaluation.path)) if config.evaluation else []
         embedders = [ModelName.parse(name).open(Path(project.cache)) for name in config.models]
-        return {embedder.model_id: judge_studies(studies, embedder) for embedder in embedders}
+        return {embedder.model_id: evaluate_studies(studies, embedder) for embedder in embedders}
 
     def save(self, data: None) -> None:
         """Refuse: the set is given."""

@@ -83,10 +83,10 @@ class RetentionDataset(DeclaredDataset):
 
     def save(self, data: DataFrame) -> None:
         """Trim the record; what is saved says only that it is there."""
-        from kedro_lakehouse.operations.compact_changes import trim_changes
+        from kedro_lakehouse.operations.compact_changes import compact_change_log
 
         del data
-        trim_changes(self.table)
+        compact_change_log(self.table)
 
 
 class ConvertedDataset(AbstractDataset[Any, Any]):

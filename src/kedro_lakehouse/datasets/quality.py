@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from kedro.io import AbstractDataset
 
 from kedro_lakehouse.commits.published import (
-    Judgement,
-    NothingToJudge,
+    NothingToValidate,
     Published,
+    Validation,
     published,
     read_only,
-    record_judgement,
+    record_validation,
     snapshot_of,
     titles_of,
 )
@@ -34,26 +34,26 @@ _KIND: Final = "freshness"
 FRESH, STALE = "fresh", "stale"
 
 
-class UnjudgedDataset(DeclaredDataset):
+class UnvalidatedDataset(DeclaredDataset):
     """The published table, where it changed since its expectations were judged last; read-only.
 
     Example:
         In YAML::
 
             "{namespace}.{table}.unjudged":
-              type: kedro_lakehouse.datasets.UnjudgedDataset
+              type: kedro_lakehouse.datasets.UnvalidatedDataset
               table: "{namespace}.{table}"
     """
 
     role: ClassVar[str] = "unjudged"
 
-    def load(self) -> Published | NothingToJudge:
+    def load(self) -> Published | NothingToValidate:
         """The table as a lazy frame with its facts; starts no Spark job."""
         snapshot = snapshot_of(self.table)
         titles = titles_of(self.table.config.expectations)
-        if snapshot is None or self.project.judgements.is_judged(str(self._name), str(snapshot), titles):
-            return NothingToJudge.HERE
-        return published(self.table) or NothingToJudge.HERE
+        if snapshot is None or self.project.validations.is_validated(str(self._name), str(snapshot), titles):
+            return NothingToValidate.HERE
+        return published(self.table) or NothingToValidate.HERE
 
     def save(self, data: object) -> None:
         """Refuse: the table is saved by its events."""
@@ -79,20 +79,20 @@ class QualityDataset(DeclaredDataset):
         rows = self.project.ops.read(QUALITY_RESULTS, of_table=str(self._name))
         return sorted((r for r in rows if r["suite"] == str(self._name)), key=lambda r: r["judged_at"])
 
-    def save(self, data: Judgement | NothingToJudge) -> None:
+    def save(self, data: Validation | NothingToValidate) -> None:
         """Write a judgement down, and tell what failed."""
-        if isinstance(data, Judgement):
-            record_judgement(self.project, str(self._name), data)
+        if isinstance(data, Validation):
+            record_validation(self.project, str(self._name), data)
 
 
-class AgeDataset(DeclaredDataset):
+class LastCommitAgeDataset(DeclaredDataset):
     """The age of a table's last commit, in seconds, from metadata alone; read-only.
 
     Example:
         In YAML::
 
             "{namespace}.{table}.age":
-              type: kedro_lakehouse.datasets.AgeDataset
+              type: kedro_lakehouse.datasets.LastCommitAgeDataset
               table: "{namespace}.{table}"
     """
 
@@ -174,17 +174,17 @@ class SuiteTablesDataset(_SuiteDataset):
               suite: "{suite}"
     """
 
-    def load(self) -> Mapping[str, Published] | NothingToJudge:
+    def load(self) -> Mapping[str, Published] | NothingToValidate:
         """Each table by its name, as lazy frames with their facts; starts no Spark job."""
         project = active_project()
         suite = project.declarations.suites[self._suite]
         tables = {text: project.bind(TableName.parse(text)) for text in suite.tables}
         snapshots = {text: snapshot_of(table) for text, table in tables.items()}
         titles = titles_of(suite.expectations)
-        if None in snapshots.values() or project.judgements.is_judged(
+        if None in snapshots.values() or project.validations.is_validated(
             self._suite, snapshots_as_text(snapshots), titles
         ):
-            return NothingToJudge.HERE
+            return NothingToValidate.HERE
         found = {text: published(table) for text, table in tables.items()}
         return {text: seen for text, seen in found.items() if seen is not None}
 
@@ -210,10 +210,10 @@ class SuiteQualityDataset(_SuiteDataset):
         rows = active_project().ops.read(QUALITY_RESULTS)
         return sorted((r for r in rows if r["suite"] == self._suite), key=lambda r: r["judged_at"])
 
-    def save(self, data: Judgement | NothingToJudge) -> None:
+    def save(self, data: Validation | NothingToValidate) -> None:
         """Write a judgement down, and tell what failed."""
-        if isinstance(data, Judgement):
-            record_judgement(active_project(), self._suite, data)
+        if isinstance(data, Validation):
+            record_validation(active_project(), self._suite, data)
 
 
 def snapshots_as_text(snapshots: Mapping[str, int | None]) -> str:

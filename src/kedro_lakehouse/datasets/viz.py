@@ -6,7 +6,7 @@ import json
 from datetime import date, datetime, time
 from typing import TYPE_CHECKING, Any, Final, NewType
 
-from kedro_lakehouse.monitoring.table_status import glance_of
+from kedro_lakehouse.monitoring.table_status import summary_of
 from kedro_lakehouse.names import ROLES, is_reserved_column, quote
 from kedro_lakehouse.session.spark import spark_runs
 
@@ -105,7 +105,7 @@ def write_viz_stats(project: Project, folder: Path) -> None:
     stats = json.loads(file.read_text(encoding="utf-8") or "{}")
     for name in project.declarations.tables:
         for role in ROLES:
-            found = glance_of(project.bind(name), role)
+            found = summary_of(project.bind(name), role)
             if found is not None:
                 figures = {"rows": found.rows, "columns": found.columns, "file_size": found.size}
                 stats[f"{name}.{role}"] = figures

@@ -161,19 +161,19 @@ class Stage(Protocol):
 
     def merge(
         self,
-        doomed: DataFrame | None,
+        rows_to_delete: DataFrame | None,
         rows: DataFrame | None,
         on: Sequence[str],
         *,
         near: Mapping[str, tuple[Any, Any]] | None = None,
     ) -> None:
-        """Stage that the table's rows equal to one of ``doomed`` in the columns ``on`` go, and ``rows`` come.
+        """Stage: delete the rows whose ``on`` columns match ``rows_to_delete``, then append ``rows``.
 
         Args:
-            doomed: The columns ``on`` of rows that the table has; None where none goes.
-            rows: New rows with all their columns; None where none comes.
+            rows_to_delete: The columns ``on`` of rows that the table has; None: nothing is deleted.
+            rows: New rows with all their columns; None: nothing is appended.
             on: Columns that identify a row.
-            near: Bounds of columns of the doomed rows: other files need not be read.
+            near: Ranges of columns of the rows to delete: other files need not be read.
         """
 
     def staged(self) -> DataFrame:

@@ -156,7 +156,7 @@ class StagedFiles:
 
     def merge(
         self,
-        doomed: DataFrame | None,
+        rows_to_delete: DataFrame | None,
         rows: DataFrame | None,
         on: Sequence[str],
         *,
@@ -165,11 +165,15 @@ class StagedFiles:
         """Write the rows that come and the identities that go into the stage; one Spark job."""
         from pyspark.sql import functions as F
 
-        if doomed is None:
+        if rows_to_delete is None:
             if rows is not None:
                 self._stage("append", rows)
             return
-        marked = _marked_rows(doomed, rows, on) if rows is not None else doomed.withColumn(MARK, F.lit(GONE))
+        marked = (
+            _marked_rows(rows_to_delete, rows, on)
+            if rows is not None
+            else rows_to_delete.withColumn(MARK, F.lit(GONE))
+        )
         self._stage("merge", marked, on=on, near=near or {})
         self.has_new_rows = rows is not None
 
@@ -189,7 +193,7 @@ class StagedFiles:
         self.has_new_rows = True
 
     def staged(self) -> DataFrame:
-        """The whole table as it is staged: published rows less the doomed, and the new."""
+        """The whole table as it is staged: published rows less the rows_to_delete, and the new."""
         change = self._change
         if change is None:
             return self._published()
@@ -199,8 +203,8 @@ class StagedFiles:
         if change.kind == "replace_where":
             kept = kept.where(f"NOT coalesce(({change.condition}), false)")
         elif change.kind == "merge":
-            doomed = change.rows.where(_has_mark(CHANGED, GONE)).select(*map(quote, change.on))
-            kept = kept.join(doomed, [*change.on], "left_anti").select(*map(quote, kept.columns))
+            rows_to_delete = change.rows.where(_has_mark(CHANGED, GONE)).select(*map(quote, change.on))
+            kept = kept.join(rows_to_delete, [*change.on], "left_anti").select(*map(quote, kept.columns))
         return kept.unionByName(self.appended(), allowMissingColumns=True)
 
     def appended(self) -> DataFrame:
@@ -314,12 +318,12 @@ def drop_stages(session: SparkSession, namespace: str, table: TableName) -> None
         delete_folder(session, folder)
 
 
-def _marked_rows(doomed: DataFrame, rows: DataFrame, on: Sequence[str]) -> DataFrame:
-    """Rows that come, each told whether it replaces a doomed one, and the doomed that none replaces."""
+def _marked_rows(rows_to_delete: DataFrame, rows: DataFrame, on: Sequence[str]) -> DataFrame:
+    """The rows to append, marked where they replace a row to delete; and the other rows to delete."""
     from pyspark.sql import functions as F
 
     identity = [F.col(quote(c)).alias(f"__on{i}") for i, c in enumerate(on)]
-    old = doomed.select(*identity, F.lit(True).alias("__old"))
+    old = rows_to_delete.select(*identity, F.lit(True).alias("__old"))
     new = rows.withColumn("__new", F.lit(True))
     same = F.lit(True)
     for i, name in enumerate(on):

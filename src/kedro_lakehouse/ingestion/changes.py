@@ -86,7 +86,7 @@ class ChangeBatches:
     def release(self) -> None:
         """Nothing is held."""
 
-    def judge_again(self) -> None:
+    def forget_refusals(self) -> None:
         """Nothing was judged."""
 
     def end(self) -> None:

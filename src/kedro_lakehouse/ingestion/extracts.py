@@ -31,10 +31,10 @@ from kedro_lakehouse.changes.extract import (
     renumber_extracts,
     starts_by_column,
 )
-from kedro_lakehouse.changes.judge import count_changes, count_in_scope, count_rows
-from kedro_lakehouse.changes.lives import rows_before, told_by_extracts
-from kedro_lakehouse.commits.kept import keep
-from kedro_lakehouse.commits.withdrawn import accepted_events
+from kedro_lakehouse.changes.guard_counts import count_changes, count_in_scope, count_rows
+from kedro_lakehouse.changes.snapshot_diff import rows_before, snapshot_diff
+from kedro_lakehouse.commits.cache import cache
+from kedro_lakehouse.commits.excluded import accepted_events
 from kedro_lakehouse.decoders.extract import decode_extracts
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import (
@@ -97,14 +97,14 @@ class ExtractBatches:
         self._table, self._contract = planner.table, planner.table.contract
         self._refused: dict[LandedFile, LakehouseError] = {}
         self._waiting: dict[LandedFile, str] = {}
-        self._kept = ExitStack()
+        self._cached = ExitStack()
 
     def next_batch(self, chain: Chain) -> LandedExtracts | None:
         """The batch that a dead run left, or the next new one; frames are kept until ``release``."""
         unfinished = self._planner.unfinished(chain)
         if unfinished is not None:
             files = [f for f in unfinished.files if f not in unfinished.refused]
-            return self._given(unfinished, self._see(self._rows(files, self._kept), files, self._kept))
+            return self._given(unfinished, self._see(self._rows(files, self._cached), files, self._cached))
         for files in bounded(self._in_order(chain), *self._planner.limits):
             given = self._judged(files, chain)
             if given is not None:
@@ -114,9 +114,9 @@ class ExtractBatches:
 
     def release(self) -> None:
         """Let go the frames of the last batch."""
-        self._kept.close()
+        self._cached.close()
 
-    def judge_again(self) -> None:
+    def forget_refusals(self) -> None:
         """Forget what a guard said of extracts that were judged against another state of the table."""
         for file in self._waiting:
             del self._refused[file]
@@ -154,14 +154,14 @@ class ExtractBatches:
 
     def _judged(self, files: Sequence[LandedFile], chain: Chain) -> LandedExtracts | None:
         """Judge extracts: one job, and one more for each that is refused; the others become a batch."""
-        planner, kept = self._planner, self._kept
-        rows = self._rows(files, kept)
+        planner, cached = self._planner, self._cached
+        rows = self._rows(files, cached)
         accepted, refused = list(files), dict[LandedFile, LakehouseError]()
         seen = None
         while accepted:
             numbers = [files.index(f) + 1 for f in accepted]
             chosen = rows if len(accepted) == len(files) else renumber_extracts(rows, numbers)
-            seen = self._see(chosen, accepted, kept)
+            seen = self._see(chosen, accepted, cached)
             bad = first_refused(seen.counts, [f.name for f in accepted], self._table.config, self._table.name)
             if bad is None:
                 break
@@ -176,7 +176,7 @@ class ExtractBatches:
         enter_phase("planned", planner.table, "ingestion", planned.batch)
         return self._given(planned, seen)
 
-    def _see(self, rows: DataFrame, files: Sequence[LandedFile], kept: ExitStack) -> _Seen:
+    def _see(self, rows: DataFrame, files: Sequence[LandedFile], cached: ExitStack) -> _Seen:
         """Fold the rows of extracts into what they tell, kept for its two uses, and count it: one job."""
         contract = self._contract
         extracts = self._numbered(files)
@@ -184,8 +184,8 @@ class ExtractBatches:
         if contract.keys:
             state = self._state()
             before = None if state is None else rows_before(state, rows, contract)
-            told = told_by_extracts(rows, before, contract, extracts=extracts, count=len(files))
-            told = keep(told, kept)
+            told = snapshot_diff(rows, before, contract, extracts=extracts, count=len(files))
+            told = cache(told, cached)
             counted.append(count_changes(told))
             if contract.hard_deletes != "ignore":
                 counted.append(count_in_scope(rows, told, before, contract, extracts))
@@ -222,7 +222,7 @@ class ExtractBatches:
         deletes = changes.where(column(OP) == DELETE)
         return deletes.groupBy(*columns(self._contract.keys)).agg(F.max_by(TIME, ORDER).alias("__past_end"))
 
-    def _rows(self, files: Sequence[LandedFile], kept: ExitStack) -> DataFrame:
+    def _rows(self, files: Sequence[LandedFile], cached: ExitStack) -> DataFrame:
         """Checked rows of extracts, kept for all that is made of them."""
         planner = self._planner
         looked = planner.reader.look(files)
@@ -234,7 +234,7 @@ class ExtractBatches:
         told = starts_by_column(self._contract)
         if told and not any(settled.name_of(c) == told for g in groups for c in g.columns):
             logger.warning("%s: no extract of the batch has the column %s", planner.table, told)
-        return keep(decode_extracts(groups, self._numbered(files), settled, self._contract), kept)
+        return cache(decode_extracts(groups, self._numbered(files), settled, self._contract), cached)
 
     def _require(self, settled: Columns) -> None:
         """Refuse declared columns that neither the table nor the extracts have."""

@@ -45,7 +45,7 @@ class Batches(Protocol):
     def release(self) -> None:
         """Let go what was held in memory for the last batch."""
 
-    def judge_again(self) -> None:
+    def forget_refusals(self) -> None:
         """Forget what was said of the backlog against a state that is not the table's any more."""
 
     def end(self) -> None:
@@ -95,7 +95,7 @@ class Planner:
             logger.info("%s: another run published batch %s, planning again", self.table, planned.batch)
             patience.pause(CommitConflictError(table=self.table.changes, attempts=1))
             self._listed = None
-            batches.judge_again()
+            batches.forget_refusals()
             chain = self.chain(anew=True)
         batches.end()
 

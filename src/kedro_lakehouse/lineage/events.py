@@ -18,7 +18,7 @@ from openlineage.client.facet_v2 import (
 )
 from openlineage.client.uuid import generate_static_uuid
 
-from kedro_lakehouse.ops.failures import told
+from kedro_lakehouse.ops.failures import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ def ended(
         return _event(ol.RunState.COMPLETE, run, at, inputs=inputs, outputs=outputs)
     event = _event(ol.RunState.FAIL, run, at, inputs=inputs, outputs=outputs)
     facet = error_message_run.ErrorMessageRunFacet(
-        message=told(error), programmingLanguage="PYTHON", producer=PRODUCER
+        message=message_of(error), programmingLanguage="PYTHON", producer=PRODUCER
     )
     event.run.facets = {**(event.run.facets or {}), "errorMessage": facet}
     return event

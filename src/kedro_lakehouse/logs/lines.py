@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.logs.context import FACTS, at_work_on
-from kedro_lakehouse.ops.failures import told
+from kedro_lakehouse.ops.failures import message_of
 from kedro_lakehouse.redaction import redacted
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class JsonFormatter(logging.Formatter):
             **{name: facts[name] for name in FACTS},
         }
         if record.exc_info and record.exc_info[1]:
-            line["error"] = without_secrets(told(record.exc_info[1]))
+            line["error"] = without_secrets(message_of(record.exc_info[1]))
             line["stack"] = _places(record.exc_info[2])
         return json.dumps(line, ensure_ascii=False, default=str)
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.monitoring.runs import failures
 from kedro_lakehouse.notifiers.base import RUN, AlertState
-from kedro_lakehouse.ops.failures import told
+from kedro_lakehouse.ops.failures import message_of
 from kedro_lakehouse.ops.store import ALERTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import timedelta
 
-    from kedro_lakehouse.monitoring.table_status import Standing
+    from kedro_lakehouse.monitoring.table_status import TableStatus
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.ops.store import OpsStore
 
@@ -43,7 +43,7 @@ def failure_states(error: BaseException | None, whole: Collection[str]) -> list[
             subject=subject,
             raised=True,
             code=getattr(e, "code", type(e).__name__),
-            message=told(e),
+            message=message_of(e),
         )
         for subject, e in failed.items()
     ]
@@ -74,11 +74,11 @@ def quarantine_states(reports: Sequence[CommitReport]) -> list[AlertState]:
 
 
 def staleness_states(
-    standings: Iterable[Standing], limits: Mapping[str, timedelta], now: datetime
+    statuses: Iterable[TableStatus], limits: Mapping[str, timedelta], now: datetime
 ) -> list[AlertState]:
     """Whether the last commit of each table that has one is older than its limit, if it has one."""
     found = []
-    for one in standings:
+    for one in statuses:
         limit = limits.get(one.table, limits.get("default"))
         if limit is None or one.last_commit is None:
             continue

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.monitoring.table_status import standing
+from kedro_lakehouse.monitoring.table_status import status_of
 from kedro_lakehouse.ops.store import RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kedro_lakehouse.monitoring.table_status import Standing
+    from kedro_lakehouse.monitoring.table_status import TableStatus
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
@@ -38,10 +38,10 @@ def write_metrics(project: Project, path: Path, error: BaseException | None) -> 
     Read from table metadata and ``lake.ops.runs`` alone: no job. The file appears in one piece, under its
     name or not at all. A problem with the file is warned of: it fails no run.
     """
-    standings = [standing(project.bind(name)) for name in sorted(project.declarations.tables)]
+    statuses = [status_of(project.bind(name)) for name in sorted(project.declarations.tables)]
     runs = [run for run in project.ops.read(RUNS) if run["env"] == project.env]
     last = max(runs, key=lambda run: run["started_at"], default=None)
-    text = metrics_text(project.env, standings, last, succeeded=error is None)
+    text = metrics_text(project.env, statuses, last, succeeded=error is None)
     try:
         replace_file(path, text)
     except OSError as problem:
@@ -49,30 +49,30 @@ def write_metrics(project: Project, path: Path, error: BaseException | None) -> 
 
 
 def metrics_text(
-    env: str, standings: Sequence[Standing], last_run: Mapping[str, Any] | None, *, succeeded: bool
+    env: str, statuses: Sequence[TableStatus], last_run: Mapping[str, Any] | None, *, succeeded: bool
 ) -> str:
     """Return the file's text.
 
     Args:
         env: The environment, a label of every sample.
-        standings: Where each table stands.
+        statuses: Where each table stands.
         last_run: The newest row of ``lake.ops.runs``: the last run that changed a table or failed.
         succeeded: Whether the present run ended without error.
 
     Source:
         Prometheus text exposition format 0.0.4.
     """
-    metrics = [*_table_metrics(standings), *_run_metrics(last_run, succeeded=succeeded)]
+    metrics = [*_table_metrics(statuses), *_run_metrics(last_run, succeeded=succeeded)]
     return "".join(_lines(metric, env) for metric in metrics if metric.samples)
 
 
-def _table_metrics(standings: Sequence[Standing]) -> list[_Metric]:
+def _table_metrics(statuses: Sequence[TableStatus]) -> list[_Metric]:
     rows = _Metric("table_rows", "Rows of a published table.")
     batch = _Metric("table_bookmark_batch", "Last batch that a table holds.")
     lag = _Metric("table_lag_batches", "Recorded batches that current or history lack.")
     commit = _Metric("table_last_commit_timestamp_seconds", "Time of a table's last commit, since the epoch.")
     quarantined = _Metric("table_quarantined_rows", "Events in a table's quarantine.")
-    for one in standings:
+    for one in statuses:
         table = {"table": one.table}
         for role, count in (("current", one.rows), ("history", one.history_rows)):
             if count is not None:

@@ -15,7 +15,7 @@ from kedro_lakehouse.monitoring.alerts import (
     recorded_states,
     staleness_states,
 )
-from kedro_lakehouse.monitoring.table_status import standing
+from kedro_lakehouse.monitoring.table_status import status_of
 from kedro_lakehouse.notifiers.base import RUN, Alert, AlertState, Message, Notifier
 from kedro_lakehouse.plugins import NOTIFIERS, load_plugin
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kedro_lakehouse.config.monitoring import MonitoringConfig, NotifierConfig
-    from kedro_lakehouse.monitoring.table_status import Standing
+    from kedro_lakehouse.monitoring.table_status import TableStatus
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
@@ -44,13 +44,13 @@ def notify(
     """
     known = recorded_states(project.ops)
     now = datetime.now(UTC)
-    standings: list[Standing] = []
+    statuses: list[TableStatus] = []
     if monitoring.stale_after:
-        standings = [standing(project.bind(n)) for n in sorted(project.declarations.tables)]
+        statuses = [status_of(project.bind(n)) for n in sorted(project.declarations.tables)]
     states = [
         *failure_states(error, whole),
         *quarantine_states(project.reports),
-        *staleness_states(standings, monitoring.stale_after, now),
+        *staleness_states(statuses, monitoring.stale_after, now),
     ]
     for name, config in monitoring.notifiers.items():
         crossed = [s for s in crossings(states, known.get(name, {})) if s.kind in config.kinds]
@@ -108,7 +108,7 @@ def commands(project: Project, state: AlertState, error: BaseException | None) -
     table = state.subject
     declared = {str(name): name for name in project.declarations.tables}
     name = declared.get(table)
-    if name is not None and standing(project.bind(name)).quarantined:
+    if name is not None and status_of(project.bind(name)).quarantined:
         batch = f" --batch {state.batch}" if state.batch else ""
         return [
             runs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kedro_lakehouse.ops.failures import TablesFailedError, told
+from kedro_lakehouse.ops.failures import TablesFailedError, message_of
 from kedro_lakehouse.ops.store import RUNS
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def record_run(
         "ended_at": datetime.now(UTC),
         "tables": sorted({report.table for report in project.reports} | set(changed)),
         "failed": [
-            {"table": table, "code": getattr(e, "code", type(e).__name__), "message": told(e)}
+            {"table": table, "code": getattr(e, "code", type(e).__name__), "message": message_of(e)}
             for table, e in failures(error).items()
         ],
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.monitoring.runs import failures
-from kedro_lakehouse.ops.failures import told
+from kedro_lakehouse.ops.failures import message_of
 
 if TYPE_CHECKING:
     from kedro_lakehouse.ops.report import CommitReport
@@ -45,7 +45,7 @@ def print_summary(project: Project, error: Exception | None) -> None:
     if quiet and not failed.get(""):
         console.print(f"{len(quiet)} tables are unchanged.")
     for name, problem in failed.items():
-        console.print(f"{name or 'run'}: {told(problem)}", soft_wrap=True, markup=False, style="red")
+        console.print(f"{name or 'run'}: {message_of(problem)}", soft_wrap=True, markup=False, style="red")
     if error is not None and hasattr(error, "retry"):
         console.print(f"Retry only what failed: {error.retry}", soft_wrap=True, markup=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from kedro_lakehouse.ops.glance import Glance, Glanceable
+from kedro_lakehouse.ops.table_summary import Glanceable, TableSummary
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class TableStatus:
     """Where one table stands; None where the declaration keeps no such table.
 
     ``lag`` is the number of recorded batches that current or history do not have yet; ``load`` tells
@@ -37,11 +37,11 @@ class Standing:
     quarantined: int
 
 
-def standing(table: LakeTable) -> Standing:
+def status_of(table: LakeTable) -> TableStatus:
     """Read where a table stands from the metadata of what belongs to it."""
 
-    def look(role: Role) -> Glance:
-        return glance_of(table, role) or Glance()
+    def look(role: Role) -> TableSummary:
+        return summary_of(table, role) or TableSummary()
 
     config = table.config
     changes, current = look("changes"), look("current") if config.current else None
@@ -49,7 +49,7 @@ def standing(table: LakeTable) -> Standing:
     targets = [target for target in (current, history) if target]
     commits = [seen.committed for seen in (changes, *targets) if seen.committed]
     lag = max((changes.batch - target.batch for target in targets), default=0)
-    return Standing(
+    return TableStatus(
         table=str(table),
         state=_state(lag, committed=bool(commits), held=any(t.held for t in targets)),
         load=None if not changes.batch else "full" if changes.batch == 1 else "delta",
@@ -86,7 +86,7 @@ _COUNTED: Final = {
 }
 
 
-def glance_of(table: LakeTable, role: Role) -> Glance | None:
+def summary_of(table: LakeTable, role: Role) -> TableSummary | None:
     """Where a stored table of a declared one stands; None where there is no such table.
 
     Formats that only a JVM can read are known by ``lake.ops.batches``: what their commits counted.
@@ -98,7 +98,7 @@ def glance_of(table: LakeTable, role: Role) -> Glance | None:
     return _counted(table, role)
 
 
-def _counted(table: LakeTable, role: Role) -> Glance | None:
+def _counted(table: LakeTable, role: Role) -> TableSummary | None:
     from kedro_lakehouse.ops.store import BATCHES  # it brings Arrow: a quarter of a second
 
     commits = [r for r in table.ops.read(BATCHES, of_table=str(table)) if r["stage"] == _STAGES[role]]
@@ -107,4 +107,4 @@ def _counted(table: LakeTable, role: Role) -> Glance | None:
         return None
     rows = sum((r[more] or 0) - ((less and r[less]) or 0) for r in commits)
     last = max(commits, key=lambda r: r["committed_at"])
-    return Glance(rows=rows, batch=last["batch"], committed=last["committed_at"])
+    return TableSummary(rows=rows, batch=last["batch"], committed=last["committed_at"])

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 from kedro_lakehouse.changes.compact import fold_old_events, is_old
 from kedro_lakehouse.changes.events import BATCH, OPENED_ORDER, OPENED_TIME, ORDER, TIME, column
 from kedro_lakehouse.commits import runner
-from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.commits.cache import cache
+from kedro_lakehouse.commits.excluded import accepted_events
 from kedro_lakehouse.commits.marks import HORIZON, horizon_of
-from kedro_lakehouse.commits.withdrawn import accepted_events
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.names import quote
 
@@ -39,7 +39,7 @@ _BEFORE: Final = {
 }
 
 
-def trim_changes(table: LakeTable) -> int:
+def compact_change_log(table: LakeTable) -> int:
     """Replace, key by key, the events from before a table's horizon by one event; how many went.
 
     The horizon is the greatest time of an accepted event, or now if that is earlier, less the table's
@@ -57,7 +57,7 @@ def trim_changes(table: LakeTable) -> int:
     if retention is None:
         return 0
     steps = ("ingestion", "current", "history")
-    return runner.planned_again(table, steps, lambda held: _trim(table, retention, held))
+    return runner.planned_again(table, steps, lambda held: _compact(table, retention, held))
 
 
 def _applied(table: LakeTable) -> int:
@@ -87,7 +87,7 @@ def _new_horizon(
     return max(found, earlier) if earlier else found
 
 
-def _trim(table: LakeTable, retention: dt.timedelta, held: Lease) -> int:
+def _compact(table: LakeTable, retention: dt.timedelta, held: Lease) -> int:
     lake, changes = table.format, table.changes
     state = lake.state(changes)
     if state is None or state.bookmark is None:
@@ -104,15 +104,15 @@ def _trim(table: LakeTable, retention: dt.timedelta, held: Lease) -> int:
         # Before anything reads the record: Spark runs no plan whose table has changed since.
         more = {OPENED_ORDER: state.columns[ORDER], OPENED_TIME: state.columns[TIME]}
         lake.evolve(changes, dict(state.columns) | more, state)
-    with ExitStack() as kept:
+    with ExitStack() as cached:
         events = accepted_events(table)
-        rows = keep(
-            fold_old_events(events, table.contract, horizon=horizon, applied=applied, opened=opened), kept
+        rows = cache(
+            fold_old_events(events, table.contract, horizon=horizon, applied=applied, opened=opened), cached
         )
         new = rows.count()
         if new >= old:
             return 0
-        change = _Trim(table, rows, _Trimmed(horizon, applied, state.bookmark, old, new))
+        change = _Compaction(table, rows, _Compacted(horizon, applied, state.bookmark, old, new))
         runner.attempt(change, held)
     logger.info(
         "%s changes: %s events before %s became %s", table, f"{old:,}", horizon.isoformat(), f"{new:,}"
@@ -121,7 +121,7 @@ def _trim(table: LakeTable, retention: dt.timedelta, held: Lease) -> int:
 
 
 @dataclass(frozen=True)
-class _Trimmed:
+class _Compacted:
     """Of which events, of a change log with which bookmark, how many become how many."""
 
     horizon: dt.datetime
@@ -131,10 +131,10 @@ class _Trimmed:
     new: int
 
 
-class _Trim(runner.Change):
+class _Compaction(runner.Change):
     """Puts folded events in the place of those from before a horizon."""
 
-    def __init__(self, table: LakeTable, rows: DataFrame, facts: _Trimmed) -> None:
+    def __init__(self, table: LakeTable, rows: DataFrame, facts: _Compacted) -> None:
         super().__init__(table, table.changes, step="trim")
         self._rows, self._facts = rows, facts
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.events import cast_or_null, column, columns
 from kedro_lakehouse.commits import runner
-from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.commits.cache import cache
 from kedro_lakehouse.decoders.records import MALFORMED_RECORD
 from kedro_lakehouse.errors import (
     CommitConflictError,
@@ -177,9 +177,9 @@ class _Copy(_Conversion):
             F.count(F.when(column("__wrong"), 1)).alias("wrong"),
         )
         names, seen = list(self.columns(state)), Observation()
-        with ExitStack() as kept:
+        with ExitStack() as cached:
             # A write that sorts reads its rows twice, and would count them twice.
-            stored = keep(self._rows, kept) if self._config.sort_by else None
+            stored = cache(self._rows, cached) if self._config.sort_by else None
             written = self._rows.observe(seen, *facts) if stored is None else stored
             stage.append(written.select(*columns(names)))
             found = observed(seen) if stored is None else stored.agg(*facts).collect()[0].asDict()

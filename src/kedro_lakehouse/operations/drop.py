@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.formats.view import view_name
-from kedro_lakehouse.monitoring.table_status import glance_of
+from kedro_lakehouse.monitoring.table_status import summary_of
 from kedro_lakehouse.names import DROP_ORDER, TableName
 from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES
 
@@ -38,7 +38,7 @@ class Stored:
 
 def stored(table: LakeTable) -> Stored:
     """Look up what is stored of a table, from metadata."""
-    found = {role: glance_of(table, role) for role in DROP_ORDER}
+    found = {role: summary_of(table, role) for role in DROP_ORDER}
     declared = table.config.history
     view = view_name(table.name, declared.view) if declared and declared.view else None
     return Stored(

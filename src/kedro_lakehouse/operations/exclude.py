@@ -19,12 +19,12 @@ from kedro_lakehouse.changes.events import BATCH, OP, POSITION, UPSERT, column
 from kedro_lakehouse.changes.plain import newest_extract
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.blocking import open_refusals
-from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.commits.cache import cache
+from kedro_lakehouse.commits.excluded import accepted_events, event_digest, row_of_record, without
 from kedro_lakehouse.commits.published import published
 from kedro_lakehouse.commits.target import refold
-from kedro_lakehouse.commits.withdrawn import accepted_events, event_digest, row_of_record, without
 from kedro_lakehouse.errors import BatchNotFoundError, NothingToWithdrawError
-from kedro_lakehouse.ops.decisions import WITHDRAW, WithdrawnEvent
+from kedro_lakehouse.ops.decisions import WITHDRAW, ExcludedEvent
 from kedro_lakehouse.ops.store import DECISIONS
 from kedro_lakehouse.quality.answers import OF_ROWS, failing_rows
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 _FILE, _ROW, _DIGEST, _OTHER = "file", "row", "digest", "other"
 _EXPECTATION, _BROUGHT = "expectation", "brought"
 
-Search = Callable[["LakeTable", int], "dict[WithdrawnEvent, str]"]
+Search = Callable[["LakeTable", int], "dict[ExcludedEvent, str]"]
 """Finds the events of a batch that stand behind failing rows, each with the expectation that it fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Withdrawal:
+class Exclusion:
     """What one decision withdrew."""
 
     decision: str
@@ -67,7 +67,7 @@ def blocked_batches(table: LakeTable) -> list[int]:
     )
 
 
-def withdraw(table: LakeTable, batch: int, *, search: Search | None = None) -> Withdrawal:
+def exclude(table: LakeTable, batch: int, *, search: Search | None = None) -> Exclusion:
     """Withdraw the events of a batch that stand behind rows which fail; the next run publishes the rest.
 
     The pending events are folded as the next commit would fold them, and judged. Of each failing row the
@@ -94,7 +94,7 @@ def withdraw(table: LakeTable, batch: int, *, search: Search | None = None) -> W
     return withdrawn
 
 
-def _decided(table: LakeTable, batch: int, search: Search) -> Withdrawal:
+def _decided(table: LakeTable, batch: int, search: Search) -> Exclusion:
     """Find the events, and record that they are withdrawn."""
     lake, changes = table.format, table.changes
     record = lake.state(changes)
@@ -112,7 +112,7 @@ def _decided(table: LakeTable, batch: int, search: Search) -> Withdrawal:
     }  # fmt: skip
     events = [{"file": w.file, "row": w.row, "digest": w.digest, "expectation": e} for w, e in found.items()]
     table.decisions.record([facts | event for event in events])
-    return Withdrawal(
+    return Exclusion(
         decision=decision, table=str(table), batch=batch, withdrawn=len(found),
         expectations=tuple(dict.fromkeys(found.values())),
     )  # fmt: skip
@@ -122,7 +122,7 @@ def _place() -> list[Column]:
     return [column(POSITION)["file"].alias(_FILE), row_of_record().alias(_ROW)]
 
 
-def _searched(table: LakeTable, batch: int) -> dict[WithdrawnEvent, str]:
+def _searched(table: LakeTable, batch: int) -> dict[ExcludedEvent, str]:
     return _Search(table, batch).run()
 
 
@@ -136,34 +136,34 @@ class _Search:
         self._events = accepted_events(table)
         self._held = published(table)
 
-    def run(self) -> dict[WithdrawnEvent, str]:
+    def run(self) -> dict[ExcludedEvent, str]:
         """The events, each with the first expectation that its row fails."""
-        found: dict[WithdrawnEvent, str] = {}
+        found: dict[ExcludedEvent, str] = {}
         while more := self._fail(without(self._events, list(found), self._table.config.keys)):
             found |= more
         if refused := self._refused_whole():
             found |= dict.fromkeys(self._files(), refused)
         return found
 
-    def _fail(self, events: DataFrame) -> dict[WithdrawnEvent, str]:
+    def _fail(self, events: DataFrame) -> dict[ExcludedEvent, str]:
         """The events of the batch behind rows that fail, and those of the same source records; one job."""
         asked = [e for e in self._blocking if e.nature in OF_ROWS]
         if not asked:
             return {}
-        with ExitStack() as kept:
-            rows = keep(self._folded(events), kept)
+        with ExitStack() as cached:
+            rows = cache(self._folded(events), cached)
             named = self._named(events)
             failing = reduce(DataFrame.unionByName, (self._failing(i, e, rows) for i, e in enumerate(asked)))
             hit = named.join(failing, [c for c in failing.columns if c in named.columns])
             beside = named.where(column(_ROW) >= 0).withColumnRenamed(_DIGEST, _OTHER)
             told = hit.join(beside, [_FILE, _ROW], "left").collect()
-        found: dict[WithdrawnEvent, str] = {}
+        found: dict[ExcludedEvent, str] = {}
         for number, expectation in enumerate(asked):
             of_it = [r for r in told if r[_EXPECTATION] == number]
             for row in [r for r in of_it if r[_BROUGHT]] or of_it:
                 place = row[_FILE], None if row[_ROW] < 0 else row[_ROW]
                 for digest in {row[_DIGEST], row[_DIGEST] if row[_OTHER] is None else row[_OTHER]}:
-                    found.setdefault(WithdrawnEvent(*place, digest), expectation.title)
+                    found.setdefault(ExcludedEvent(*place, digest), expectation.title)
         return found
 
     def _named(self, events: DataFrame) -> DataFrame:
@@ -204,8 +204,8 @@ class _Search:
         upserts = events.where(column(OP) == UPSERT)
         return newest_extract(upserts) if self._contract.write == "replace" else upserts
 
-    def _files(self) -> list[WithdrawnEvent]:
+    def _files(self) -> list[ExcludedEvent]:
         """The batch as a whole: the files that its events are of."""
         of_batch = self._events.where(column(BATCH) == self._batch)
         rows = of_batch.select(column(POSITION)["file"].alias("file")).distinct().collect()
-        return [WithdrawnEvent(r["file"], None, None) for r in rows if r["file"] is not None]
+        return [ExcludedEvent(r["file"], None, None) for r in rows if r["file"] is not None]

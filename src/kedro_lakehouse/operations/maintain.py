@@ -99,7 +99,7 @@ def _maintain(
         table=str(table), actions=actions, before=before, after=work.storage(table) or before
     )
     project.ops.append(MAINTENANCE, list(_rows(project, report)))
-    logger.info("%s", told(report))
+    logger.info("%s", summary_line(report))
     return report
 
 
@@ -125,7 +125,7 @@ def _rows(project: Project, report: MaintenanceReport) -> Iterator[dict[str, obj
     }  # fmt: skip
 
 
-def told(report: MaintenanceReport) -> str:
+def summary_line(report: MaintenanceReport) -> str:
     """A report as one line: what was done, and files and bytes before and after."""
     done = ", ".join(action.work.replace("_", " ") for action in report.actions) or "nothing due"
     before, after = report.before, report.after

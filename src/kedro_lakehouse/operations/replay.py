@@ -30,16 +30,16 @@ from kedro_lakehouse.changes.events import (
     value_columns,
 )
 from kedro_lakehouse.changes.extract import ORDER_TYPE, starts_by_column
-from kedro_lakehouse.changes.lives import rows_before, told_by_extracts
+from kedro_lakehouse.changes.snapshot_diff import rows_before, snapshot_diff
 from kedro_lakehouse.commits import runner
+from kedro_lakehouse.commits.cache import cache
 from kedro_lakehouse.commits.engine import engine_of
+from kedro_lakehouse.commits.excluded import accepted_events
 from kedro_lakehouse.commits.ingest import STEP, IngestionCommit
-from kedro_lakehouse.commits.kept import keep
 from kedro_lakehouse.commits.marks import REFOLD, horizon_of
 from kedro_lakehouse.commits.reading import reading_errors
 from kedro_lakehouse.commits.rows import Staged
 from kedro_lakehouse.commits.target import bring_pending
-from kedro_lakehouse.commits.withdrawn import accepted_events
 from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import AuditFailedError, LandedFilesGoneError, UnsupportedError
@@ -95,11 +95,11 @@ class Ready:
     """Checked events that may be applied, and the quarantined rows that they come from.
 
     Schema:
-        doomed: ``_batch``, ``_position`` of quarantined rows.
+        rows_to_delete: ``_batch``, ``_position`` of quarantined rows.
     """
 
     events: DataFrame
-    doomed: DataFrame
+    rows_to_delete: DataFrame
 
 
 class Replay:
@@ -219,7 +219,7 @@ class Replay:
         try:
             valid = events.where(F.size(REASONS) == 0)
             verdict = events.groupBy(POSITION).agg((F.max(F.size(REASONS)) == 0).alias("ok"))
-            return self.commit(list(files), Ready(events=valid, doomed=released(found, verdict)))
+            return self.commit(list(files), Ready(events=valid, rows_to_delete=released(found, verdict)))
         finally:
             events.unpersist()
             found.unpersist()
@@ -232,8 +232,8 @@ class Replay:
     ) -> tuple[BatchToken | None, int]:
         """Plan a batch, apply it, and take its rows out of quarantine; nothing where nothing is ready."""
         # Spark takes no delete by a frame that numbers lines as it reads them: this one keeps its rows only.
-        doomed = ready.doomed.localCheckpoint()
-        facts = doomed.agg(
+        rows_to_delete = ready.rows_to_delete.localCheckpoint()
+        facts = rows_to_delete.agg(
             F.count(F.lit(1)).alias("n"), F.bit_xor(F.xxhash64(BATCH, POSITION)).alias("digest")
         ).collect()[0]
         if not facts["n"]:
@@ -244,7 +244,7 @@ class Replay:
             self.ingest(events, token)
         else:
             apply(events, token)
-        self.release(doomed, token.batch)
+        self.release(rows_to_delete, token.batch)
         return token, int(facts["n"])
 
     def plan(self, files: Sequence[LandedFile], what: str) -> BatchToken:
@@ -264,9 +264,9 @@ class Replay:
         assert self._held is not None  # noqa: S101 - taken when an attempt begins
         return self._held
 
-    def release(self, doomed: Any, batch: int) -> None:
+    def release(self, rows_to_delete: Any, batch: int) -> None:
         """Take rows out of quarantine in one commit; its bookmark stays where it was."""
-        runner.run(self.table, "quarantine", lambda: _Release(self.table, doomed, batch))
+        runner.run(self.table, "quarantine", lambda: _Release(self.table, rows_to_delete, batch))
 
     def _told(
         self, token: BatchToken | None, replayed: int = 0, *, missing: tuple[str, ...] = ()
@@ -285,9 +285,9 @@ class Replay:
 class _Release(runner.Change):
     """Takes rows out of quarantine."""
 
-    def __init__(self, table: LakeTable, doomed: Any, batch: int) -> None:
+    def __init__(self, table: LakeTable, rows_to_delete: Any, batch: int) -> None:
         super().__init__(table, table.quarantine, step="quarantine")
-        self._doomed, self._batch = doomed, batch
+        self._doomed, self._batch = rows_to_delete, batch
 
     @property
     def batch(self) -> int:
@@ -325,11 +325,11 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
             table=replay.table.name, missing=gone, purpose="tell what later extracts changed"
         )
     batches = ExtractBatches(planner, source)
-    with ExitStack() as kept:
-        rows = batches._rows(needed, kept)  # noqa: SLF001 - one reading of extracts for both
+    with ExitStack() as cached:
+        rows = batches._rows(needed, cached)  # noqa: SLF001 - one reading of extracts for both
         groups = planner.reader.read(planner.reader.look(list(files)))
-        found = keep(match_records(groups, replay.held(files)), kept)
-        sound = keep(_sound_rows(replay, rows, found), kept)
+        found = cache(match_records(groups, replay.held(files)), cached)
+        sound = cache(_sound_rows(replay, rows, found), cached)
         keys = sound.select(*columns(replay.contract.keys)).distinct()
         order = None if first == accepted[0] else _order(source, first)
         events = replay.decoding.extracts(
@@ -339,7 +339,7 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
             needed,
             Ready(
                 events=events.where(F.size(REASONS) == 0),
-                doomed=released(found, sound.select(POSITION, F.lit(True).alias("ok"))),
+                rows_to_delete=released(found, sound.select(POSITION, F.lit(True).alias("ok"))),
             ),
             lambda valid, token: _apply(replay, valid, token, _held_since(replay, keys, order)),
         )
@@ -368,7 +368,7 @@ def _landed(  # noqa: PLR0913 - what is known of the affected keys
             deletes = past.where(column(OP) == DELETE).groupBy(*columns(contract.keys))
             ends = deletes.agg(F.max_by(TIME, ORDER).alias("__past_end"))
     numbered = batches._numbered(files)  # noqa: SLF001
-    told = told_by_extracts(chosen, before, contract, extracts=numbered, count=len(files))
+    told = snapshot_diff(chosen, before, contract, extracts=numbered, count=len(files))
     first = PlannedFiles(1 if order is None else 2, (), "")
     head = replay.chain.published[-1]  # a stand-in until the batch is planned
     return LandedExtracts(

@@ -41,7 +41,7 @@ class Goal:
     time: dt.datetime | None = None
 
     @property
-    def told(self) -> str:
+    def words(self) -> str:
         """The goal in words."""
         if self.batch is not None:
             return f"batch {self.batch}"
@@ -134,7 +134,7 @@ def roll_back(table: LakeTable, goal: Goal, *, hold: bool = False) -> list[Rolle
         steps = [_step(table, stage, stored, goal) for stage, stored in targets]
         found = [step for step in steps if step is not None]
         if not (found or done):
-            raise NoSuchSnapshotError(table=table.name, wanted=goal.told, known=_known(table))
+            raise NoSuchSnapshotError(table=table.name, wanted=goal.words, known=_known(table))
         for step in found:
             _refuse_what_is_lost(table, step)
         for step in found:
@@ -182,7 +182,7 @@ def _step(table: LakeTable, stage: str, target: TableName, goal: Goal) -> _Step 
         report = _bookmark_of(chosen, snapshots, dict(reports)) if chosen else None
         found = (chosen, report) if chosen and report else None
     if found is None:
-        raise NoSuchSnapshotError(table=target, wanted=goal.told, known=_known(table))
+        raise NoSuchSnapshotError(table=target, wanted=goal.words, known=_known(table))
     return _Step(stage=stage, target=target, state=state, snapshot=found[0], report=found[1])
 
 

@@ -19,7 +19,7 @@ WITHDRAW: Final = "withdraw"
 
 
 @dataclass(frozen=True)
-class WithdrawnEvent:
+class ExcludedEvent:
     """An event that takes no part: where its record stood, and a digest of its key and order.
 
     Neither changes when the table is rebuilt, be it from its landed files under other batch numbers.
@@ -40,9 +40,9 @@ class Decisions:
         self._rows: list[dict[str, Any]] | None = None
         self._reading = threading.Lock()
 
-    def withdrawn(self, table: TableName) -> list[WithdrawnEvent]:
+    def excluded(self, table: TableName) -> list[ExcludedEvent]:
         """The events of a table that were withdrawn."""
-        return [WithdrawnEvent(r["file"], r["row"], r["digest"]) for r in self._of(table)]
+        return [ExcludedEvent(r["file"], r["row"], r["digest"]) for r in self._of(table)]
 
     def digest(self, table: TableName, *, upto: int) -> str:
         """Tells the decisions about a table's batches up to one from any others; empty without decisions."""

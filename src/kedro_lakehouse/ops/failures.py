@@ -43,7 +43,7 @@ def innermost(error: BaseException) -> BaseException:
     return error
 
 
-def told(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """An error as one bounded line that holds no row value and no secret.
 
     Kedro wraps what a dataset raised, so the innermost cause speaks. Spark's messages carry whole

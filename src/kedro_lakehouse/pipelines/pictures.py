@@ -124,10 +124,10 @@ def _deletes(table: TableConfig) -> str:
 
 
 def _standing(name: TableName, role: Role) -> str:
-    from kedro_lakehouse.monitoring.table_status import glance_of
+    from kedro_lakehouse.monitoring.table_status import summary_of
     from kedro_lakehouse.project import active_project
 
-    stored, found = name.with_suffix(role), glance_of(active_project().bind(name), role)
+    stored, found = name.with_suffix(role), summary_of(active_project().bind(name), role)
     if found is None:
         return _text(str(stored), "holds nothing yet")
     facts = f"{found.rows:,} rows" + (f", batch {found.batch}" if found.batch else "")

@@ -19,7 +19,7 @@ from kedro_lakehouse.errors import (
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.formats.maintenance import MaintainsTables
 from kedro_lakehouse.names import TableName, quote
-from kedro_lakehouse.ops.glance import Glanceable
+from kedro_lakehouse.ops.table_summary import Glanceable
 from kedro_lakehouse.testing.commits import CommitContract
 from kedro_lakehouse.testing.making import numbers
 from kedro_lakehouse.testing.samples import (
@@ -66,14 +66,14 @@ class TableFormatContract(CommitContract):
     def test_rows_are_merged_by_key(
         self, made: TableFormat, session: SparkSession, filled: TableName
     ) -> None:
-        doomed = frame_of(session, (1, "", 0), (2, "", 0)).select("id")
+        rows_to_delete = frame_of(session, (1, "", 0), (2, "", 0)).select("id")
         new = frame_of(session, (2, "zwei", 22), (4, "four", 4))
         with made.stage(filled, made.state(filled)) as stage:
             if not made.capabilities.merge:
                 with pytest.raises(UnsupportedError):
-                    stage.merge(doomed, new, ["id"])
+                    stage.merge(rows_to_delete, new, ["id"])
                 return
-            stage.merge(doomed, new, ["id"], near={"id": (1, 4)})
+            stage.merge(rows_to_delete, new, ["id"], near={"id": (1, 4)})
             stage.expect(3)
             assert rows_of(stage.appended(), "id", "n") == [(2, 22), (4, 4)]
             expected = [(2, "zwei", 22), (3, "three", 3), (4, "four", 4)]
@@ -81,7 +81,7 @@ class TableFormatContract(CommitContract):
             stage.publish(report(2))
         assert (rows_of(made.read(filled)), state_of(made, filled).rows) == (expected, 3)
         with made.stage(filled, made.state(filled)) as stage:
-            stage.merge(doomed.where("id = 2"), None, ["id"])
+            stage.merge(rows_to_delete.where("id = 2"), None, ["id"])
             assert not stage.has_new_rows
             stage.expect(2)
             stage.publish(report(3))

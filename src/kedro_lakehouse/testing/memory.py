@@ -292,16 +292,16 @@ class MemoryStage:
 
     def merge(
         self,
-        doomed: Any,
+        rows_to_delete: Any,
         rows: Any,
         on: Sequence[str],
         *,
         near: Mapping[str, tuple[Any, Any]] | None = None,
     ) -> None:
-        """Stage that the rows equal to one of ``doomed`` in the columns ``on`` go, and ``rows`` come."""
+        """Stage: delete the rows whose ``on`` columns match ``rows_to_delete``, then append ``rows``."""
         del near
         files = self._begin()
-        gone = {_identity(row, on) for row in _rows(doomed)} if doomed is not None else set()
+        gone = {_identity(row, on) for row in _rows(rows_to_delete)} if rows_to_delete is not None else set()
         self._files = tuple(tuple(r for r in file if _identity(r, on) not in gone) for file in files)
         self._added, self.has_new_rows = (), rows is not None
         if rows is not None:

@@ -87,7 +87,7 @@ def read_studies(folder: Path) -> list[Study]:
     return found
 
 
-def judge_studies(
+def evaluate_studies(
     studies: Sequence[Study],
     embedder: Embedder,
     score: Callable[[Sequence[ColumnSignature], ColumnCorpus], NDArray[np.float64]] | None = None,

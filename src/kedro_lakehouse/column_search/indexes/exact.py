@@ -41,8 +41,8 @@ class ExactIndex:
 
     def delete(self, ids: Collection[str]) -> None:
         """Leave vectors out."""
-        doomed = set(ids)
-        kept = [place for place, name in enumerate(self._ids) if name not in doomed]
+        rows_to_delete = set(ids)
+        kept = [place for place, name in enumerate(self._ids) if name not in rows_to_delete]
         if len(kept) < len(self._ids):
             self._ids, self._vectors = [self._ids[place] for place in kept], self._vectors[kept]
 

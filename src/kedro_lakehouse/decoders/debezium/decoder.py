@@ -33,7 +33,7 @@ from kedro_lakehouse.decoders.debezium.envelope import (
     flat,
     image_of,
     key_text,
-    told,
+    payloads,
     with_numbers,
 )
 from kedro_lakehouse.decoders.debezium.order import (
@@ -107,7 +107,7 @@ class DebeziumDecoder:
 
     def discover(self, lines: DataFrame, layout: DebeziumLayout) -> list[LineShape]:
         """The kinds of messages in each place, with their schema blocks or the names that occur."""
-        read = told(lines, layout, column(VALUE), None)
+        read = payloads(lines, layout, column(VALUE), None)
         m, is_flat = column(MESSAGE), column(OF_KIND).startswith("flat")
         bare = is_flat & F.col("__top")["schema"].isNull()
         row = F.when(F.col("__top")["payload"].isNull(), column(VALUE)).otherwise(
@@ -224,7 +224,7 @@ def _group(
     names = list(kinds)
     # Without a schema numbers may have any digits; with one they are as wide as their types.
     text = column(VALUE) if kind.schema is not None else exact(column(VALUE))
-    read = told(lines, layout, text, names or ["__none"]).where(column(OF_KIND) == kind.label())
+    read = payloads(lines, layout, text, names or ["__none"]).where(column(OF_KIND) == kind.label())
     m, whole = column(MESSAGE), kind.form == "envelope"
     marked = [n for n, k in kinds.items() if k.marked]
     if marked:

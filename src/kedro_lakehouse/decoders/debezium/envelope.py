@@ -77,7 +77,9 @@ class MessageKind:
         return "|".join((self.form, self.connector or "", str(self.wrapped).lower(), self.digest))
 
 
-def told(lines: DataFrame, layout: DebeziumLayout, text: Column, names: Iterable[str] | None) -> DataFrame:
+def payloads(
+    lines: DataFrame, layout: DebeziumLayout, text: Column, names: Iterable[str] | None
+) -> DataFrame:
     """Add the parsed message and the label of its kind.
 
     Args:

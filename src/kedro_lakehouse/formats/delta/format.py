@@ -22,8 +22,8 @@ from kedro_lakehouse.formats.session_catalog import SessionCatalog
 from kedro_lakehouse.formats.staged_files import StagedFiles, drop_stages
 from kedro_lakehouse.formats.turn import no_turn, publish_turn
 from kedro_lakehouse.names import TableName, quote
-from kedro_lakehouse.ops.glance import Glance
 from kedro_lakehouse.ops.report import CommitReport
+from kedro_lakehouse.ops.table_summary import TableSummary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -135,14 +135,14 @@ class DeltaFormat:
         self._names.register(table, self.path(table))
         return self._names.sql(table)
 
-    def glance(self, table: TableName) -> Glance | None:
+    def glance(self, table: TableName) -> TableSummary | None:
         """Where a table stands; starts no JVM. Rows that others deleted by mark alone are counted."""
         log = self._log(table)
         if log is None:
             return None
         head = log.head
         bookmark = CommitReport.from_property(head.note.bookmark) if head.note else None
-        return Glance(
+        return TableSummary(
             rows=head.note.rows if head.note and head.alone else log.rows(),
             columns=len(log.schema),
             size=log.size(),

@@ -21,8 +21,8 @@ from kedro_lakehouse.formats.iceberg.snapshots import IcebergSnapshots
 from kedro_lakehouse.formats.iceberg.stage import IcebergStage, version_of
 from kedro_lakehouse.formats.literals import text, transform
 from kedro_lakehouse.names import TableName, quote
-from kedro_lakehouse.ops.glance import Glance, glance
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+from kedro_lakehouse.ops.table_summary import TableSummary, glance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ class IcebergFormat:
             return None
         return f"spark.sql.extensions does not name {_EXTENSIONS}"
 
-    def glance(self, table: TableName) -> Glance | None:
+    def glance(self, table: TableName) -> TableSummary | None:
         """Where a table stands, without its columns' types; starts no JVM and imports no Spark."""
         return glance(self._catalog, table)
 

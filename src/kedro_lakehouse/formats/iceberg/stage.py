@@ -140,21 +140,23 @@ class IcebergStage:
 
     def merge(
         self,
-        doomed: DataFrame | None,
+        rows_to_delete: DataFrame | None,
         rows: DataFrame | None,
         on: Sequence[str],
         *,
         near: Mapping[str, tuple[Any, Any]] | None = None,
     ) -> None:
-        """Delete by position what is doomed, and write the new rows: one Spark job each."""
-        if doomed is not None:
-            self._delete(doomed, on, near or {})
+        """Delete by position what is rows_to_delete, and write the new rows: one Spark job each."""
+        if rows_to_delete is not None:
+            self._delete(rows_to_delete, on, near or {})
         if rows is not None:
             self.append(rows)
 
-    def _delete(self, doomed: DataFrame, on: Sequence[str], near: Mapping[str, tuple[Any, Any]]) -> None:
+    def _delete(
+        self, rows_to_delete: DataFrame, on: Sequence[str], near: Mapping[str, tuple[Any, Any]]
+    ) -> None:
         view = f"_doomed_{uuid.uuid4().hex}"
-        doomed.createOrReplaceTempView(view)
+        rows_to_delete.createOrReplaceTempView(view)
         matches = " AND ".join(f"t.{quote(c)} = d.{quote(c)}" for c in on)
         ranges = [
             f"t.{quote(c)} BETWEEN {constant(low)} AND {constant(high)}" for c, (low, high) in near.items()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kedro.pipeline import Pipeline
 
-from kedro_lakehouse.pipelines.quality import judged_tables
+from kedro_lakehouse.pipelines.quality import validated_tables
 from kedro_lakehouse.pipelines.targets import target_node
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def create_pipeline(declarations: Declarations, *, all_awaited: bool = False) ->
     """The current tables take the batches that they do not have yet; each tells whom it is awaited by."""
     tables = declarations.tables.items()
     awaited = {read for _, t in tables if t.derive for read in t.derive.inputs.values()}
-    awaited |= judged_tables(declarations)
+    awaited |= validated_tables(declarations)
     if all_awaited:
         awaited |= {str(name) for name, _ in tables}
     return Pipeline(

@@ -32,7 +32,7 @@ def create_pipeline(declarations: Declarations, converted: Iterable[TableName] =
     Tables that were converted have no record. The project's own come as one more, in the namespace ``ops``.
     """
     tables = declarations.tables.items()
-    trims = [_trim(name, table) for name, table in tables if table.changes_retention]
+    trims = [_compact(name, table) for name, table in tables if table.changes_retention]
     maintained = [
         _maintain(str(name), [f"{name}.retention"] if table.changes_retention else [], table.tags)
         for name, table in tables
@@ -41,7 +41,7 @@ def create_pipeline(declarations: Declarations, converted: Iterable[TableName] =
     return Pipeline([*trims, *maintained, _maintain("ops.tables", [], ())])
 
 
-def _trim(name: TableName, table: TableConfig) -> Node:
+def _compact(name: TableName, table: TableConfig) -> Node:
     return Node(
         keep_changes,
         inputs=f"{name}.changes",

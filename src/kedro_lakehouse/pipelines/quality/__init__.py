@@ -3,7 +3,7 @@
 from kedro_lakehouse.pipelines.quality.pipeline import (
     create_data_docs_pipeline,
     create_pipeline,
-    judged_tables,
+    validated_tables,
 )
 
-__all__ = ["create_data_docs_pipeline", "create_pipeline", "judged_tables"]
+__all__ = ["create_data_docs_pipeline", "create_pipeline", "validated_tables"]

@@ -7,39 +7,39 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kedro_lakehouse.commits.published import Judgement, NothingToJudge, Published
+    from kedro_lakehouse.commits.published import NothingToValidate, Published, Validation
     from kedro_lakehouse.config.expectations import ExpectationConfig, SuiteExpectationConfig
     from kedro_lakehouse.quality.results import Result
 
 
-def judge_table(
-    unjudged: Published | NothingToJudge, *_published: object, expectations: Sequence[ExpectationConfig]
-) -> Judgement | NothingToJudge:
+def validate_table(
+    unjudged: Published | NothingToValidate, *_published: object, expectations: Sequence[ExpectationConfig]
+) -> Validation | NothingToValidate:
     """Answer the expectations of a table that changed; those that one aggregation answers together.
 
     That the table is published is an input for order only.
     """
-    from kedro_lakehouse.commits.published import Judgement, Published
+    from kedro_lakehouse.commits.published import Published, Validation
 
     if not isinstance(unjudged, Published):
         return unjudged
-    return Judgement(
+    return Validation(
         snapshots=str(unjudged.snapshot), batch=unjudged.batch, results=_answers(unjudged, expectations)
     )
 
 
-def judge_suite(
-    tables: Mapping[str, Published] | NothingToJudge,
+def validate_suite(
+    tables: Mapping[str, Published] | NothingToValidate,
     *_published: object,
     expectations: Sequence[SuiteExpectationConfig],
-) -> Judgement | NothingToJudge:
+) -> Validation | NothingToValidate:
     """Answer a suite across tables of which one changed, table by table."""
-    from kedro_lakehouse.commits.published import Judgement, NothingToJudge
+    from kedro_lakehouse.commits.published import NothingToValidate, Validation
     from kedro_lakehouse.datasets.quality import snapshots_as_text
     from kedro_lakehouse.quality.across import answer_reference
     from kedro_lakehouse.quality.results import Result
 
-    if isinstance(tables, NothingToJudge):
+    if isinstance(tables, NothingToValidate):
         return tables
     results: list[Result] = []
     for name, table in tables.items():
@@ -53,10 +53,10 @@ def judge_suite(
                 Result(expectation=e, success=difference == 0, engine="aggregation", observed=difference)
             )
     snapshots = snapshots_as_text({name: table.snapshot for name, table in tables.items()})
-    return Judgement(snapshots=snapshots, batch=None, results=results)
+    return Validation(snapshots=snapshots, batch=None, results=results)
 
 
-def judge_freshness(
+def validate_freshness(
     age: float | None, *_published: object, expectations: Sequence[ExpectationConfig]
 ) -> list[Result]:
     """Compare the age of a table's last commit, in seconds; one that was never committed is not judged."""
@@ -68,7 +68,7 @@ def judge_freshness(
     return [Result(expectation=e, success=age <= s, engine="metadata", observed=age) for e, s in limits]
 
 
-def select_last_judgements(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def select_last_validations(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Of each suite the results of its newest judgement of what readers see."""
     from kedro_lakehouse.ops.store import PUBLISHED
     from kedro_lakehouse.quality.results import last_judgements

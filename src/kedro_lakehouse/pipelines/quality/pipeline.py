@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from kedro.pipeline import Node, Pipeline
 
 from kedro_lakehouse.pipelines.quality.nodes import (
-    judge_freshness,
-    judge_suite,
-    judge_table,
-    select_last_judgements,
+    select_last_validations,
+    validate_freshness,
+    validate_suite,
+    validate_table,
 )
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
 
 
-def judged_tables(declarations: Declarations) -> frozenset[str]:
+def validated_tables(declarations: Declarations) -> frozenset[str]:
     """The tables that quality waits for: their nodes tell when they are published."""
     of_suites = {t for suite in declarations.suites.values() for t in suite.tables}
     return frozenset(of_suites | {str(n) for n, t in declarations.tables.items() if t.expectations})
@@ -49,7 +49,7 @@ def create_data_docs_pipeline() -> Pipeline:
     return Pipeline(
         [
             Node(
-                select_last_judgements,
+                select_last_validations,
                 inputs="quality_results",
                 outputs="data_docs",
                 name="render_data_docs",
@@ -62,7 +62,7 @@ def create_data_docs_pipeline() -> Pipeline:
 
 def _table_node(name: TableName, table: TableConfig) -> Node:
     return Node(
-        _with(judge_table, tuple(e for e in table.expectations if e.nature != "fresh")),
+        _with(validate_table, tuple(e for e in table.expectations if e.nature != "fresh")),
         inputs=[f"{name}.unjudged", f"{name}.published"],
         outputs=f"{name}.quality",
         name="judge",
@@ -78,7 +78,7 @@ def _freshness_nodes(name: TableName, table: TableConfig, declarations: Declarat
         return []
     return [
         Node(
-            _with(judge_freshness, expectations),
+            _with(validate_freshness, expectations),
             inputs=[f"{name}.age", f"{name}.published"],
             outputs=f"{name}.freshness",
             name="judge_freshness",
@@ -91,7 +91,7 @@ def _freshness_nodes(name: TableName, table: TableConfig, declarations: Declarat
 
 def _suite_node(name: str, expectations: tuple[SuiteExpectationConfig, ...], suite: SuiteConfig) -> Node:
     return Node(
-        _with(judge_suite, expectations),
+        _with(validate_suite, expectations),
         inputs=[f"ops.{name}.suite_tables", *(f"{table}.published" for table in suite.tables)],
         outputs=f"ops.{name}.suite_quality",
         name=f"judge_{name}",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
+def cache(frame: DataFrame, cached: ExitStack) -> DataFrame:
     """Keep a frame's rows until the stack is left.
 
     Spark shares what it keeps between frames of one plan, and of one session's threads: two tables on the
@@ -22,5 +22,5 @@ def keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
     """
     own = frame.where(F.lit(uuid.uuid4().hex) != F.lit(""))
     stored = own.persist(StorageLevel.MEMORY_AND_DISK)
-    kept.callback(stored.unpersist)
+    cached.callback(stored.unpersist)
     return stored

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from kedro_lakehouse.lake_table import LakeTable
-    from kedro_lakehouse.ops.decisions import WithdrawnEvent
+    from kedro_lakehouse.ops.decisions import ExcludedEvent
 
 _FILE, _ROW, _DIGEST = "__file", "__row", "__digest"
 _NO_ROW: Final = -1
@@ -28,10 +28,10 @@ def accepted_events(table: LakeTable) -> DataFrame:
         A lazy frame: calling this function starts no Spark job.
     """
     events = table.read("changes")
-    return without(events, table.decisions.withdrawn(table.name), table.config.keys)
+    return without(events, table.decisions.excluded(table.name), table.config.keys)
 
 
-def without(events: DataFrame, withdrawn: Sequence[WithdrawnEvent], keys: Sequence[str]) -> DataFrame:
+def without(events: DataFrame, withdrawn: Sequence[ExcludedEvent], keys: Sequence[str]) -> DataFrame:
     """Leave events out: by the file, row and digest of each, or all those of a file."""
     files = sorted({w.file for w in withdrawn if w.digest is None})
     if files:

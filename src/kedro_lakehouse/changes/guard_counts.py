@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.events import DELETE, OP, REASONS, UPSERT, column
 from kedro_lakehouse.changes.extract import EXTRACT, HELD_ROW, RETURNS
-from kedro_lakehouse.changes.lives import STALE, WAS, extracts_of_scopes, scope_of
+from kedro_lakehouse.changes.snapshot_diff import STALE, WAS, extracts_of_scopes, scope_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,7 +54,7 @@ def count_in_scope(
     """Count the rows that stood before each extract in the parts of the table that it speaks of.
 
     Schema:
-        told: by ``changes.lives.told_by_extracts``; state: by ``changes.lives.rows_before``.
+        told: by ``changes.lives.snapshot_diff``; state: by ``changes.lives.rows_before``.
         returns: ``_extract``, ``in_scope``.
     """
     upsert, delete = column(OP) == UPSERT, column(OP) == DELETE

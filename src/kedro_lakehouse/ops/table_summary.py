@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Glance:
+class TableSummary:
     """What a table's metadata tell of its published state.
 
     Units:
@@ -33,11 +33,11 @@ class Glance:
 class Glanceable(Protocol):
     """A table format whose metadata can be read without a JVM."""
 
-    def glance(self, table: TableName) -> Glance | None:
+    def glance(self, table: TableName) -> TableSummary | None:
         """Where a stored table stands; None where there is no such table."""
 
 
-def glance(catalog: MetadataCatalog, name: TableName) -> Glance | None:
+def glance(catalog: MetadataCatalog, name: TableName) -> TableSummary | None:
     """Read where a stored table stands; None where there is no such table."""
     found = catalog.find(name)
     if found is None:
@@ -45,7 +45,7 @@ def glance(catalog: MetadataCatalog, name: TableName) -> Glance | None:
     snapshot = found.current_snapshot()
     facts = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     bookmark = CommitReport.from_property(found.properties.get(BOOKMARK))
-    return Glance(
+    return TableSummary(
         rows=int(facts.get("total-records", 0)) - int(facts.get("total-position-deletes", 0)),
         columns=len(found.schema().fields),
         size=int(facts.get("total-files-size", 0)),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.store import OpsStore
 
 
-class Judgements:
+class Validations:
     """The judgements of one lakehouse; the last ones are read once a run. Safe to share among threads."""
 
     def __init__(self, store: OpsStore, run_id: str) -> None:
@@ -23,7 +23,7 @@ class Judgements:
         self._last: dict[str, tuple[str, frozenset[str]]] | None = None
         self._working = threading.Lock()
 
-    def is_judged(self, suite: str, snapshots: str, expectations: frozenset[str]) -> bool:
+    def is_validated(self, suite: str, snapshots: str, expectations: frozenset[str]) -> bool:
         """Whether these expectations were the last ones judged of a suite, on these very snapshots."""
         with self._working:
             if self._last is None:

@@ -35,7 +35,7 @@ WAS: Final = "__was"
 _HOLDING: Final = "__holding"
 
 
-def told_by_extracts(
+def snapshot_diff(
     rows: DataFrame, state: DataFrame | None, contract: TableContract, *, extracts: DataFrame, count: int
 ) -> DataFrame:
     """Fold, for each key, the rows of full extracts into what changes from one to the next.

@@ -13,16 +13,14 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 
-def withdraw_batch(project: Project, name: TableName, batch: int, *, as_json: bool) -> None:
+def exclude_batch(project: Project, name: TableName, batch: int, *, as_json: bool) -> None:
     """Withdraw the failing events of a batch, and tell how many."""
     from dataclasses import asdict
 
     from kedro_lakehouse.cli.rebuild import recorded
-    from kedro_lakehouse.operations.exclude import withdraw
+    from kedro_lakehouse.operations.exclude import exclude
 
-    done = recorded(
-        project, f"quarantine {name} --batch {batch}", lambda: withdraw(project.bind(name), batch)
-    )
+    done = recorded(project, f"quarantine {name} --batch {batch}", lambda: exclude(project.bind(name), batch))
     if as_json:
         print_json(asdict(done))
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.commits.kept import keep
+from kedro_lakehouse.commits.cache import cache
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.session.observation import observed
 
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.tables import TableConfig
 
 
-def counted(rows: DataFrame, kept: ExitStack, *, sorted_write: bool) -> tuple[DataFrame, Callable[[], int]]:
+def with_row_count(
+    rows: DataFrame, cached: ExitStack, *, sorted_write: bool
+) -> tuple[DataFrame, Callable[[], int]]:
     """Rows to write, and how to ask after the write how many they were.
 
     A write that sorts reads its rows twice, the first time to find the ranges: an observation would
     count them twice, so they are kept in memory until the stack is left.
     """
     if sorted_write:
-        stored = keep(rows, kept)
+        stored = cache(rows, cached)
         return stored, stored.count
     seen = Observation()
     watched = rows.observe(seen, F.count(F.lit(1)).alias("rows"))
