@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,23 @@ def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
         "column_eval": column_eval.create_pipeline(indexed),
     }
     return stages | others | {"__default__": sum(stages.values(), Pipeline([]))}
+
+
+def register_with_own() -> dict[str, Pipeline]:
+    """The pipelines of the declared tables and a project's own, as Kedro finds these; both run by default.
+
+    Kedro's ``find_pipelines`` looks for every name that a run asks for in the project's own package, also for
+    ``maintenance`` and the like, and warns that it is not there.
+    """
+    from kedro.framework.project import find_pipelines
+
+    tables = register_tables()
+    with warnings.catch_warnings():
+        ours = "|".join(map(re.escape, tables))
+        warnings.filterwarnings("ignore", rf".*\.pipelines\.({ours})' module\. Nothing defined", UserWarning)
+        warnings.filterwarnings("ignore", rf"Pipeline\(s\) not found: ({ours})$", UserWarning)
+        own = find_pipelines()
+    return tables | own | {"__default__": sum(own.values(), start=tables["__default__"])}
 
 
 def register_pipelines() -> dict[str, Pipeline]:

@@ -158,12 +158,17 @@ def main(table_format: str, cache: str, archive: str) -> None:
     project = make(table_format, cache)
     fill(project, "" if table_format == "iceberg" else table_format)
     (project / ".cache").unlink()
-    logs = {"data/lakehouse/logs", "data/lakehouse/leases"}
+    without = {
+        "data/lakehouse/logs",
+        "data/lakehouse/leases",
+        ".viz",
+        ".telemetry",
+        "conf/local/credentials.yml",
+    }
 
     def kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         inside = entry.name.partition("/")[2]
-        made = inside in logs or inside.endswith(("__pycache__", ".crc"))
-        return None if made else entry
+        return None if inside in without or inside.endswith(("__pycache__", ".crc")) else entry
 
     with tarfile.open(archive, "w:gz") as out:
         out.add(project, project.name, filter=kept)

@@ -49,7 +49,7 @@ def test_it_writes_the_starting_files_and_says_what_is_left_to_do(folder):
     assert told.exit_code == 0, told.output
     assert files(folder) == WRITTEN
     assert all(name in told.stdout for name in WRITTEN)
-    assert "register_tables()" in told.stdout
+    assert "register_with_own()" in told.stdout
     assert [yaml.safe_load((folder / f"conf/base/{n}.yml").read_text()) for n in ("sources", "tables")] == [
         None
     ] * 2

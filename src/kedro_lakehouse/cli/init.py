@@ -31,13 +31,10 @@ _STEPS: Final = (
     """\
 In src/{package}/pipeline_registry.py, add the tables' pipelines to your own:
 
-    from kedro_lakehouse.pipeline_registry import register_tables
+    from kedro_lakehouse.pipeline_registry import register_with_own
 
     def register_pipelines():
-        pipelines = find_pipelines(raise_errors=True)
-        tables = register_tables()  # ingestion, cdc_merge, ...; what runs every day is __default__
-        pipelines["__default__"] = sum(pipelines.values(), start=tables["__default__"])
-        return tables | pipelines""",
+        return register_with_own()  # ingestion, cdc_merge, ...; what runs every day is __default__""",
     """\
 In src/{package}/settings.py, in the place of its CONFIG_LOADER_ARGS (environments are then merged softly
    over {conf}, and your own datasets may use ${{globals:landing}}):
