@@ -47,15 +47,15 @@ def earlier(request: pytest.FixtureRequest) -> Iterator[TemporaryProject]:
     lock = PLACE.with_suffix(".lock")
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        shutil.rmtree(PLACE, ignore_errors=True)
+        project = TemporaryProject(PLACE / f"{request.param}-lake")
+        shutil.rmtree(project.path, ignore_errors=True)
         with tarfile.open(LAKES / f"{request.param}.tar.gz") as archive:
             archive.extractall(PLACE, filter="data")
-        project = TemporaryProject(PLACE / f"{request.param}-lake")
         env = None if request.param == "iceberg" else request.param
         project.write("globals", _of(project.path, env, "globals") | _places(project.path), env="local")
         project.write("spark", _of(ROOT, env or "delta", "spark") | SMALL, env="local")
         yield project
-        shutil.rmtree(PLACE, ignore_errors=True)
+        shutil.rmtree(project.path, ignore_errors=True)
 
 
 def _places(project: Path) -> dict[str, str]:
@@ -140,4 +140,4 @@ def test_an_earlier_lake_is_read_goes_on_and_is_rebuilt(earlier: TemporaryProjec
         rebuild_from_changes(project._project.bind(TableName.parse(table)))
         assert values(project, table) == Counter(now[table]), table
         assert sorted(map(str, project.rows(f"{table}_history"))) == sorted(map(str, before)), table
-    assert project.run() == []
+    assert {r.table for r in project.run()} == {"shop.report"}  # its input has a new commit
