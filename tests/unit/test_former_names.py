@@ -28,6 +28,6 @@ def test_a_former_name_is_the_same_object(module: str, name: str, now_in: str, n
 
 
 def test_a_former_name_works_in_a_new_process() -> None:
-    code = "from kedro_lakehouse.columns.embedders.base import Embedder, ModelName; print(ModelName.__module__)"
+    code = "from kedro_lakehouse.columns.embedders.base import ModelName; print(ModelName.__module__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "kedro_lakehouse.column_search.embedders.base"
