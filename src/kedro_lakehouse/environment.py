@@ -1,4 +1,4 @@
-"""The environment of a run: its places, catalog, session, formats and leases, and what the run gathers."""
+"""The environment of a run: its places, catalog, session, formats and leases, and what the run collects."""
 
 from __future__ import annotations
 
@@ -49,13 +49,15 @@ def new_run_id() -> str:
 class Environment:
     """One environment, and one run in it.
 
-    ``reports`` collects what each commit of this run did, for the summary at its end; ``quarantined``
-    holds checked events between the saving of a batch's quarantine and that of its changes; ``ingesting``
-    which batch a table's landing has given out, under which lease; ``engine`` computes rows (None: Spark);
-    ``commit_deadline`` is how many seconds a commit that loses races is planned again;
-    ``source_columns`` are those that a table's landed files had, for its lineage; ``run`` is what
-    log lines, jobs and commits name, while a run is on, and ``log_folder`` where its log is written.
-    ``secrets`` begins the names of those secrets in AWS that hold what credentials.yml does not.
+    - ``reports``: what each commit of this run did, for the summary at its end.
+    - ``quarantined``: the checked events of a batch, between the saving of its quarantine and of its changes.
+    - ``ingesting``: the batch of each table that was yielded last, and its lease.
+    - ``engine``: what computes rows; None means Spark.
+    - ``commit_deadline``: for how many seconds a commit that loses races is planned again.
+    - ``source_columns``: the columns of each table's landed files, for its lineage.
+    - ``run``: what log lines, jobs and commits name while a run is on.
+    - ``log_folder``: where the run's log is written.
+    - ``secrets``: the prefix of the names of AWS secrets, which are read for what credentials.yml lacks.
     """
 
     env: str
@@ -79,11 +81,11 @@ class Environment:
     _labels: JvmLabels = field(default_factory=JvmLabels, repr=False)
 
     def credentials(self, name: str) -> Mapping[str, Any]:
-        """An entry of credentials.yml, else of the secrets in AWS, read now; it is printed nowhere.
+        """An entry of credentials.yml, or else of the secrets in AWS, read now; it is printed nowhere.
 
         Raises:
             ConfigurationError: There is no such entry, or it is not a mapping of keys.
-            AwsRefusedError: The environment's secrets have no such one, or it may not be read.
+            AwsRefusedError: The environment's secrets have no such entry, or it may not be read.
         """
         held = self._credentials()
         found = held.get(name)
@@ -99,7 +101,7 @@ class Environment:
 
     @property
     def env_option(self) -> str:
-        """What a command needs, after a blank, to find this environment again; often nothing."""
+        """The option, after a blank, with which a command finds this environment again; often empty."""
         usual = self.env == "local" and "KEDRO_ENV" not in os.environ
         return "" if usual else f" --env={self.env}"
 
@@ -111,27 +113,27 @@ class Environment:
     @cached_property
     def ops(self) -> OpsStore:
         """The project's own tables."""
-        from kedro_lakehouse.ops.store import OpsStore  # it brings Arrow: a quarter of a second
+        from kedro_lakehouse.ops.store import OpsStore  # it imports Arrow, which takes a quarter of a second
 
         return OpsStore(self.catalog)
 
     @cached_property
     def decisions(self) -> Decisions:
-        """What people decided about events."""
+        """The decisions that people made about events."""
         from kedro_lakehouse.ops.decisions import Decisions
 
         return Decisions(self.ops)
 
     @cached_property
     def validations(self) -> Validations:
-        """What was judged of tables."""
+        """The recorded validations of tables."""
         from kedro_lakehouse.ops.validations import Validations
 
         return Validations(self.ops, self.run_id)
 
     @property
     def session(self) -> SparkSession:
-        """The Spark session, started at first use; it knows what this thread is at work on."""
+        """The Spark session, started at first use and labelled with what this thread is working on."""
         if self.run is not None:
             name_run(self.run.fields())
         session = get_session(self.spark_conf)
@@ -141,17 +143,17 @@ class Environment:
         return session
 
     def unlabel(self) -> None:
-        """Let later jobs and lines of the JVM not speak of this run any more."""
+        """Remove the labels of this run from later jobs and log lines of the JVM."""
         if spark_runs():
             self._labels.clear(get_session(self.spark_conf))
 
     @property
     def correlation_id(self) -> str:
-        """The scheduler's name of this run, where it is part of one; else its own."""
+        """The scheduler's name for this run, if it belongs to a scheduler's run; else its own name."""
         return self.run.correlation_id if self.run else self.run_id
 
     def capabilities(self, format_name: str) -> Capabilities:
-        """What a table format can do; it is not made, and this line of Spark need not run it.
+        """What a table format can do; the format is not created, and this line of Spark need not support it.
 
         Raises:
             UnknownPluginError: No installed distribution registers it.
@@ -195,10 +197,10 @@ class Environment:
         return lease(self.leases, table, stage)
 
     def patience(self, table: TableName) -> Patience:
-        """How long a commit of the table that loses races is planned again."""
+        """How long, and with which pauses, a commit of the table is planned again after lost races."""
         return Patience(table, self.commit_deadline)
 
     @property
     def logs(self) -> str:
-        """The place of the runs' logs: the global ``logs``, else beside the tables."""
+        """The place of the runs' logs: the global ``logs``, or else a folder beside the tables."""
         return self.logs_folder or f"{self.lakehouse}/logs"

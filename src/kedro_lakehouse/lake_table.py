@@ -1,4 +1,4 @@
-"""One table, bound to its environment: what every function about one table is given."""
+"""One table, bound to its environment: the argument of every function about one table."""
 
 from __future__ import annotations
 
@@ -69,23 +69,23 @@ class LakeTable:
 
     @property
     def format_name(self) -> str:
-        """The name of the table's format; nothing is loaded."""
+        """The name of the table's format; the format is not loaded."""
         if self.conversion is not None:
             return OWN_FORMAT
         return (self.declared and self.declared.format) or self.environment.default_format
 
     @property
     def in_catalog(self) -> bool:
-        """Whether what is stored of it is in catalog ``lake``, and needs no JVM to be looked at."""
+        """Whether its stored tables are in catalog ``lake``, where they can be read without a JVM."""
         return self.environment.capabilities(self.format_name).in_catalog
 
     @cached_property
     def format(self) -> TableFormat:
-        """The format of all that is stored of the table.
+        """The format of all stored tables that belong to the table.
 
         Raises:
             UnknownPluginError: No installed distribution registers the format.
-            UnsupportedError: The environment does not load it, or it cannot hold such a table.
+            UnsupportedError: The environment does not load the format, or it cannot store tables with keys.
         """
         found = self.environment.format(self.format_name)
         if self.declared is not None and self.declared.write == "merge" and not found.capabilities.merge:
@@ -97,7 +97,7 @@ class LakeTable:
 
     @property
     def targets(self) -> tuple[Kind, ...]:
-        """The tables that the declaration keeps beside the change log."""
+        """The targets that the declaration asks for: current, history or both."""
         kept: tuple[tuple[Kind, bool], ...] = (
             ("current", self.config.current),
             ("history", self.config.history is not None),
@@ -105,7 +105,7 @@ class LakeTable:
         return tuple(kind for kind, wanted in kept if wanted)
 
     def stored(self, role: Role) -> TableName:
-        """The name of a stored table that belongs to the declared one."""
+        """The name of a stored table that belongs to this table."""
         return self.name.with_suffix(role)
 
     @property
@@ -119,11 +119,11 @@ class LakeTable:
         return self.stored("quarantine")
 
     def state(self, role: Role) -> TableState | None:
-        """The published state of a stored table; None where it is not there."""
+        """The published state of a stored table; None if it does not exist."""
         return self.format.state(self.stored(role))
 
     def read(self, role: Role) -> DataFrame:
-        """The published rows of a stored table, lazily."""
+        """The published rows of a stored table, as a lazy frame."""
         return self.format.read(self.stored(role))
 
     def open_source(self) -> FileSource:
@@ -143,7 +143,7 @@ class LakeTable:
         return self.environment.lease(self.name, step)
 
     def patience(self) -> Patience:
-        """How long a commit of the table that loses races is planned again."""
+        """How long, and with which pauses, a commit of the table is planned again after lost races."""
         return self.environment.patience(self.name)
 
     @property
@@ -158,7 +158,7 @@ class LakeTable:
 
     @property
     def decisions(self) -> Decisions:
-        """What people decided about events."""
+        """The decisions that people made about events."""
         return self.environment.decisions
 
     @property
@@ -168,5 +168,5 @@ class LakeTable:
 
     @property
     def correlation_id(self) -> str:
-        """The scheduler's name of the run, where it is part of one; else its own."""
+        """The scheduler's name for the run, if it belongs to a scheduler's run; else its own name."""
         return self.environment.correlation_id

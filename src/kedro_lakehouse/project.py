@@ -1,4 +1,4 @@
-"""The running project: its declarations and places, captured from Kedro's context or found in the folder."""
+"""The running project: its declarations and places, from Kedro's context or the working folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kedro_lakehouse.config.loading import (
     refuse_unknown_formats,
 )
 from kedro_lakehouse.environment import Environment
-from kedro_lakehouse.errors import ConfigurationError, UnsupportedError, did_you_mean
+from kedro_lakehouse.errors import ConfigurationError, did_you_mean
 from kedro_lakehouse.lake_table import LakeTable
 from kedro_lakehouse.names import OWN_FORMAT, ROLES
 from kedro_lakehouse.ops.patience import DEADLINE
@@ -46,7 +46,7 @@ _OWN: Final = ("sources", "tables", "expectations", "monitoring", "maintenance",
 
 
 def project_path(path: str) -> str:
-    """An absolute path for one that is relative to the project's folder; addresses stay as they are."""
+    """Resolve a path against the project's folder; an address, such as ``s3://...``, stays as it is."""
     if "://" in path:
         return path
     return str((find_kedro_project(Path.cwd()) or Path.cwd()) / Path(path).expanduser())
@@ -143,7 +143,7 @@ class Project(Environment):
 
     @cached_property
     def conversions(self) -> Mapping[TableName, ConvertConfig]:
-        """The tables of convert.yml; where there is none, nothing of it is imported.
+        """The tables of convert.yml; without that file, none of its code is imported.
 
         Raises:
             ConfigurationError: Something is wrong in the file.
@@ -160,10 +160,6 @@ class Project(Environment):
         """The declared tables, and those of convert.yml."""
         return [*self.declarations.tables, *self.conversions]
 
-    def source(self, name: TableName) -> SourceConfig:
-        """The declaration of a table's source; a derived table has none."""
-        return self.declarations.sources[str(self.table(name).source)]
-
     def bind(self, name: TableName) -> LakeTable:
         """A table of tables.yml or convert.yml, bound to this environment.
 
@@ -173,42 +169,30 @@ class Project(Environment):
         if name in self.conversions:
             return LakeTable(name=name, environment=self, conversion=self.conversions[name], bind=self.bind)
         declared = self.table(name)
-        source = self.declarations.sources[declared.source] if declared.source else None
+        source = self.declarations.sources.get(declared.source) if declared.source else None
         return LakeTable(
             name=name, environment=self, declared=declared, declared_source=source, bind=self.bind
         )
 
+    def owner_of(self, stored: TableName) -> LakeTable:
+        """The declared or converted table that a stored one belongs to; undeclared itself where none does."""
+        if stored in self.conversions:
+            return self.bind(stored)
+        owner = next((n for n in self.declarations.tables if stored in map(n.with_suffix, ROLES)), None)
+        return self.bind(owner) if owner else LakeTable(name=stored, environment=self, bind=self.bind)
+
     def format_of(self, name: TableName) -> TableFormat:
-        """The format of a declared table, of all that is stored of it.
+        """The format of a table, stored or declared; that of the environment where no file declares it.
 
         Raises:
             UnknownPluginError: No installed distribution registers the format.
-            UnsupportedError: The environment does not load it.
+            UnsupportedError: The environment does not load it, or it cannot hold such a table.
         """
-        if name in self.conversions:
-            return self.format(OWN_FORMAT)
-        declared = self.declarations.tables.get(name)
-        found = self.format(self.format_name(name))
-        if declared is not None and declared.write == "merge" and not found.capabilities.merge:
-            raise UnsupportedError(
-                what=f"{name}: the table format {found.name} holds no tables with keys.",
-                remedy="Declare `write: append` or `write: replace`, or another `format`.",
-            )
-        return found
-
-    def format_name(self, name: TableName) -> str:
-        """The name of a declared table's format; nothing is loaded."""
-        declared = self.declarations.tables.get(name)
-        return (declared and declared.format) or self.default_format
-
-    def declared_of(self, stored: TableName) -> TableName:
-        """The declared table that a stored one belongs to; itself where there is none."""
-        tables = self.declarations.tables
-        return next((n for n in tables if stored in map(n.with_suffix, ROLES)), stored)
+        return self.owner_of(name).format
 
 
 def _monitoring(raw: Mapping[str, Any], declarations: Declarations) -> MonitoringConfig | None:
-    """The checked monitoring.yml; where there is none, nothing of it is imported."""
+    """The checked monitoring.yml; without that file, none of its code is imported."""
     if not raw:
         return None
     from kedro_lakehouse.config.monitoring import load_monitoring
@@ -233,13 +217,13 @@ class _Active:
 
 
 def activate(project: Project) -> Project:
-    """Make a project the one that datasets look their declarations up in."""
+    """Make a project the one in which datasets look up their declarations."""
     _Active.project = project
     return project
 
 
 def active_project() -> Project:
-    """The project of Kedro's context; without one (registry list, viz) that of KEDRO_ENV, else the default.
+    """The project of Kedro's context; without a context (registry list, viz), the one of ``found_project``.
 
     Raises:
         ConfigurationError: The working folder is not inside a Kedro project.

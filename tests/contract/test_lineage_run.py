@@ -152,7 +152,7 @@ def test_a_table_is_named_by_its_place_and_by_its_name(project):
     run.finish(None)
     commit = next(e for e in events(project) if e["job"]["name"].endswith(".changes"))
     (landing,), (changes,) = commit["inputs"], commit["outputs"]
-    folder = project.source(TableName("shop", "item")).path
+    folder = project.bind(TableName("shop", "item")).source_config.path
     assert (landing["namespace"], landing["name"]) == ("file", f"{folder}/item")
     warehouse = project.spark_conf["spark.sql.catalog.lake.warehouse"]
     assert (changes["namespace"], changes["name"]) == ("file", f"{warehouse}/shop/item_changes")

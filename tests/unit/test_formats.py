@@ -49,7 +49,7 @@ def test_a_table_has_the_environments_format_unless_it_names_one() -> None:
 
 def test_the_environment_of_delta_loads_both_formats() -> None:
     here, base = (Project.load(str(CONF), env) for env in ("delta", "base"))
-    assert here.format_name(ORDERS) == "delta"
+    assert here.owner_of(ORDERS).format_name == "delta"
     assert (DeltaFormat.lacking(here.spark_conf), IcebergFormat.lacking(here.spark_conf)) == (None, None)
     assert "DeltaSparkSessionExtension" in str(DeltaFormat.lacking(base.spark_conf))
     packages = [p.spark_conf["spark.jars.packages"].split(",") for p in (here, base)]

@@ -57,31 +57,24 @@ def changes(*, table: str, batch: int, every_row: bool, as_json: bool) -> None:
 
 def _effects(project: Project, name: TableName, batch: int) -> Any:
     """The effects as a frame that is kept, in the order of effect and key."""
-    from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.changes.effects import EFFECT, batch_effects
     from kedro_lakehouse.changes.events import columns
     from kedro_lakehouse.commits.excluded import accepted_events
     from kedro_lakehouse.errors import BatchNotFoundError, UnsupportedError
-    from kedro_lakehouse.plugins import SOURCES, load_plugin
 
-    table = project.table(name)
-    if table.write != "merge":
+    table = project.bind(name)
+    if table.config.write != "merge":
         raise UnsupportedError(
             what=f"{name} has no keys: a batch has no effect on a key.",
             remedy="Ask for its rows by `kedro lakehouse sql`.",
         )
-    record = project.format_of(name).state(name.with_suffix("changes"))
-    last = record.batch if record else 0
+    state = table.state("changes")
+    last = state.batch if state else 0
     if not 1 <= batch <= last:
         raise BatchNotFoundError(table=name, batch=batch, last=last)
-    whole = table.derive is not None
-    if not whole:
-        source: Any = load_plugin(SOURCES, project.source(name).type)
-        whole = source.gives == "extracts"
-    contract = TableContract.of(name, table)
-    events = accepted_events(project.bind(name))
-    found = batch_effects(events, contract, batch, every_key=whole)
-    return found.orderBy(EFFECT, *columns(contract.keys)).persist()
+    whole = table.config.derive is not None or table.open_source().gives == "extracts"
+    found = batch_effects(accepted_events(table), table.contract, batch, every_key=whole)
+    return found.orderBy(EFFECT, *columns(table.contract.keys)).persist()
 
 
 def _counts(found: Any, rows: list[Any], *, every_row: bool) -> dict[str, int]:

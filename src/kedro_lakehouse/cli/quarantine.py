@@ -94,11 +94,12 @@ def quarantine(  # noqa: PLR0913 - one argument an option
 
 def _is_blocked(project: Project, name: TableName) -> bool:
     """Whether an expectation refused a batch that is not published since; without a JVM."""
-    if not any(e.severity == "block" for e in project.table(name).expectations):
+    table = project.bind(name)
+    if not any(e.severity == "block" for e in table.config.expectations):
         return False
     from kedro_lakehouse.operations.exclude import blocked_batches
 
-    return bool(blocked_batches(project.bind(name)))
+    return bool(blocked_batches(table))
 
 
 def _counts(project: Project, name: TableName, batch: int | None) -> list[dict[str, object]]:
@@ -145,11 +146,11 @@ def _read(
     project: Project, name: TableName, batch: int | None, fields: tuple[str, ...]
 ) -> list[dict[str, Any]]:
     """Rows of a quarantine in another format; this starts Spark where there are any."""
-    stored, table_format = name.with_suffix("quarantine"), project.format_of(name)
-    state = table_format.state(stored)
+    table = project.bind(name)
+    state = table.state("quarantine")
     if state is None or not state.rows:
         return []
-    rows = table_format.read(stored)
+    rows = table.read("quarantine")
     wanted = rows if batch is None else rows.where(rows["_batch"] == batch)
     return [row.asDict(recursive=True) for row in wanted.select(*fields).collect()]
 

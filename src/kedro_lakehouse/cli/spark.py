@@ -52,13 +52,13 @@ def _register(project: Project) -> None:
     from kedro_lakehouse.commits.history_view import ensure_view
 
     for name in project.declarations.tables:
-        if project.bind(name).in_catalog:
+        table = project.bind(name)
+        if table.in_catalog:
             continue
-        table_format = project.format_of(name)
-        for stored in map(name.with_suffix, ROLES):
-            if table_format.state(stored) is not None:
-                table_format.sql(stored)
-        ensure_view(project.bind(name))
+        for role in ROLES:
+            if table.state(role) is not None:
+                table.format.sql(table.stored(role))
+        ensure_view(table)
 
 
 def _zoned(value: Any, kind: T.DataType) -> Any:

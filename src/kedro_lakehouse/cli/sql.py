@@ -85,7 +85,7 @@ def _duckdb(project: Project, query: str, *, as_of: datetime | None, limit: int 
         if table.history and table.history.view
     }
     elsewhere = {
-        str(stored): project.format_name(name)
+        str(stored): project.bind(name).format_name
         for name, table in project.declarations.tables.items()
         if not project.bind(name).in_catalog
         for stored in (

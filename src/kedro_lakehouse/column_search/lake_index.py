@@ -113,12 +113,13 @@ def other_formats(project: Project) -> list[TableName]:
 
 def declared_version(project: Project, name: TableName) -> TableVersion | None:
     """A declared table as it is now, by its format; None where it is not there. Needs Spark."""
-    state = project.format_of(name).state(name)
+    table = project.bind(name)
+    state = table.state("current")
     if state is None or state.snapshot_id is None:
         return None
     location = f"{project.lakehouse}/warehouse/{name.namespace}/{name.table}"
     return table_version(
-        name.namespace, name.table, location=location, snapshot=state.snapshot_id, config=project.table(name)
+        name.namespace, name.table, location=location, snapshot=state.snapshot_id, config=table.config
     )
 
 
@@ -126,7 +127,7 @@ def sketch_declared(project: Project, name: TableName) -> Mapping[str, ColumnSke
     """Sketch a declared table's columns as its format reads them, in Spark."""
     from kedro_lakehouse.column_search.spark_sketch import sketch_frame
 
-    frame = project.format_of(name).read(name)
+    frame = project.bind(name).read("current")
     return sketch_frame(frame.select(*[quote(c) for c in frame.columns if not is_reserved_column(c)]))
 
 

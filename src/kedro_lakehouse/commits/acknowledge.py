@@ -1,4 +1,4 @@
-"""The end of every commit: its row in ``lake.ops.batches``, its line in the log, its part of the summary."""
+"""Acknowledge a commit: write its row to ``lake.ops.batches``, log it, add it to the run's summary."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _IDENTITY: Final = ("table", "stage", "batch", "run_id", "committed_at")
-"""The columns of ``lake.ops.batches`` that tell one commit from all others."""
+"""The columns of ``lake.ops.batches`` that identify a commit."""
 _STAGES: Final[Mapping[Role, str]] = {"changes": "ingestion", "current": "current", "history": "history"}
-"""The lease under which a stored table is written."""
+"""For each stored table, the name of the lease under which it is written."""
 
 
 def acknowledge(table: LakeTable, report: CommitReport, snapshot: int | None, *, seconds: float) -> None:
-    """Write a published commit's row, unless another run has written it, and tell of the commit.
+    """Register a published commit with Glue, write its row unless another run has done so, and log it.
 
     Raises:
-        AwsRefusedError: The environment's catalog refuses the table; the row is left to the next run.
+        AwsRefusedError: Glue refuses the table; the row is not written, and the next run tries again.
     """
     tell_glue(table, report)
     table.ops.append(BATCHES, [report.row(snapshot)], unless=_IDENTITY)
@@ -42,10 +42,10 @@ def acknowledge(table: LakeTable, report: CommitReport, snapshot: int | None, *,
 
 
 def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:
-    """Write the rows of commits that runs published and did not acknowledge; how many.
+    """Write the missing ``lake.ops.batches`` rows of published commits; return how many were written.
 
-    A run that is alive has the lease until its own row is there; if it lost the lease, the row is written by
-    one of the two.
+    A run that is alive holds the lease until it has written its own row. If it has lost the lease, one of the
+    two writes the row.
     """
     rows, written = ops.read(BATCHES), 0
     recorded = _Recorded(rows)
@@ -63,7 +63,7 @@ def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:
 
 
 class _Recorded:
-    """The commits of which ``lake.ops.batches`` has a row."""
+    """The commits that have a row in ``lake.ops.batches``."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         rows = list(rows)
@@ -71,14 +71,14 @@ class _Recorded:
         self._before = {_last(r): _before(r) for r in rows}
 
     def has(self, report: CommitReport) -> bool:
-        """Whether this very commit is recorded."""
+        """Whether this commit has a row."""
         row = report.row(None)
         return tuple(row[c] for c in _IDENTITY) in self._commits
 
     def lacks_one_before(self, report: CommitReport) -> bool:
-        """Whether a commit that this one comes after is not recorded: each row names the one before it.
+        """Whether a commit before this one has no row; each row names the commit that it follows.
 
-        Rows of earlier versions name none: nobody can tell what was before them.
+        Rows written by earlier versions name none, so commits before them are not searched for.
         """
         at, seen = _before(report.row(None)), set[object]()
         while at is not None and at not in seen:
@@ -102,7 +102,7 @@ def _before(row: Mapping[str, Any]) -> _Place | None:
 
 
 def _stored(table: LakeTable) -> list[tuple[TableName, str]]:
-    """The stored tables of a declared or converted one, each with the lease under which it is written."""
+    """The stored tables of a declared or converted table, each with the name of its lease."""
     if table.conversion is not None:
         return [(table.name, "convert")]
     return [(table.stored(role), step) for role, step in _STAGES.items()]
@@ -111,9 +111,9 @@ def _stored(table: LakeTable) -> list[tuple[TableName, str]]:
 def _unrecorded(
     table: LakeTable, stored: TableName, recorded: _Recorded
 ) -> list[tuple[CommitReport, int | None]]:
-    """The commits of a stored table without a row, the newest first, as far as its format keeps them.
+    """The commits of a stored table that have no row, newest first, as far back as the format lists them.
 
-    Where the rows show that none lacks nothing more is read.
+    If the rows show that none is missing, the list of earlier commits is not read.
     """
     lake = table.format
     state = lake.state(stored)

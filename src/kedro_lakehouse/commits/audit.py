@@ -1,4 +1,4 @@
-"""What is looked at before a commit is published, beside the number of its rows."""
+"""Audit a staged commit before it is published, beyond its row count."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def refuse_doubled_keys(stage: Stage, kind: Kind, keys: Sequence[str], *, batch: int = 0) -> None:
-    """Look for two rows of one key among those that a stage has written; few rows are read without Spark.
+    """Refuse a stage that wrote two rows with the same key; few rows are read without Spark.
 
-    Of a history only the rows that last count.
+    In a history only rows that have not ended count (``_order_to`` is null).
 
     Raises:
-        AuditFailedError: There are two.
+        AuditFailedError: Two of the written rows have the same key.
     """
     if _doubles_a_key(stage, keys, None if kind == "current" else ORDER_TO):
         raise AuditFailedError(

@@ -1,4 +1,4 @@
-"""Expectations that block: judged on a staged commit, before anybody sees a row of it."""
+"""Blocking expectations: a staged commit is validated before any reader can see its rows."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Frames:
-    """What is judged: the rows that the commit writes, and the table with them."""
+    """The frames to validate: the rows that the commit writes, and the whole table as staged."""
 
     touched: DataFrame | None
     staged: DataFrame
 
     def of(self, expectation: ExpectationConfig) -> DataFrame:
-        """What an expectation is about."""
+        """The frame that an expectation applies to."""
         return self.staged if expectation.scope == "table" or self.touched is None else self.touched
 
 
 def present_rows(rows: DataFrame, kind: Kind) -> DataFrame:
-    """The rows that expectations speak of: of a history those that last, which are the current rows."""
+    """The rows that expectations apply to: all rows of a current table, the current rows of a history."""
     return rows if kind == "current" else rows.where(column(IS_CURRENT))
 
 
 def validate_stage(table: LakeTable, kind: Kind, stage: Stage, events: DataFrame, *, before: int) -> None:
-    """Judge a staged commit by the table's blocking expectations; without any nothing is read.
+    """Validate a staged commit against the table's blocking expectations; without any, nothing is read.
 
-    Current and history hold the same present rows, and so come to the same verdict.
+    The current and the history table have the same present rows, so both get the same result.
 
     Args:
-        events: The events that are being applied; they tell which batch the failing rows are of.
-        before: How many rows the published table has.
+        events: The events that the commit applies; they show which batch the failing rows come from.
+        before: The row count of the published table.
 
     Raises:
-        ExpectationFailedError: Rows fail; the verdict is in ``lake.ops.quality_results``.
+        ExpectationFailedError: Rows fail; the results are in ``lake.ops.quality_results``.
         MissingColumnError: An expectation names a column that the table does not have.
     """
     blocking = [e for e in table.config.expectations if e.severity == "block"]
@@ -82,7 +82,7 @@ def validate_stage(table: LakeTable, kind: Kind, stage: Stage, events: DataFrame
 
 
 def _drift(expectation: ExpectationConfig, staged: DataFrame, table: LakeTable, kind: Kind) -> Result:
-    """How the number of present rows changes by this commit, as a fraction."""
+    """The fraction by which the commit changes the number of present rows."""
     published = present_rows(table.read(kind), kind).count()
     change = (staged.count() - published) / published if published else 0.0
     return of_number(expectation, change, "aggregation")
@@ -91,7 +91,7 @@ def _drift(expectation: ExpectationConfig, staged: DataFrame, table: LakeTable, 
 def _failing_batch(
     failed: list[Result], events: DataFrame, frames: _Frames, contract: TableContract, kind: Kind
 ) -> int:
-    """The first pending batch with an event behind a failing row; of a whole table's figure the last one."""
+    """The first pending batch with an event behind a failing row; if no row is to blame, the last one."""
     told = events.select(BATCH, ORDER, *[column(k) for k in contract.keys])
     last = ORDER if kind == "current" else ORDER_LAST
     same = column(ORDER).eqNullSafe(column("__at"))
@@ -108,7 +108,7 @@ def _failing_batch(
 
 
 def open_refusals(table: LakeTable) -> list[dict[str, Any]]:
-    """The verdicts that refused a commit of a table which was not made since; from metadata."""
+    """The failed validations after which no commit of that target was published; from metadata."""
     committed: dict[str, datetime] = {}
     for kind in table.targets:
         state = table.state(kind)
@@ -121,7 +121,7 @@ def open_refusals(table: LakeTable) -> list[dict[str, Any]]:
 
 
 def _record(table: LakeTable, kind: Kind, batch: int, failed: list[Result]) -> None:
-    """Write a verdict down, unless the same one was written when the table was refused before."""
+    """Write failed results to ``lake.ops.quality_results``, unless the same ones already block the table."""
     rows = [
         r.row() | {"suite": str(table), "table": str(table), "stage": kind, "batch": batch} for r in failed
     ]

@@ -1,4 +1,4 @@
-"""Frames that are kept in memory or on disk while a batch is worked on."""
+"""Cache frames in memory or on disk while a batch is processed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 def cache(frame: DataFrame, cached: ExitStack) -> DataFrame:
-    """Keep a frame's rows until the stack is left.
+    """Cache a frame's rows until the stack is closed.
 
-    Spark shares what it keeps between frames of one plan, and of one session's threads: two tables on the
-    same files would take each other's rows away while they are read. A mark makes each plan its own.
+    Spark shares one cache between equal plans, also across the threads of a session. Two tables that read the
+    same files would then release each other's cache while it is in use. A unique filter makes each plan its
+    own.
     """
     own = frame.where(F.lit(uuid.uuid4().hex) != F.lit(""))
     stored = own.persist(StorageLevel.MEMORY_AND_DISK)

@@ -1,4 +1,4 @@
-"""What a table was made for, kept as a property of it: a declaration that says otherwise is refused."""
+"""Refuse a declaration that contradicts the rules a table was made with, which a table property stores."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def refuse_drift(
     columns: Mapping[str, T.DataType],
     kind: Kind | None = None,
 ) -> None:
-    """Refuse a declaration under which the table would mean something else.
+    """Refuse a declaration whose keys, order, folding rules or tracked columns differ from the table's.
 
     Raises:
-        KeySchemaDriftError: The keys are others than those the table was made with.
-        SequenceTypeDriftError: The order has other fields or types.
-        FoldRuleDriftError: The target was folded with other rules for ties or for values not sent.
+        KeySchemaDriftError: The declared keys differ from those that the table was made with.
+        SequenceTypeDriftError: The declared order has other fields or types than the table's.
+        FoldRuleDriftError: The target was folded with other rules for ties or for values that were not sent.
         TrackHistoryDriftError: The history was made with other tracked columns.
     """
     facts = json.loads(state.properties.get(MADE_FOR, "{}"))
@@ -77,7 +77,10 @@ def refuse_drift(
 
 
 def _folded(contract: TableContract) -> list[str]:
-    """The rules by which events become rows, in words that an error can show; `fail` folds no tie at all."""
+    """The rules by which events become rows, as words for an error message.
+
+    ``on_tie: fail`` is listed as ``delete_wins``: it refuses every tie, so no row depends on the rule.
+    """
     ties = "upsert_wins" if contract.on_tie == "upsert_wins" else "delete_wins"
     nulls = sorted(contract.ignore_null) if contract.ignore_null != "*" else ["*"]
     return [
@@ -88,7 +91,7 @@ def _folded(contract: TableContract) -> list[str]:
 
 
 def _tracked(contract: TableContract) -> list[str]:
-    """What a history tracks and keeps, in words that an error can show."""
+    """What a history tracks and stores, as words for an error message."""
     kept = ["tombstones"] if contract.hard_deletes == "tombstone" else []
     kept += ["surrogate keys"] if contract.surrogate_key else []
     beside = ["beside", *kept] if kept else []

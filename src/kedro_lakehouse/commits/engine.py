@@ -1,4 +1,4 @@
-"""What computes the rows of tables: Spark, unless an environment was made with another engine."""
+"""The engine that computes the rows of tables: Spark, unless the environment was made with another one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def engine_of(table: LakeTable) -> Engine:
-    """What computes the rows of a table."""
+    """The engine that computes the rows of a table."""
     if table.environment.engine is None:
         table.environment.engine = SparkEngine()
     return cast("Engine", table.environment.engine)
 
 
 class SparkEngine:
-    """Rows are frames of the session of the table's environment; Spark is imported when it is needed."""
+    """Computes rows as Spark frames, in the session of the table's environment; imports Spark when needed."""
 
     def events(
         self, table: LakeTable, accepted: DataFrame, rejected: DataFrame, token: BatchToken
@@ -36,7 +36,7 @@ class SparkEngine:
         return EventFrames(table.format, table.contract, token, accepted=accepted, rejected=rejected)
 
     def pending(self, table: LakeTable, *, after: int, upto: int) -> DataFrame:
-        """The accepted events of some batches, lazily."""
+        """The accepted events of the batches after ``after`` and up to ``upto``, as a lazy frame."""
         from kedro_lakehouse.changes.events import BATCH, column
         from kedro_lakehouse.commits.excluded import accepted_events
 
@@ -45,25 +45,25 @@ class SparkEngine:
         return accepted_events(table).where((column(BATCH) > after) & (column(BATCH) <= upto))
 
     def merged(self, table: LakeTable, kind: Kind, pending: DataFrame, token: BatchToken) -> MergeFrames:
-        """A target of a table with keys after its pending events."""
+        """The rows of a target of a table with keys, once its pending events are applied."""
         from kedro_lakehouse.commits.merge_frames import MergeFrames
 
         return MergeFrames(table, kind, pending, token)
 
     def added(self, table: LakeTable, pending: DataFrame, token: BatchToken) -> PlainFrames:
-        """The current table of a table without keys after its pending events."""
+        """The rows of the current table of a table without keys, once its pending events are applied."""
         from kedro_lakehouse.commits.plain_frames import PlainFrames
 
         return PlainFrames(table, pending, token)
 
     def folded(self, table: LakeTable, kind: Kind, upto: int) -> FoldFrames:
-        """A target as the whole change log up to a batch makes it."""
+        """The rows of a target, folded from the whole change log up to a batch."""
         from kedro_lakehouse.commits.fold_frames import FoldFrames
 
         return FoldFrames(table, kind, upto)
 
     def quarantined(self, table: LakeTable, *, before: int, more: DataFrame | None = None) -> DataFrame:
-        """The quarantined rows of the batches before one, and more rows of quarantine beside them."""
+        """The quarantined rows of the batches before ``before``, together with the rows of ``more``."""
         from kedro_lakehouse.changes.events import BATCH, column
 
         kept = table.read("quarantine").where(column(BATCH) < before)

@@ -1,4 +1,4 @@
-"""The checked events of one batch as Spark frames: staged in one pass, without repeats, and counted there."""
+"""The checked events of one batch as Spark frames: deduplicated, staged and counted in one pass."""
 
 from __future__ import annotations
 
@@ -60,30 +60,30 @@ class EventFrames:
         self, table_format: TableFormat, contract: TableContract, token: BatchToken,
         *, accepted: DataFrame, rejected: DataFrame,
     ) -> None:  # fmt: skip
-        """Keep the frames; both hold all events, of which those with reasons are rejected."""
+        """Take two frames that each contain all events; an event with reasons is a rejected one."""
         self._format, self._contract, self._token = table_format, contract, token
         self._name = TableName.parse(contract.table)
         self._changes = self._name.with_suffix("changes")
         self._events, self._rejected = accepted, rejected
 
     def columns(self) -> dict[str, T.DataType]:
-        """The columns that the change log must have for them."""
+        """The columns that the change log must have to store the events."""
         kinds = {f.name: f.dataType for f in self._events.schema.fields}
         return {c: kinds[c] for c in _stored_columns(self._events)}
 
     def rejected(self) -> DataFrame:
-        """The rejected events as rows of the quarantine."""
+        """The rejected events as rows of the quarantine table."""
         return self._rejected.where(F.size(REASONS) > 0).select(*QUARANTINE_COLUMNS)
 
     def reading(self) -> AbstractContextManager[None]:
-        """Name the landed file where one of them cannot be read while the block runs."""
+        """While the block runs, name the landed file in the error if Spark cannot read one."""
         return reading_errors(self._name, self._events)
 
     def write(self, stage: Stage, state: TableState) -> Staged:
-        """Write accepted events to the stage, once; again without repeats if earlier batches hold some.
+        """Stage the accepted events; stage them again without repeats if earlier batches may contain some.
 
         Raises:
-            AuditFailedError: What was staged is not what was read, in each of three attempts.
+            AuditFailedError: In each of three attempts, the staged rows were not those that were read.
         """
         found = self._written(stage, state)
         overlapping = (
@@ -95,7 +95,7 @@ class EventFrames:
         return found
 
     def _written(self, stage: Stage, state: TableState, overlap: Staged | None = None) -> Staged:
-        """Write events so that what was planned, what Spark observed and what the staged files hold agree."""
+        """Stage events until the plan, the counts that Spark observed and the staged files agree."""
         for attempt in range(1, _ATTEMPTS + 1):
             found = self._write(stage, overlap)
             staged, lacking = stage.rows() - state.rows, self._token.at_least - found.events_in
@@ -119,14 +119,14 @@ class EventFrames:
         valid = watched.where(F.size(REASONS) == 0).drop(RAW, REASONS)
         flagged = self._without_repeats(valid, overlap)
         stage.append(_observed_rows(flagged, kept, _stored_columns(events)))
-        # Only where no event was accepted may Spark lose what it observed: then it is asked by a job.
+        # Spark may lose the observed counts, but only if no event was accepted: then a job counts.
         counts = observed(all_of_them) or events.agg(*facts).collect()[0].asDict()
         return _staged(counts, observed(kept))
 
     def _without_repeats(self, valid: DataFrame, overlap: Staged | None) -> DataFrame:
-        """Drop exact repeats within the batch, and those of earlier batches where their orders overlap.
+        """Drop events that repeat one of the same batch exactly, or one of an earlier batch (``overlap``).
 
-        Rows of a table without keys cannot repeat: each counts.
+        In a table without keys every row counts, so nothing is dropped.
         """
         if self._contract.write != "merge":
             return valid.withColumn(_TIE, F.lit(False))
@@ -136,7 +136,7 @@ class EventFrames:
         return _without(flagged, self._format.read(self._changes), self._contract, overlap)
 
     def _overlaps(self, found: Staged, state: TableState) -> bool:
-        """Whether files of earlier batches may hold events of the same orders: asked of metadata alone."""
+        """Whether files of earlier batches may contain events with the same orders; reads only metadata."""
         first = state.columns[ORDER].fieldNames()[0]  # type: ignore[attr-defined]
         low, high = found.first_orders
         return self._format.may_hold(self._changes, f"{ORDER}.{first}", low, high)
@@ -148,7 +148,7 @@ def _stored_columns(events: DataFrame) -> list[str]:
 
 
 def _observed_rows(flagged: DataFrame, kept: Observation, names: Sequence[str]) -> DataFrame:
-    """The rows to write, which Spark counts and digests as it writes them."""
+    """The rows to write; Spark counts them and computes their digest while it writes them."""
     kinds = {f.name: f.dataType for f in flagged.schema.fields}
     hashed = [comparable(column(n), kinds[n]) for n in names if n != POSITION]
     first = kinds[ORDER].fieldNames()[0]  # type: ignore[attr-defined]
@@ -163,7 +163,7 @@ def _observed_rows(flagged: DataFrame, kept: Observation, names: Sequence[str]) 
         (F.max(column(TIME)) if timed else F.lit(None)).cast("string").alias("last_time"),
         F.to_json(F.min(column(ORDER)), _EXACT_TIMES).alias("min_order"),
         F.to_json(F.max(column(ORDER)), _EXACT_TIMES).alias("max_order"),
-        # What was written, whatever its order: tells a batch that is rebuilt differently.
+        # A digest of the written rows, in any order: it shows if a batch is rebuilt differently.
         F.bit_xor(F.xxhash64(*hashed)).alias("digest"),
     ).select(*columns(names))
 
@@ -187,7 +187,7 @@ def _staged(counts: Mapping[str, Any], kept: Mapping[str, Any]) -> Staged:
 
 
 def _lag(last_time: str | None) -> float | None:
-    """Seconds from the last event's time until now; None where events have no time but a log position."""
+    """Seconds from the last event's time until now; None if events have a log position instead of a time."""
     if last_time is None:
         return None
     last = datetime.fromisoformat(last_time)
@@ -195,10 +195,10 @@ def _lag(last_time: str | None) -> float | None:
 
 
 def _without(events: DataFrame, past: DataFrame, contract: TableContract, found: Staged) -> DataFrame:
-    """Drop events that the record holds already: same key, order, operation, row and time.
+    """Drop events that the change log already contains: same key, order, operation, row and time.
 
-    One of equal key and order that differs is a tie. Of the record only the range of the batch's
-    orders is read: its first field is pruned by file.
+    An event with the same key and order that differs otherwise is a tie. Only the part of the change log
+    within the batch's range of orders is read: files are skipped by the first field of the order.
     """
     first = past.schema[ORDER].dataType.fieldNames()[0]  # type: ignore[attr-defined]
     low, high = found.first_orders

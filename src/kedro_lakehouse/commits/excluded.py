@@ -1,4 +1,4 @@
-"""The record of changes as tables are folded from it: without the events that a decision withdrew."""
+"""The change log as targets are folded from it: without the events that a decision excluded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_ROW: Final = -1
 
 
 def accepted_events(table: LakeTable) -> DataFrame:
-    """The accepted events of a table that no decision withdrew; all of them where there is no decision.
+    """The accepted events of a table without its excluded events; all of them if there is no decision.
 
     Returns:
         A lazy frame: calling this function starts no Spark job.
@@ -32,7 +32,7 @@ def accepted_events(table: LakeTable) -> DataFrame:
 
 
 def without(events: DataFrame, withdrawn: Sequence[ExcludedEvent], keys: Sequence[str]) -> DataFrame:
-    """Leave events out: by the file, row and digest of each, or all those of a file."""
+    """Leave out the excluded events: each by its file, row and digest, or all events of a file."""
     files = sorted({w.file for w in withdrawn if w.digest is None})
     if files:
         told = F.coalesce(column(POSITION)["file"].isin(files), F.lit(False))
@@ -52,10 +52,10 @@ def without(events: DataFrame, withdrawn: Sequence[ExcludedEvent], keys: Sequenc
 
 
 def event_digest(events: DataFrame, keys: Sequence[str]) -> Column:
-    """A 64-bit digest of an event's key and order; a wider type of either keeps it."""
+    """A 64-bit digest of an event's key and order; it stays the same when the type of either is widened."""
     return surrogate_key(events, keys, ORDER)
 
 
 def row_of_record() -> Column:
-    """The row at which a record stood in its file; -1 where it had none."""
+    """The row number of an event's raw record in its file; -1 where it had none."""
     return F.coalesce(column(POSITION)["row"], F.lit(_NO_ROW))

@@ -1,4 +1,4 @@
-"""What the whole change log makes of a current or history table, computed by Spark."""
+"""Fold the whole change log into the rows of a target, with Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def declares(table: TableConfig, name: str) -> bool:
-    """Tell whether a declaration keeps a column, by the column's name in the table."""
+    """Whether a declaration includes a column, given by its name in the table."""
     chosen = table.columns
     if chosen is None or name in table.keys:
         return True
@@ -37,7 +37,7 @@ class FoldFrames:
     """All rows of a target, folded from the accepted events up to a batch."""
 
     def __init__(self, table: LakeTable, kind: Kind, upto: int) -> None:
-        """Keep what is folded."""
+        """Build the frame of the folded rows."""
         self._table, self._kind, self._upto = table, kind, upto
         self._contract = table.contract
         self._events = accepted_events(table).where(column(BATCH) <= upto)
@@ -52,12 +52,12 @@ class FoldFrames:
         return rows.select(*columns(value_columns(rows)), column(ORDER))
 
     def columns(self, state: TableState | None) -> dict[str, T.DataType]:
-        """The columns that the target must have, and keeps."""
+        """The columns that the target has after the fold."""
         del state
         return {f.name: f.dataType for f in self._rows.schema.fields}
 
     def write(self, stage: Stage, state: TableState) -> dict[str, int]:
-        """Stage all rows in the place of those that are there."""
+        """Stage the folded rows in place of all rows of the target."""
         del state
         with ExitStack() as cached:
             rows, count = with_row_count(self._rows, cached, sorted_write=sorts_writes(self._table.config))
@@ -69,5 +69,5 @@ class FoldFrames:
         return {}
 
     def judge(self, stage: Stage, state: TableState) -> None:
-        """Judge the staged rows by the expectations that block."""
+        """Validate the staged rows against the blocking expectations."""
         validate_stage(self._table, self._kind, stage, self._events, before=state.rows)

@@ -1,4 +1,4 @@
-"""After a commit: the tables at a path that it changed, as the Glue Data Catalog tells of them."""
+"""Register the tables that a commit changed in the Glue Data Catalog, if they are stored at a path."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ _ROLES: Final[Mapping[str, Sequence[Role]]] = {
 
 
 def tell_glue(table: LakeTable, report: CommitReport) -> None:
-    """Register what a commit changed, with its columns as they are now.
+    """Register the tables that a commit changed in the Glue Data Catalog, with their present columns.
 
-    Does nothing where catalog ``lake`` is another one, or holds the table itself, as Iceberg's are.
+    Does nothing if catalog ``lake`` is not Glue, or if the catalog itself stores the table, as it does with
+    Iceberg's tables.
 
     Guarantees:
-        Idempotent: a table that is told in the same words gets no new version.
+        Idempotent: a table that is registered again with the same facts gets no new version.
 
     Raises:
-        AwsRefusedError: Glue refuses the call; the commit's row is still owed, so the next run calls again.
+        AwsRefusedError: Glue refuses the call; the commit stays unrecorded, so the next run calls again.
     """
     table_format = table.format
     provider = table_format.capabilities.glue_provider

@@ -1,4 +1,4 @@
-"""The view beside a history: made after the history's commit, and again where its definition changed."""
+"""The view of a history table: created after the history's commit, and again if its definition changed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ logger = logging.getLogger(__name__)
 
 
 def check_view(table: LakeTable, pending: DataFrame) -> None:
-    """Refuse a view that cannot be made, before the history of these pending events is written.
+    """Refuse a view that cannot be created, before the pending events are written to the history.
 
     Raises:
-        ConfigurationError: Its names collide, or its intervals need a date or a time.
-        MissingColumnError: Neither the events nor the history have a column that is to be shown.
-        UnsupportedError: The environment's catalog keeps no views.
+        ConfigurationError: Two columns of the view have one name, or its intervals need a date or a time.
+        MissingColumnError: Neither the events nor the history have a column that the view shows.
+        UnsupportedError: The environment's catalog stores no views.
     """
     view = table.config.history.view if table.config.history else None
     if view is None or TIME not in pending.columns:
@@ -47,13 +47,13 @@ def check_view(table: LakeTable, pending: DataFrame) -> None:
 
 
 def ensure_view(table: LakeTable) -> bool:
-    """Make the declared view of a table's history, unless it is there as declared; whether it was made.
+    """Create the declared view of a table's history unless it exists as declared; return whether it did.
 
     Guarantees:
-        Idempotent on the definition, whose hash the view keeps: a second call writes nothing.
+        Idempotent on the definition, whose hash the view stores: a second call writes nothing.
 
     Raises:
-        UnsupportedError: A table bears the view's name.
+        UnsupportedError: A table has the view's name.
     """
     declared = table.config.history.view if table.config.history else None
     if declared is None:

@@ -1,4 +1,4 @@
-"""The commit of one landed batch: its rejected events become quarantine, its accepted ones the change log."""
+"""The commit of one landed batch: rejected events go to quarantine, accepted ones to the change log."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _UNORDERED: Final = {"write.distribution-mode": "none"}
 class IngestionCommit(runner.Change):
     """Stages, validates and publishes one batch.
 
-    It may be published only right behind the batch that its plan follows. Quarantine is published first, the
-    change log's bookmark acknowledges both. What a run published to quarantine of a batch that another plan
-    won is replaced by the next commit to quarantine.
+    A batch can be published only directly after the batch that its plan follows. Quarantine is published
+    first; the bookmark of the change log then confirms both. If another plan of the same batch is published
+    instead, the rows that this run left in quarantine are replaced by the next commit to quarantine.
     """
 
     def __init__(self, table: LakeTable, token: BatchToken, rows: EventRows) -> None:
-        """Keep what the commit is about."""
+        """Take the plan of the batch (``token``) and its checked events (``rows``)."""
         super().__init__(table, table.changes, step=STEP)
         self._quarantine, self._token, self._rows = table.quarantine, token, rows
         self._contract = table.contract
@@ -54,11 +54,12 @@ class IngestionCommit(runner.Change):
         self._behind: CommitReport | None = None
 
     def run(self, held: Lease) -> bool:
-        """Commit the batch once; do nothing if it is there already.
+        """Commit the batch once; do nothing if it is already published.
 
         Raises:
-            CommitConflictError: The batch cannot follow what is published by now: plan again.
-            TooManyInvalidError: More than ``max_invalid_fraction`` are invalid; nothing was published.
+            CommitConflictError: The batch cannot follow the batches that are published by now: plan again.
+            TooManyInvalidError: More than ``max_invalid_fraction`` of the events are invalid; nothing was
+                published.
             BatchContentChangedError: The same batch was rebuilt differently.
         """
         with self._rows.reading():
@@ -71,14 +72,15 @@ class IngestionCommit(runner.Change):
 
     @property
     def layout(self) -> Layout:
-        """A change log is partitioned by what its events do."""
+        """A change log is partitioned by the operation of its events."""
         return Layout(partition_by=(OP,), properties=_UNORDERED | made_for(self._contract))
 
     def is_done(self, state: TableState | None) -> bool:
         """Whether the batch is published.
 
         Raises:
-            CommitConflictError: Another plan was published in its place.
+            CommitConflictError: Another plan was published in its place, or the batch before it is not the
+                last published one.
         """
         bookmark, token = state.bookmark if state else None, self._token
         batch, content_hash = (bookmark.batch, bookmark.content_hash) if bookmark else (0, "")
@@ -97,16 +99,16 @@ class IngestionCommit(runner.Change):
         return self._rows.columns()
 
     def refuse_drift(self, state: TableState, columns: Mapping[str, T.DataType]) -> None:
-        """Refuse other keys and another order."""
+        """Refuse a declaration with other keys or another order than the change log's."""
         refuse_drift(self.target, state, self._contract, columns)
 
     def write(self, stage: Stage, state: TableState) -> CommitReport:
-        """Stage the accepted events, once."""
+        """Stage each accepted event once."""
         self._staged = self._rows.write(stage, state)
         return self.report(self._staged)
 
     def audit(self, stage: Stage, state: TableState) -> None:
-        """Judge the batch by its counts, and publish its quarantine.
+        """Check the batch's counts against the declared limits, then publish its rejected events.
 
         Raises:
             CommitConflictError: Another batch was published meanwhile.
@@ -116,13 +118,12 @@ class IngestionCommit(runner.Change):
         self._judge(staged)
         if staged.quarantined:
             now = self.format.state(self.target)
-            if (
-                now is None or now.version != state.version
-            ):  # repeats were looked for in another log than planned
+            # The change log has moved on: repeats were looked for in an older state of it.
+            if now is None or now.version != state.version:
                 raise CommitConflictError(table=self.target, attempts=1)
             publish_quarantine(self, staged, self._ledger().chain(self._behind))
         if not staged.applied:
-            stage.drop()  # a batch without accepted events moves the bookmark and nothing else
+            stage.drop()  # a batch without accepted events changes the bookmark and nothing else
 
     def _ledger(self) -> Ledger:
         return self.table.open_ledger()
@@ -138,7 +139,7 @@ class IngestionCommit(runner.Change):
             raise SequenceTieError(table=self.table.name, batch=self._token.batch, ties=staged.ties)
 
     def report(self, staged: Staged) -> CommitReport:
-        """The bookmark of the batch, with what was counted."""
+        """The bookmark of the batch, with its counts."""
         token = self._token
         counts = {
             "events_in": staged.events_in,
@@ -164,21 +165,22 @@ class IngestionCommit(runner.Change):
         return self._token
 
     def rejected(self) -> Any:
-        """The rejected events as rows of the quarantine."""
+        """The rejected events as rows of the quarantine table."""
         return self._rows.rejected()
 
 
 def publish_quarantine(ingestion: IngestionCommit, staged: Staged, chain: Chain) -> None:
-    """Publish the rejected events of a batch in one commit, unless they are there.
+    """Append the rejected events of a batch to quarantine in one commit, unless they are already there.
 
     Raises:
-        CommitConflictError: Another plan has its rows there and can still be published: that one comes first;
-            or a rebuild has begun since this one was made.
-        BatchContentChangedError: The batch was rebuilt differently since its rows were published.
+        CommitConflictError: Quarantine has rows of another plan that can still be published, and so has
+            priority; or a rebuild has begun since this plan was made.
+        BatchContentChangedError: The batch's accepted events were rebuilt differently since its rows were
+            published.
     """
     table, token = ingestion.table, ingestion.token
     lake, target = table.format, table.quarantine
-    if chain.epoch > token.epoch:  # a rebuild has begun since
+    if chain.epoch > token.epoch:  # a rebuild has begun since this plan was made
         raise CommitConflictError(table=target, attempts=1)
     state = lake.state(target)
     if state is None:
@@ -205,7 +207,7 @@ def publish_quarantine(ingestion: IngestionCommit, staged: Staged, chain: Chain)
 
 
 def clear_void_quarantine(table: LakeTable, chain: Chain) -> None:
-    """Remove the quarantined rows of a plan that was published nowhere else and can not be any more.
+    """Delete the quarantined rows of a void plan: one that the change log never got and never can get.
 
     Raises:
         CommitConflictError: Another writer changed the quarantine meanwhile.
@@ -228,8 +230,9 @@ def clear_void_quarantine(table: LakeTable, chain: Chain) -> None:
 def drop_given_up(table: LakeTable, ledger: Ledger) -> None:
     """Drop the stored tables that a rebuild gave up, and a change log of runs that did not see the rebuild.
 
-    What such runs wrote elsewhere is replaced in place by the next commit there, which is sure of the state
-    that it replaces: a drop could hit what another run of this epoch has just published.
+    What such runs wrote to other tables is not dropped: the next commit to that table replaces it. A commit
+    is certain of the state that it replaces. A drop could hit what another run of this epoch has just
+    published.
     """
     if not ledger.epoch and not ledger.given_up:
         return
@@ -245,10 +248,11 @@ def drop_given_up(table: LakeTable, ledger: Ledger) -> None:
 
 
 def _void_from(state: TableState, chain: Chain) -> int:
-    """The first batch whose rows in a quarantine are those of a void plan; 0 where there are none.
+    """The first batch whose quarantined rows belong to a void plan; 0 where there are none.
 
-    Of one epoch only the last plan that was published there can be void: nobody publishes behind such a one
-    without removing its rows. A run that did not see a rebuild may leave rows of the epoch before: all void.
+    Within one epoch only the last plan published to quarantine can be void: whoever publishes after a void
+    plan first removes its rows. If the bookmark is of an earlier epoch, a run that did not see the rebuild
+    wrote it, and all rows are void.
     """
     held = state.bookmark
     if held is None:

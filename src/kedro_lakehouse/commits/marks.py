@@ -1,4 +1,4 @@
-"""What commits leave on a table beside its rows and bookmark, as table properties."""
+"""Table properties that commits set beside the bookmark."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ HORIZON: Final = "kedro_lakehouse.horizon"
 """On a compacted change log: events from before this time are too late."""
 
 REFOLD: Final = "kedro_lakehouse.refold"
-"""On a change log: the batch that took events out of it; targets from before that batch fold again."""
+"""On a change log: the batch whose commit deleted events; targets at an earlier batch are refolded."""
 
 FOLDED_AT: Final = "kedro_lakehouse.folded_at"
-"""On a target that was folded again: a rollback does not go back to its states from before this time."""
+"""On a refolded target: a rollback does not return to a state from before this time."""
 
 DECIDED: Final = "kedro_lakehouse.decided"
-"""On a target: which decisions about events of its batches its rows respect."""
+"""On a target: a digest of the decisions about events of its batches that its rows respect."""
 
 ROLLED_BACK: Final = "kedro_lakehouse.rolled_back"
-"""On a target that went back: which rollback it was. A stage planned before it cannot be published."""
+"""On a rolled back target: an id of the rollback. A stage planned before it cannot be published."""
 
 
 def horizon_of(state: TableState | None) -> dt.datetime | None:

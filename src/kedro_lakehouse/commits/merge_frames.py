@@ -1,4 +1,4 @@
-"""What pending events make of a current or history table with keys, computed by Spark."""
+"""Apply pending events to a target of a table with keys, with Spark."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.lake_table import LakeTable
 
 _FEW: Final = 500_000
-"""So many keys are sent whole to every task that reads the target."""
+"""Up to this many keys are broadcast to every task that reads the target."""
 _METRIC: Final = {
     "current": {INSERT: "inserted", UPDATE: "updated", REMOVE: "deleted"},
     "history": {INSERT: "opened", CLOSE: "closed", UPDATE: "rewritten", REMOVE: "removed"},
@@ -58,10 +58,10 @@ _METRIC: Final = {
 
 
 class MergeFrames:
-    """Pending events as Spark frames, and what they make of a target: its first rows, or a merge into it."""
+    """Turns pending events into the first rows of a target, or into a merge into its existing rows."""
 
     def __init__(self, table: LakeTable, kind: Kind, pending: DataFrame, token: BatchToken) -> None:
-        """Keep the pending events, of which a target may have some already."""
+        """Take the pending events, some of which the target may have applied already."""
         self._table, self._kind = table, kind
         self._pending, self._token = pending, token
         self._contract = table.contract
@@ -74,14 +74,14 @@ class MergeFrames:
         return {f.name: f.dataType for f in self._new_rows(state).schema.fields}
 
     def write(self, stage: Stage, state: TableState) -> dict[str, int]:
-        """Stage the rows that the pending events insert, change and remove; compare them with the plan."""
+        """Stage the rows that the pending events insert, change and delete; compare them with the plan."""
         if _is_empty(state):
             return self._stage_first(stage, self._new_rows(state))
         target = self._planned_on(state.batch, self._token.batch)
         return self._stage_changes(stage, self._events(state), target, state)
 
     def judge(self, stage: Stage, state: TableState) -> None:
-        """Judge the staged rows by the expectations that block."""
+        """Validate the staged rows against the blocking expectations."""
         validate_stage(self._table, self._kind, stage, self._events(state), before=state.rows)
 
     def _events(self, state: TableState | None) -> DataFrame:
@@ -89,23 +89,23 @@ class MergeFrames:
 
     @cached_property
     def _truncates(self) -> bool:
-        """Whether the record may hold a truncate."""
+        """Whether the change log may contain a truncate."""
         return self._format.may_hold(self._record, OP, TRUNCATE, TRUNCATE)
 
     def _new_rows(self, state: TableState | None) -> DataFrame:
-        """The first rows of a target; of one that has rows only a frame with the right columns."""
+        """The first rows of an empty target; for one with rows, a frame that only shows the columns."""
         held, empty = state.batch if state else 0, _is_empty(state)
         if self._rows is None or self._rows[0] != (held, empty):
             events = self._events(state)
             if empty or self._kind == "history":
                 rows = first_rows(self._kind, events, self._contract, truncates=self._truncates)
-            else:  # only the columns are asked for: to analyse the fold takes longer than some merges
+            else:  # only the columns are needed: analysing the fold takes longer than some merges
                 rows = events.select(*columns(value_columns(events)), column(ORDER))
             self._rows = (held, empty), rows
         return self._rows[1]
 
     def _planned_on(self, held: int, batch: int) -> Target:
-        """The target as planning needs it; what metadata tells spares passes over tables."""
+        """The target with the facts that planning needs; facts from metadata save passes over tables."""
         lake, truncates = self._format, self._truncates
         past = accepted_events(self._table).where(column(BATCH) <= batch)
         new_truncates = (
@@ -121,7 +121,7 @@ class MergeFrames:
         )  # fmt: skip
 
     def _stage_first(self, stage: Stage, rows: DataFrame) -> dict[str, int]:
-        """Write the rows of a table that holds nothing yet."""
+        """Stage the first rows of an empty table."""
         with ExitStack() as cached:
             rows, count = with_row_count(rows, cached, sorted_write=sorts_writes(self._table.config))
             stage.append(rows)
@@ -152,7 +152,7 @@ class MergeFrames:
     def _stage_by_order(
         self, stage: Stage, events: DataFrame, target: Target, state: TableState
     ) -> dict[str, int] | None:
-        """Apply events in one pass over them and the target's keys; None where a tie needs more than that."""
+        """Apply events in one pass over them and the target's keys; None if a tie needs more than that."""
         with ExitStack() as cached:
             planned = cache(rows_by_order(events, target, self._contract), cached)
             marked = [F.count(F.when(column(c), 1)).alias(c) for c in (LATE, TIED)]
@@ -172,7 +172,7 @@ class MergeFrames:
         return counts | ({"stale_ignored": stale} if self._kind == "current" else {})
 
     def _stale(self, marked: DataFrame, changed: DataFrame, target: Target, late: int, tied: int) -> int:
-        """How many late events left their row as it was; both frames are in memory."""
+        """How many late events left their row unchanged; both frames are cached."""
         if self._kind == "history" or not late:
             return 0
         earlier = late - tied if needs_no_target_values(target, self._contract) else 0
@@ -197,10 +197,10 @@ class MergeFrames:
         self._audit(stage, inserted=written, removed=gone, before=state.rows)
 
     def _audit(self, stage: Stage, *, inserted: int, removed: int, before: int) -> None:
-        """Compare the staged rows with the plan, and look for doubled keys among the rows written.
+        """Compare the staged row count with the plan, and look for doubled keys among the appended rows.
 
-        The rows that leave are deleted by identity and counted; so if the rows that come are unique
-        among themselves, and the counts agree, the whole table is unique as it was before.
+        The deleted rows are matched by their identity columns and counted. So if the appended rows have no
+        doubled key and the counts agree, the keys of the whole table are as unique as they were before.
         """
         stage.expect(before - removed + inserted)
         if inserted:

@@ -1,4 +1,4 @@
-"""What pending events make of a table without keys: rows are added, or the newest extract's replace all."""
+"""Apply pending events to a table without keys: append rows, or replace all by the newest extract's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PlainFrames:
     """Pending events of a table without keys as Spark frames."""
 
     def __init__(self, table: LakeTable, pending: DataFrame, token: BatchToken) -> None:
-        """Keep the pending events, of which the table may have some already."""
+        """Take the pending events, some of which the table may have applied already."""
         self._table, self._pending, self._token = table, pending, token
         self._contract = table.contract
 
@@ -32,14 +32,14 @@ class PlainFrames:
         return {f.name: f.dataType for f in self._rows(state).schema.fields}
 
     def write(self, stage: Stage, state: TableState) -> dict[str, int]:
-        """Stage the rows that come, and those that go for them."""
+        """Append the new rows to the stage; with ``write: replace``, they replace all rows of the table."""
         rows = self._rows(state)
         if self._contract.write == "replace":
             return self._replace(stage, rows, state)
         return self._write(stage, rows, state.rows, 0)
 
     def judge(self, stage: Stage, state: TableState) -> None:
-        """Judge the staged rows by the expectations that block."""
+        """Validate the staged rows against the blocking expectations."""
         validate_stage(self._table, "current", stage, self._events(state), before=state.rows)
 
     def _events(self, state: TableState | None) -> DataFrame:
@@ -51,8 +51,8 @@ class PlainFrames:
         return events.select(*columns(value_columns(events)), column(ORDER))
 
     def _replace(self, stage: Stage, rows: DataFrame, state: TableState) -> dict[str, int]:
-        """Put the newest extract's rows in the place of all rows; an extract older than those is late."""
-        # All rows of the table are of one extract: one of them tells which.
+        """Replace all rows by the newest extract's; an extract older than the table's changes nothing."""
+        # All rows of the table come from one extract, so one row shows which.
         one = self._table.read("current").limit(1)
         found = compare_extracts(rows, one).first()
         if found is None or found["same"] is None or found["late"]:

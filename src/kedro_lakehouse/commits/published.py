@@ -1,4 +1,4 @@
-"""A table as its readers see it, to be validated; and the results of its validation."""
+"""A published table, to be validated, and the results of its validation."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ logger = logging.getLogger(__name__)
 
 
 class NothingToValidate(Enum):
-    """Stands where tables would stand if they had changed since they were judged."""
+    """Takes the place of the tables to validate if none has changed since its last validation."""
 
     HERE = "nothing to judge"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A table as its readers see it; of one that keeps no current table the rows of its history that last.
+    """A table as its readers see it; without a current table, the current rows of its history.
 
-    ``change`` is the fraction by which the last commit changed the number of rows; None where it made
-    the table, or where metadata does not tell.
+    ``change`` is the fraction by which the last commit changed the row count; None if that commit created
+    the table, or if metadata does not show it.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Published:
 
 @dataclass(frozen=True, kw_only=True)
 class Validation:
-    """The answers to a suite, and the snapshots that they are about."""
+    """The results of a suite of expectations, and the snapshots that they describe."""
 
     snapshots: str
     batch: int | None
@@ -61,7 +61,7 @@ def snapshot_of(table: LakeTable) -> int | None:
 
 
 def published(table: LakeTable) -> Published | None:
-    """The published state of a table, by metadata and as a lazy frame; None where it holds nothing yet."""
+    """The published state of a table, from metadata and as a lazy frame; None before its first commit."""
     from kedro_lakehouse.commits.blocking import present_rows
 
     kind: Kind = "current" if table.config.current else "history"
@@ -80,12 +80,12 @@ def published(table: LakeTable) -> Published | None:
 
 
 def titles_of(expectations: Iterable[ExpectationConfig]) -> frozenset[str]:
-    """The expectations that the judgement of a suite answers: freshness is judged in every run instead."""
+    """The titles of the expectations that a suite validates; freshness is validated in every run instead."""
     return frozenset(e.title for e in expectations if e.nature != "fresh")
 
 
 def record_validation(environment: Environment, suite: str, judgement: Validation) -> None:
-    """Write the answers to a suite down, and tell which expectations failed."""
+    """Store the results of a suite, and log which expectations failed."""
     rows = [
         r.row() | {"table": getattr(r.expectation, "table", suite), "batch": judgement.batch}
         for r in judgement.results
@@ -98,5 +98,5 @@ def record_validation(environment: Environment, suite: str, judgement: Validatio
 
 
 def read_only(what: str) -> UnsupportedError:
-    """The error of who saves to a view."""
+    """The error that is raised for saving to something that can only be loaded."""
     return UnsupportedError(what=f"Saving to {what}.", remedy="Load it only.")

@@ -1,4 +1,4 @@
-"""Landed files that Spark cannot read, named."""
+"""Name the landed files that Spark cannot read."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.names import TableName
 
-# What Spark 4 calls a file that it cannot read, and what Spark 3 does.
+# What the errors of Spark 4 and of Spark 3 say about a file that cannot be read.
 _UNREADABLE: Final = ("FAILED_READ_FILE", "Encountered error while reading file")
 _TORN: Final = ("Unexpected end of input stream", "java.util.zip.ZipException", "incorrect data check")
-"""What a damaged archive is called by Spark 3, which does not name the file of a text."""
+"""What the errors of Spark 3 say about a damaged archive; for text they do not name the file."""
 
 
 @contextlib.contextmanager
 def reading_errors(table: TableName, rows: DataFrame) -> Iterator[None]:
-    """Name the file where Spark could not read one of those that ``rows`` come from.
+    """While the block runs, name the file in the error if Spark cannot read an input of ``rows``.
 
     Raises:
         UnreadableFileError: A landed file is truncated, or not of its declared format.

@@ -1,4 +1,4 @@
-"""How many rows a write wrote, as Spark observed it."""
+"""The row count of a write, as Spark observed it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def with_row_count(
     rows: DataFrame, cached: ExitStack, *, sorted_write: bool
 ) -> tuple[DataFrame, Callable[[], int]]:
-    """Rows to write, and how to ask after the write how many they were.
+    """The rows to write, and a function that returns their count after the write.
 
-    A write that sorts reads its rows twice, the first time to find the ranges: an observation would
-    count them twice, so they are kept in memory until the stack is left.
+    A write that sorts reads its rows twice, the first time to find the sort ranges. An observation would
+    count them twice, so such rows are cached until the stack is closed, and counted there.
     """
     if sorted_write:
         stored = cache(rows, cached)
@@ -37,5 +37,5 @@ def with_row_count(
 
 
 def sorts_writes(table: TableConfig) -> bool:
-    """Whether a write to a target of the table sorts its rows, for which they are read twice."""
+    """Whether a write to a target of the table sorts its rows, and so reads them twice."""
     return Layout(sort_by=table.sort_by, properties=table.properties).sorts_writes

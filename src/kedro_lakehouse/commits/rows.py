@@ -1,7 +1,7 @@
-"""What commits ask of rows: the border between how a batch is committed and how its rows are computed.
+"""The interface between committing a batch and computing its rows.
 
-Commits decide what is planned on which state, and when it may be published. Whatever looks at rows is behind
-this border; in a run that is Spark (``engine.SparkEngine``).
+A commit decides on which state a change is planned, and when it may be published. All code that looks at rows
+is behind this interface; in a run that is Spark (``engine.SparkEngine``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ QUARANTINE_COLUMNS: Final = _quarantine_columns()
 
 @dataclass(frozen=True, kw_only=True)
 class Staged:
-    """What staging the events of one batch found."""
+    """The counts and facts that were found while the events of one batch were staged."""
 
     events_in: int
     quarantined: int
@@ -50,9 +50,9 @@ class Staged:
     ties: int = 0
     upserts: int = 0
     digest: str = ""
-    """A digest of the accepted events, whatever their order."""
+    """A digest of the accepted events, independent of their order."""
     first_orders: tuple[Any, Any] = (None, None)
-    """The least and the greatest first field of their orders."""
+    """The least and the greatest value of the first field of their orders."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """``min_order``, ``max_order`` and ``lag_seconds``, where they are known."""
 
@@ -61,29 +61,29 @@ class EventRows(Protocol):
     """The checked events of one batch, accepted and rejected."""
 
     def columns(self) -> Mapping[str, T.DataType]:
-        """The columns that the change log must have for them."""
+        """The columns that the change log must have to store the events."""
 
     def write(self, stage: Stage, state: TableState) -> Staged:
-        """Stage the accepted events, without those that the change log holds already."""
+        """Stage the accepted events, without those that the change log already contains."""
 
     def rejected(self) -> Any:
-        """The rejected events as rows of the quarantine."""
+        """The rejected events as rows of the quarantine table."""
 
     def reading(self) -> AbstractContextManager[None]:
-        """Name the landed file where one of them cannot be read while the block runs."""
+        """While the block runs, name the landed file in the error if one cannot be read."""
 
 
 class TargetRows(Protocol):
-    """The rows that pending events make of a current or history table."""
+    """The rows of a current or history table, computed from its events."""
 
     def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
-        """The columns that the table must have for them."""
+        """The columns that the table must have to store the rows."""
 
     def write(self, stage: Stage, state: TableState) -> dict[str, int]:
-        """Stage what changes, compare it with the plan, and count it as ``lake.ops.batches`` does."""
+        """Stage the changes, compare them with the plan, and return the counts for ``lake.ops.batches``."""
 
     def judge(self, stage: Stage, state: TableState) -> None:
-        """Judge the staged rows by the expectations that block.
+        """Validate the staged rows against the blocking expectations.
 
         Raises:
             ExpectationFailedError: Rows fail; nothing may be published.
@@ -91,22 +91,22 @@ class TargetRows(Protocol):
 
 
 class Engine(Protocol):
-    """How the rows of a project's tables are computed."""
+    """Computes the rows of a project's tables."""
 
     def events(self, table: LakeTable, accepted: Any, rejected: Any, token: BatchToken) -> EventRows:
         """The checked events of one batch."""
 
     def pending(self, table: LakeTable, *, after: int, upto: int) -> Any:
-        """The accepted events of the batches after one number up to another."""
+        """The accepted events of the batches after ``after`` and up to ``upto``."""
 
     def merged(self, table: LakeTable, kind: Kind, pending: Any, token: BatchToken) -> TargetRows:
-        """A target of a table with keys after its pending events."""
+        """The rows of a target of a table with keys, once its pending events are applied."""
 
     def added(self, table: LakeTable, pending: Any, token: BatchToken) -> TargetRows:
-        """The current table of a table without keys after its pending events."""
+        """The rows of the current table of a table without keys, once its pending events are applied."""
 
     def folded(self, table: LakeTable, kind: Kind, upto: int) -> TargetRows:
-        """A target as the whole change log up to a batch makes it."""
+        """The rows of a target, folded from the whole change log up to a batch."""
 
     def quarantined(self, table: LakeTable, *, before: int, more: Any = None) -> Any:
-        """The quarantined rows of the batches before one, and more rows of quarantine beside them."""
+        """The quarantined rows of the batches before ``before``, together with the rows of ``more``."""

@@ -1,8 +1,8 @@
 """The one way to change a stored table: plan, stage, audit, publish with the bookmark, acknowledge.
 
 A change is planned on one published state of its table. If another writer commits meanwhile, nothing of the
-change is published and it is planned again on the new state, until it is in or the deadline is over. The
-lease only saves work: two runs that both believe to hold it still publish one after the other.
+change is published. It is planned again on the new state, until it is published or the deadline is over. The
+lease only saves work: two runs that both believe they hold it still publish one after the other.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _T = TypeVar("_T")
 
 
 class Change:
-    """One change of one stored table. A kind of change says what it is by these methods.
+    """One change of one stored table; each kind of change implements these methods.
 
-    Each is asked anew on every state in which the table is found.
+    They are called again for every state in which the table is found.
     """
 
     def __init__(self, table: LakeTable, target: TableName, *, step: str) -> None:
-        """Keep the declared table that the change belongs to, and the stored one that it changes.
+        """Take the declared table (``table``), and the stored table that is changed (``target``).
 
-        ``step`` names the change in ``lake.ops.batches`` and to whoever follows its phases.
+        ``step`` names the change in ``lake.ops.batches`` and in the log of its phases.
         """
         self.table, self.target, self.step = table, target, step
 
@@ -58,44 +58,44 @@ class Change:
 
     @property
     def batch(self) -> int:
-        """The batch that the table holds afterwards."""
+        """The last batch that the table contains after the change."""
         raise NotImplementedError
 
     @property
     def inputs(self) -> Mapping[TableName, TableState | None]:
-        """The other tables that the change reads, in the state in which it was planned."""
+        """The other tables that the change reads, each with the state on which it was planned."""
         return {}
 
     def is_done(self, state: TableState | None) -> bool:
-        """Whether nothing is to be done on this state.
+        """Whether nothing is left to do on this state.
 
         Raises:
-            CommitConflictError: What was planned does not follow this state.
+            CommitConflictError: The plan does not follow this state.
         """
         raise NotImplementedError
 
     def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
-        """The columns that the table must have; empty where it keeps those that it has."""
+        """The columns that the table must have; empty if the present ones are enough."""
         del state
         return {}
 
     @property
     def layout(self) -> Layout:
-        """How the table lies on disk, where this change makes it."""
+        """How the table is laid out on disk; used if this change creates it."""
         return Layout()
 
     def refuse_drift(self, state: TableState, columns: Mapping[str, T.DataType]) -> None:
-        """Refuse a declaration under which the table would mean something else."""
+        """Refuse a declaration that contradicts the rules that the table was made with."""
 
     def write(self, stage: Stage, state: TableState) -> CommitReport:
-        """Stage the rows, compare them with the plan, and tell what the commit does."""
+        """Stage the rows, compare them with the plan, and return the report of the commit."""
         raise NotImplementedError
 
     def audit(self, stage: Stage, state: TableState) -> None:
-        """Look at what is staged, or publish what must be seen first; raise where it may not be published."""
+        """Check what is staged, or publish what must be visible before it; raise to stop the publication."""
 
     def publish(self, stage: Stage, report: CommitReport, state: TableState) -> int | None:
-        """Make what is staged visible, with the bookmark, in one commit; the new snapshot's id."""
+        """Make the staged change and the bookmark visible in one commit; return the new snapshot's id."""
         return stage.publish(report, properties=self.properties(state), without=self.dropped_columns(state))
 
     def properties(self, state: TableState) -> Mapping[str, str]:
@@ -104,15 +104,15 @@ class Change:
         return {}
 
     def dropped_columns(self, state: TableState) -> Sequence[str]:
-        """The columns that leave the table with the commit."""
+        """The columns that the commit drops from the table."""
         del state
         return ()
 
 
 def run(table: LakeTable, step: str, plan: Callable[[], Change | None]) -> bool:
-    """Make a change under its lease; whether there was anything to do.
+    """Make a change under its lease; return whether there was anything to do.
 
-    After every lost race ``plan`` is asked again, until a deadline; None from it says that nothing is to do.
+    After every lost race ``plan`` is called again, until a deadline. It returns None if nothing is to do.
 
     Raises:
         CommitConflictError: Other writers won every race until the deadline; nothing was published.
@@ -127,7 +127,7 @@ def run(table: LakeTable, step: str, plan: Callable[[], Change | None]) -> bool:
 
 
 def planned_again(table: LakeTable, steps: Sequence[str], work: Callable[[Lease], _T]) -> _T:
-    """Do work under leases of a table, again after every lost race until a deadline; what it returns.
+    """Do work under leases of a table, again after every lost race until a deadline; return its result.
 
     Raises:
         CommitConflictError: Other writers won every race until the deadline.
@@ -143,11 +143,11 @@ def planned_again(table: LakeTable, steps: Sequence[str], work: Callable[[Lease]
 
 
 def attempt(change: Change, held: Lease) -> bool:
-    """Make a change once, on the state that the table is in now; whether there was anything to do.
+    """Make a change once, on the present state of the table; return whether there was anything to do.
 
     Raises:
         CommitConflictError: Another writer was faster; nothing was published.
-        LeaseLostError: Another run may work on the table by now; nothing was published.
+        LeaseLostError: Another run may be working on the table by now; nothing was published.
     """
     begun, lake = perf_counter(), change.format
     state = lake.state(change.target)
@@ -163,6 +163,7 @@ def attempt(change: Change, held: Lease) -> bool:
         change.audit(stage, found)
         snapshot = change.publish(stage, report, found)
     enter_phase("published", change.table, change.step, change.batch)
+    # A change that keeps the bookmark, such as a compaction, has no row of its own in ``lake.ops.batches``.
     if report != found.bookmark:
         acknowledge(change.table, report, snapshot, seconds=perf_counter() - begun)
     return True
@@ -170,12 +171,12 @@ def attempt(change: Change, held: Lease) -> bool:
 
 @contextlib.contextmanager
 def lost_races(lake: TableFormat, planned_on: Mapping[TableName, TableState | None]) -> Iterator[None]:
-    """Take an error for a lost race where one of the tables is not in its planned state any more.
+    """Report an error in the block as a lost race if a table is no longer in the state that was planned on.
 
-    A plan reads tables while others commit to them, or drop them: what it finds then need not fit together.
+    A plan reads tables while other runs commit to them or drop them, so its reads need not fit together.
 
     Raises:
-        CommitConflictError: One of the tables was changed; the error is its cause.
+        CommitConflictError: One of the tables was changed; the original error is its cause.
     """
     try:
         yield
@@ -190,10 +191,10 @@ def lost_races(lake: TableFormat, planned_on: Mapping[TableName, TableState | No
 
 
 def _ensured(change: Change, state: TableState | None) -> TableState:
-    """The table with the columns that the change needs, in the state that the change was planned on.
+    """Create the table or add the needed columns; return its state, which must still be the planned one.
 
     Raises:
-        CommitConflictError: It is in another one by now.
+        CommitConflictError: The table has another bookmark by now.
     """
     lake, columns = change.format, change.columns(state)
     if state is not None and not columns:
@@ -226,6 +227,6 @@ class _Leases:
 
 @contextlib.contextmanager
 def leases(table: LakeTable, *steps: str) -> Iterator[Lease]:
-    """Hold several leases of a table while the block runs, taken in this order."""
+    """Hold several leases of a table while the block runs; they are taken in the given order."""
     with ExitStack() as stack:
         yield _Leases([stack.enter_context(table.lease(step)) for step in steps])

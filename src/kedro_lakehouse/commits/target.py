@@ -1,4 +1,4 @@
-"""The commit of a current or history table: pending batches are applied, or the whole log is folded again."""
+"""The commit of a target (current or history table): apply pending batches, or refold the change log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TargetPlan:
-    """Which target is brought up to which batch of a change log, and the state that the log was found in."""
+    """Which target is brought up to which batch of a change log, and the state of the change log."""
 
     kind: Kind
     token: BatchToken
@@ -41,10 +41,10 @@ class TargetPlan:
 
 
 class TargetCommit(runner.Change):
-    """Applies the pending batches of a table to its current or its history table."""
+    """Applies the pending batches of a table to one of its targets."""
 
     def __init__(self, table: LakeTable, plan: TargetPlan, rows: TargetRows) -> None:
-        """Keep what the commit is about."""
+        """Take the plan, and the rows that the target gets by it."""
         super().__init__(table, table.stored(plan.kind), step=plan.kind)
         self._kind, self._token, self._record, self._rows = plan.kind, plan.token, plan.record, rows
         self._contract = table.contract
@@ -56,7 +56,7 @@ class TargetCommit(runner.Change):
 
     @property
     def layout(self) -> Layout:
-        """As declared."""
+        """The declared layout, with the identity columns of a table with keys."""
         keyed = self._contract.write == "merge"
         made = made_for(self._contract, self._kind if keyed else None)
         return Layout(
@@ -67,10 +67,10 @@ class TargetCommit(runner.Change):
         )
 
     def is_done(self, state: TableState | None) -> bool:
-        """Whether the target has the batches.
+        """Whether the target already contains the batches.
 
         Raises:
-            CommitConflictError: The target was rolled back behind the batches that were loaded.
+            CommitConflictError: The target was rolled back to a state before the batches that were loaded.
         """
         batch = state.batch if state else 0
         if batch < self._token.after:
@@ -83,16 +83,16 @@ class TargetCommit(runner.Change):
         return {self.table.changes: self._record}
 
     def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
-        """The columns of the rows to come."""
+        """The columns of the rows to write."""
         return self._rows.columns(state)
 
     def refuse_drift(self, state: TableState, columns: Mapping[str, T.DataType]) -> None:
-        """Refuse other keys, another order, other rules of folding, and other tracked columns."""
+        """Refuse a declaration with other keys, order, folding rules or tracked columns."""
         kind = self._kind if self._contract.write == "merge" else None
         refuse_drift(self.target, state, self._contract, columns, kind)
 
     def write(self, stage: Stage, state: TableState) -> CommitReport:
-        """Stage what the pending batches change."""
+        """Stage the changes that the pending batches make."""
         counts = self._rows.write(stage, state)
         return self._report(state, counts)
 
@@ -106,10 +106,10 @@ class TargetCommit(runner.Change):
         )  # fmt: skip
 
     def audit(self, stage: Stage, state: TableState) -> None:
-        """Judge what is staged by the expectations that block.
+        """Validate the staged rows against the blocking expectations.
 
         Raises:
-            CommitConflictError: The change log that was read is not the table's any more.
+            CommitConflictError: The change log that was read was dropped, or created anew, meanwhile.
         """
         self._rows.judge(stage, state)
         changes = self.table.changes
@@ -118,7 +118,7 @@ class TargetCommit(runner.Change):
             raise CommitConflictError(table=changes, attempts=1)
 
     def properties(self, state: TableState) -> Mapping[str, str]:
-        """Declared properties that the table does not have yet, and which decisions its rows respect."""
+        """The declared properties that the table lacks, and which decisions its rows respect."""
         declared = {k: v for k, v in self.table.config.properties.items() if k != "format-version"}
         wanted = declared | self._decided(self._token.batch)
         return {k: v for k, v in wanted.items() if state.properties.get(k, "") != v}
@@ -128,44 +128,45 @@ class TargetCommit(runner.Change):
 
 
 class Refold(TargetCommit):
-    """Replaces all rows of a target by what the whole change log makes of it."""
+    """Replaces all rows of a target with the fold of the whole change log."""
 
     def __init__(self, table: LakeTable, plan: TargetPlan, *, declared_anew: bool) -> None:
-        """Keep up to which batch is folded, and whether the declaration may be another one."""
+        """Fold up to the plan's batch; ``declared_anew`` allows a declaration that has changed."""
         super().__init__(table, plan, engine_of(table).folded(table, plan.kind, plan.token.batch))
         self._declared_anew, self._since = declared_anew, now()
 
     def is_done(self, state: TableState | None) -> bool:
-        """Whether there is no target to fold."""
+        """Whether there is no target to refold."""
         return state is None
 
     def refuse_drift(self, state: TableState, columns: Mapping[str, T.DataType]) -> None:
-        """The same as for other commits, unless the declaration is meant to be another one."""
+        """Refuse drift as other commits do, unless ``declared_anew`` allows it."""
         if not self._declared_anew:
             super().refuse_drift(state, columns)
 
     def _report(self, state: TableState, counts: dict[str, int]) -> CommitReport:
         held, token = state.bookmark, self._token
         if held is not None and (held.batch, held.content_hash) == (token.batch, token.content_hash):
-            return held
+            return held  # the same batch again: the bookmark stays as it is
         return super()._report(state, counts)
 
     def properties(self, state: TableState) -> Mapping[str, str]:
-        """What the table is made for now, and since when."""
+        """The rules and decisions that the rows respect now, and the time since which they do."""
         del state
         made = self.layout.properties
         return {**made, **self._decided(self._token.batch), FOLDED_AT: self._since}
 
     def dropped_columns(self, state: TableState) -> Sequence[str]:
-        """The columns that the declaration does not keep any more."""
+        """The columns that the declaration no longer includes."""
         wanted = self._rows.columns(state)
         return [c for c in state.columns if c not in wanted]
 
 
 def commit_pending(table: LakeTable, kind: Kind, pending: Any, token: BatchToken) -> None:
-    """Plan the pending events against a table's current or history and commit what changes.
+    """Plan the pending events against a target of a table, and commit the changes.
 
-    After a history's commit the view beside it is as declared. A table that a rollback holds stays as it is.
+    After a commit to a history, its view is as declared. A target that is held since a rollback stays as it
+    is.
     """
     state = table.state(kind)
     if state is not None and state.is_held:
@@ -182,15 +183,15 @@ def commit_pending(table: LakeTable, kind: Kind, pending: Any, token: BatchToken
 
 
 def commit_target(table: LakeTable, kind: Kind, pending: object, token: BatchToken) -> None:
-    """Bring a target up to the pending batches; fold it again where its rows are not what the log makes.
+    """Bring a target up to the pending batches; refold it if the change log no longer produces its rows.
 
-    Where the change log was built anew since the batches were loaded, or the target was rolled back, what is
-    pending now is loaded again.
+    The pending events are loaded again if the change log was built anew, or the target was rolled back, since
+    they were loaded.
 
     Raises:
         CommitConflictError: Other writers won every race until the deadline.
-        AuditFailedError: What was staged is not what was planned; nothing was published.
-        ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
+        AuditFailedError: The staged rows are not the planned ones; nothing was published.
+        ExpectationFailedError: Staged rows fail a blocking expectation; nothing was published.
     """
     if token.batch <= token.after and not must_refold(table, *_states(table, kind)):
         return
@@ -217,13 +218,13 @@ def commit_target(table: LakeTable, kind: Kind, pending: object, token: BatchTok
 
 
 def bring_pending(table: LakeTable) -> None:
-    """Bring the targets of a table up to the change log, as the pipelines do."""
+    """Apply all pending batches to the targets of a table, as the pipelines do."""
     for kind in table.targets:
         commit_pending(table, kind, *load_pending(table, kind))
 
 
 def load_pending(table: LakeTable, kind: Kind) -> tuple[Any, BatchToken]:
-    """The accepted events that a target does not have, and which batches they are; lazily."""
+    """The accepted events that a target lacks, as a lazy frame, and the token of their batches."""
     lake, changes, patience = table.format, table.changes, table.patience()
     while True:
         target, record = _states(table, kind)
@@ -233,21 +234,21 @@ def load_pending(table: LakeTable, kind: Kind) -> tuple[Any, BatchToken]:
         try:
             with runner.lost_races(lake, {changes: record}):
                 return engine_of(table).pending(table, after=token.after, upto=token.batch), token
-        except CommitConflictError as error:  # it was dropped, and is made anew
+        except CommitConflictError as error:  # the change log was dropped, and is created anew
             patience.pause(error)
 
 
 def _states(table: LakeTable, kind: Kind) -> tuple[TableState | None, TableState | None]:
-    """A target and its change log, in this order: read after it, the log has all that the target has."""
+    """A target and its change log, read in this order, so that the log has every batch of the target."""
     lake = table.format
     return lake.state(table.stored(kind)), lake.state(table.changes)
 
 
 def must_refold(table: LakeTable, target: TableState | None, record: TableState | None) -> bool:
-    """Whether a target holds rows that the change log, as it is now, does not make.
+    """Whether a target contains rows that the present change log does not produce.
 
-    So it is where events left the log, where events of batches that it has were excluded since, and where it
-    was committed by a run that did not see the log being built anew.
+    There are three reasons: events were deleted from the change log; decisions about events of the target's
+    batches were made since; or a run that did not see the change log being built anew committed the target.
     """
     if target is None or target.batch == 0:
         return False
@@ -261,7 +262,7 @@ def must_refold(table: LakeTable, target: TableState | None, record: TableState 
 
 
 def holds(table: LakeTable, record: TableState | None, batch: int, content_hash: str) -> bool:
-    """Whether a change log holds just this batch: its bookmark tells, or for older ones the ledger."""
+    """Whether a change log contains exactly this batch: by its bookmark, or by the ledger for older ones."""
     head = record.bookmark if record else None
     if head is None or head.batch < batch:
         return False
@@ -272,19 +273,19 @@ def holds(table: LakeTable, record: TableState | None, batch: int, content_hash:
     try:
         return table.open_ledger().chain(head).holds(batch, content_hash)
     except LedgerGapError:
-        return True  # nothing says otherwise
+        return True  # the ledger cannot contradict it
 
 
 def refold(table: LakeTable, kind: Kind, *, declared_anew: bool = False) -> None:
-    """Replace all rows of a target by the fold of the change log, under the present declaration.
+    """Replace all rows of a target with the fold of the change log, under the present declaration.
 
-    It keeps its bookmark, or gets that of the change log where it has none that the log holds. A target that
-    does not exist stays so.
+    The target keeps its bookmark; if the change log does not contain that batch, it gets the change log's
+    bookmark. A target that does not exist is not created.
 
     Raises:
-        TrackHistoryDriftError: The declaration is another one, and may not be.
-        AuditFailedError: What was staged is not one row a key; nothing was published.
-        ExpectationFailedError: Staged rows fail an expectation that blocks; nothing was published.
+        TrackHistoryDriftError: The declaration has changed, and ``declared_anew`` does not allow it.
+        AuditFailedError: The staged rows are not one row per key; nothing was published.
+        ExpectationFailedError: Staged rows fail a blocking expectation; nothing was published.
         CommitConflictError: Other writers won every race until the deadline.
     """
 
@@ -299,9 +300,9 @@ def refold(table: LakeTable, kind: Kind, *, declared_anew: bool = False) -> None
 
 
 def _fold_upto(table: LakeTable, kind: Kind, loaded: BatchToken | None) -> TargetPlan | None:
-    """Up to which batch a target is folded: its own or that of the loaded ones, whichever is later.
+    """Up to which batch a target is folded: its own or that of the loaded events, whichever is later.
 
-    One that the change log does not hold does not count; without any the whole log is folded.
+    A batch that the change log does not contain is ignored. If none is left, the whole change log is folded.
     """
     lake = table.format
     record, target = lake.state(table.changes), lake.state(table.stored(kind))

@@ -1,4 +1,4 @@
-"""The batch token: what a frame of events is part of, carried by its ``_batch`` column."""
+"""The batch token: which batches a frame of events contains, stored with its ``_batch`` column."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _KEY: Final = "kedro_lakehouse.token"
 
 
 class NothingLanded(Enum):
-    """Stands where events would stand if any had landed; saving it does nothing."""
+    """Takes the place of events if none have landed; saving it does nothing."""
 
     HERE = "nothing landed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchToken:
-    """The batches that a frame holds: those after ``after`` up to ``batch``; at least so many events."""
+    """The batches of a frame: those after ``after`` up to ``batch``, with at least ``at_least`` events."""
 
     table: str
     batch: int
@@ -41,11 +41,11 @@ class BatchToken:
     at_least: int = 0
     lag_from: str | None = None
     log: str = ""
-    """Which change log pending events are of: another one may have its batches again."""
+    """The uuid of the change log that pending events come from: a later one may have the same batches."""
 
     @classmethod
     def at(cls, table: TableName, bookmark: CommitReport | None, *, after: int, log: str = "") -> BatchToken:
-        """The token of all batches up to a bookmark; of none where there is no bookmark."""
+        """The token of the batches after ``after`` up to a bookmark; of no batch if there is no bookmark."""
         if bookmark is None:
             return cls(table=str(table), batch=0, after=after, content_hash="")
         return cls(
@@ -54,18 +54,18 @@ class BatchToken:
         )  # fmt: skip
 
     def stamp(self, events: DataFrame) -> DataFrame:
-        """Give every event of one batch its number, and the frame this token."""
+        """Give every event of one batch its batch number, and attach this token to the frame."""
         return events.withColumn(
             BATCH, F.lit(self.batch).cast("long").alias(BATCH, metadata={_KEY: asdict(self)})
         )
 
     def mark(self, events: DataFrame) -> DataFrame:
-        """Give a frame whose events have their numbers this token."""
+        """Attach this token to a frame whose events already have their batch numbers."""
         return events.withColumn(BATCH, F.col(BATCH).alias(BATCH, metadata={_KEY: asdict(self)}))
 
     @classmethod
     def of(cls, events: DataFrame) -> BatchToken:
-        """Read the token of a frame.
+        """Read the token that is attached to a frame.
 
         Raises:
             UnsupportedError: A node dropped or rebuilt the column ``_batch``.

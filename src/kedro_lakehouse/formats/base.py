@@ -1,4 +1,4 @@
-"""What every table format offers, and the phases that a commit goes through."""
+"""The interface of a table format, and the phases of a commit."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _phases: Final = logging.getLogger("kedro_lakehouse.phase")
 
 
 def enter_phase(phase: Phase, table: object, stage: str, batch: int) -> None:
-    """Record that a commit of a table's stage has reached a phase: what follows has not happened yet.
+    """Log that a commit has reached a phase; the phases after it have not happened yet.
 
-    planned: the batch is in the ledger; staged: its rows are on a branch that no reader sees;
+    planned: the batch is in the ledger; staged: its rows are written where no reader sees them;
     published: data and bookmark are visible; acknowledged: its row is in ``lake.ops.batches``.
     """
     facts = {"phase": phase, "table": str(table), "stage": stage, "batch": batch}
@@ -41,36 +41,36 @@ def enter_phase(phase: Phase, table: object, stage: str, batch: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TableState:
-    """A table as its newest metadata tells."""
+    """The published state of a table, as its newest metadata describes it."""
 
     columns: Mapping[str, T.DataType]
     bookmark: CommitReport | None
     snapshot_id: int | None
-    """The newest state that can be read and has other rows than the one before: no compaction of one."""
+    """The newest readable snapshot that changed rows; one that only compacted files is passed over."""
     snapshot_time: int | None = None
-    """When that snapshot was published, in milliseconds of the epoch."""
+    """When that snapshot was published, in milliseconds since the epoch."""
     rows: int
     branches: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     uuid: str = ""
-    """Tells the table from one that is made later under its name."""
+    """Identifies the table: a table created later under the same name has another uuid."""
     version: str = ""
-    """Tells this published state from every other one of the table: a stage belongs to exactly one."""
+    """Identifies this published state among all states of the table; a stage belongs to exactly one."""
 
     @property
     def batch(self) -> int:
-        """The last batch that the table holds; 0 where it holds none."""
+        """The number of the last batch that the table holds; 0 if it holds none."""
         return self.bookmark.batch if self.bookmark else 0
 
     @property
     def is_held(self) -> bool:
-        """Whether a rollback lets no run change the table until it is released."""
+        """Whether the table is on hold: after a rollback no run may change it until it is released."""
         return bool(self.properties.get(HELD))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What metadata tells of some files: at most so many rows, and between which values columns lie."""
+    """What metadata says about some files: the most rows, and the lowest and highest value of columns."""
 
     rows: int
     ranges: Mapping[str, tuple[Any, Any]]
@@ -78,69 +78,70 @@ class Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How a table lies on disk."""
+    """The physical layout of a table: partitions, sort order and properties."""
 
     partition_by: Sequence[str] = ()
     sort_by: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     identity: Sequence[str] = ()
-    """The columns that identify a row; none where rows are only ever added or replaced as a whole."""
+    """The columns that identify a row; empty if rows are only ever appended or replaced as a whole."""
 
     @property
     def sorts_writes(self) -> bool:
-        """Whether a write sorts the whole of what it writes, for which rows are read twice."""
+        """Whether each write sorts all the rows that it writes; Spark reads them twice for that."""
         return bool(self.sort_by) or self.properties.get("write.distribution-mode") == "range"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What a format can do: what it says yes to is proved by the contract suite, the rest it refuses."""
+    """What a format can do. The contract suite proves what is declared; the format refuses the rest."""
 
     merge: bool = True
-    """Tables with keys: rows are replaced and removed by key, in one commit with the bookmark."""
+    """Tables with keys: rows are replaced and deleted by key, in one commit with the bookmark."""
     staged_audit: bool = True
-    """What is written is audited before any reader sees it; without it, what is planned is."""
+    """Rows are audited after they are written and before a reader sees them; if not, the plan is audited."""
     as_of: bool = True
-    """Tables can be read as they were at a time or in a snapshot."""
+    """Tables can be read as of a time or a snapshot."""
     evolve: bool = True
     """Columns and struct fields can be added to a table, and types widened."""
     drop_columns: bool = True
-    """Columns can leave a table."""
+    """Columns can be dropped from a table."""
     partition_transforms: bool = True
-    """Partitions by a function of a column, such as days(ts) or bucket(8, id); else by columns only."""
+    """Partitions by a function of a column, such as days(ts) or bucket(8, id); if not, by columns only."""
     views: bool = True
-    """A view beside a history is stored in the catalog; else the session registers it."""
+    """The view on a history table is stored in the catalog; if not, the session registers it."""
     safe_without_lease: bool = True
-    """A commit is safe by itself on every store; else one to S3 needs the lease, and confirms it first."""
+    """A commit is safe by itself on every store; if not, one to S3 needs the lease and confirms it first."""
     in_catalog: bool = False
-    """Its tables are Iceberg's in catalog ``lake``: there they are found, read and dropped without a JVM."""
+    """Its tables are Iceberg tables of catalog ``lake``: found, read and dropped there without a JVM."""
     glue_provider: Literal["delta", "hudi"] | None = None
-    """What the Glue Data Catalog is told that its tables are; None where that is not told by commits."""
+    """The kind of table that commits register in the Glue Data Catalog; None if they register nothing."""
     maintenance: bool = True
     """Small files are compacted, and old snapshots expire."""
     spark: tuple[str, ...] = ("3.5", "4.1")
-    """The Spark lines that it runs on."""
+    """The lines of Spark that it runs on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormatContext:
-    """What a format is made with; nothing of it is opened yet."""
+    """What a format is created from; nothing in it is opened yet."""
 
     session: Callable[[], SparkSession]
     catalog: MetadataCatalog
     lakehouse: str
-    """The folder or address below which the tables lie."""
+    """The folder or address that holds the tables."""
     run_id: str
     correlation_id: str
     spark_conf: Mapping[str, str] = field(default_factory=dict)
-    """The environment's settings of Spark: where object stores are."""
+    """The environment's Spark settings, which say where object stores are."""
 
 
 class Stage(Protocol):
-    """One change of a table in the making: one of append, replace, replace_where and merge, then publish.
+    """One unpublished change of a table: call one of append, replace, replace_where, merge, then publish.
 
-    A stage belongs to the state that it was opened on. Once another commit is published, the stage can
-    not be: ``publish`` raises ``CommitConflictError``, whether its rows were written before or after that.
+    A stage belongs to the published state that it was opened on. Once another commit is published, this
+    one cannot be: ``publish`` raises ``CommitConflictError``, whether its rows were written before or
+    after that commit.
     """
 
     table: TableName
@@ -151,13 +152,13 @@ class Stage(Protocol):
         """Whether anything was staged."""
 
     def append(self, rows: DataFrame) -> None:
-        """Stage rows that are added; what they were observed for is known afterwards."""
+        """Stage rows to append. The metrics that Spark observes on ``rows`` are available afterwards."""
 
     def replace(self, rows: DataFrame) -> None:
-        """Stage rows that stand in the place of all that are there; the frame may read the table itself."""
+        """Stage rows that replace all rows of the table; the frame may read the table itself."""
 
     def replace_where(self, condition: str, rows: DataFrame) -> None:
-        """Stage rows that stand in the place of those that meet a condition of SQL."""
+        """Stage rows that replace the rows that meet an SQL condition."""
 
     def merge(
         self,
@@ -170,29 +171,33 @@ class Stage(Protocol):
         """Stage: delete the rows whose ``on`` columns match ``rows_to_delete``, then append ``rows``.
 
         Args:
-            rows_to_delete: The columns ``on`` of rows that the table has; None: nothing is deleted.
+            rows_to_delete: The ``on`` columns of rows that the table has; None: nothing is deleted.
             rows: New rows with all their columns; None: nothing is appended.
             on: Columns that identify a row.
-            near: Ranges of columns of the rows to delete: other files need not be read.
+            near: For some columns, the lowest and highest value among the rows to delete, such as
+                ``{"id": (1, 4)}``: files outside these ranges need not be read.
         """
 
     def staged(self) -> DataFrame:
-        """The whole table as it is staged."""
+        """The whole table with the staged change applied."""
 
     def appended(self) -> DataFrame:
-        """The rows that were staged to come."""
+        """The new rows of the staged change."""
 
     def written(self, columns: Sequence[str]) -> pa.Table | None:
-        """Columns of the rows that were staged to come, read from their files without Spark.
+        """Columns of the new rows, read from their files without Spark.
 
-        None where that is not the cheaper way: they are too many, or in no files of their own.
+        None if Spark is the cheaper way: the rows are too many, or not in files of their own.
         """
 
     def rows(self) -> int:
-        """How many rows the table has with an append or a replacement that is staged; asked of metadata."""
+        """Row count of the table with the staged append or replacement applied, from metadata."""
 
     def expect(self, rows: int) -> None:
-        """Compare the staged table's number of rows; where only the commit can tell it, it is undone.
+        """Check that the staged table has ``rows`` rows.
+
+        A format that can only check this while it commits does so in ``publish``, and undoes the commit if
+        the check fails.
 
         Raises:
             AuditFailedError: It has another number of rows. Also raised by ``publish``.
@@ -205,13 +210,13 @@ class Stage(Protocol):
         properties: Mapping[str, str] | None = None,
         without: Sequence[str] = (),
     ) -> int | None:
-        """Make the staged change and the bookmark visible in one commit; the new snapshot's id.
+        """Publish the staged change and the bookmark in one commit; return the new snapshot's id.
 
-        In the same commit ``properties`` are set, and the columns ``without`` leave the table. Without a
-        staged change the bookmark and the properties alone are.
+        The same commit sets ``properties`` and drops the columns ``without``. If nothing is staged, it
+        publishes the bookmark and the properties alone.
 
         Raises:
-            CommitConflictError: The table is not in the state any more that the stage was opened on; nothing
+            CommitConflictError: The table is no longer in the state that the stage was opened on; nothing
                 was published.
             CommitUnknownError: There was no answer; look for the bookmark before anything else.
         """
@@ -221,9 +226,9 @@ class Stage(Protocol):
 
 
 class TableFormat(Protocol):
-    """How tables of one format are kept; made with a ``FormatContext``.
+    """One table format: how its tables are created, read and committed to; made from a ``FormatContext``.
 
-    Every method takes the name of a stored table. A ``TableState`` is read anew at every call.
+    Every method takes the name of a stored table. Every call reads the newest metadata.
     """
 
     name: ClassVar[str]
@@ -233,10 +238,10 @@ class TableFormat(Protocol):
 
     @classmethod
     def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
-        """What the environment's Spark settings lack for this format, as a sentence; None where nothing."""
+        """What the environment's Spark settings lack for this format, as a sentence; None if nothing."""
 
     def state(self, table: TableName) -> TableState | None:
-        """Where a table stands, or None where there is none."""
+        """The table's published state, or None if there is no such table."""
 
     def read(self, table: TableName) -> DataFrame:
         """The published table as a lazy frame."""
@@ -245,25 +250,32 @@ class TableFormat(Protocol):
         """The table as it was published at a time."""
 
     def sql(self, table: TableName) -> str:
-        """The table's quoted path, to stand behind FROM."""
+        """The table's quoted name for a FROM clause."""
 
     def rows_at(self, table: TableName, snapshot_id: int) -> str:
-        """SQL text of a table as it was in one snapshot, to stand behind FROM."""
+        """SQL text for a FROM clause that reads the table as of one snapshot."""
 
     def holds_snapshot(self, table: TableName, snapshot_id: int) -> bool:
-        """Whether a table can still be read as it was in a snapshot."""
+        """Whether the table can still be read as of a snapshot."""
 
     def may_hold(self, table: TableName, column: str, low: object, high: object) -> bool:
-        """Whether a table may hold values of a column between two bounds; yes where metadata cannot tell."""
+        """Whether the table may hold a value of a column between two bounds; True if metadata cannot say."""
 
     def bounds(self, table: TableName, columns: Sequence[str], where: str, low: int, high: int) -> Bounds:
-        """How many rows, and which values of columns, may have ``where`` in a range: by metadata alone."""
+        """Row count and value ranges of the rows whose column ``where`` may lie in a range, from metadata.
+
+        Args:
+            columns: The columns whose lowest and highest value is wanted.
+            where: The column that selects rows.
+            low: Its lowest value.
+            high: Its highest value.
+        """
 
     def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
-        """Create the table where it does not exist; starts no job."""
+        """Create the table if it does not exist; starts no Spark job."""
 
     def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
-        """Add missing columns and struct fields and widen types; what is there already stays.
+        """Add missing columns and struct fields and widen types; existing columns stay.
 
         Raises:
             IncompatibleTypeError: A column would have to become a type that loses values.
@@ -271,43 +283,43 @@ class TableFormat(Protocol):
         """
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
-        """Make a view, unless it is there with this digest of its definition; whether it was made.
+        """Create a view unless it exists with this digest of its definition; True if it was created.
 
         Raises:
-            UnsupportedError: A table bears the view's name.
+            UnsupportedError: A table has the view's name.
         """
 
     def uuid(self, table: TableName) -> str | None:
-        """What tells a table from one that is made later under its name; None where there is none."""
+        """The table's unique id: a later table of the same name has another one; None if no table exists."""
 
     def drop(self, table: TableName, *, uuid: str | None = None) -> None:
         """Drop a table with its files; with ``uuid`` only if it is still that one.
 
-        No catalog compares and drops in one step: between the two another run may make the table anew.
+        No catalog can compare and drop in one step: in between, another run may create the table anew.
         """
 
     def stage(self, table: TableName, state: TableState | None) -> AbstractContextManager[Stage]:
         """Open a stage on one published state of the table; what the block leaves unpublished is dropped.
 
-        A stage that another run has open is left alone. Publishing removes those that were opened on
-        states before it, a dead run's among them: none of them can be published any more.
+        Opening a stage leaves the stages of other runs alone. Publishing removes the stages that were
+        opened on earlier states, also those of dead runs: none of them can be published any more.
         """
 
 
 @runtime_checkable
 class KeepsCommits(Protocol):
-    """A table format that tells of earlier commits: rows of ``lake.ops.batches`` are made anew from them."""
+    """A table format that lists earlier commits, from which ``lake.ops.batches`` gets its unrecorded ones."""
 
     def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
-        """The published commits that the table still keeps, the newest first: what each did, its snapshot.
+        """The published commits that the metadata still holds, newest first: report and snapshot of each.
 
-        Lazily: the newest one costs no walk through all.
+        Lazy: taking only the newest one does not read all the others.
         """
 
 
 @contextlib.contextmanager
 def dropped_on_failure(stage: Stage) -> Iterator[None]:
-    """Drop a stage where the block fails; what may be committed is never cleaned up."""
+    """Drop the stage if the block fails; after ``CommitUnknownError`` it stays, for it may be committed."""
     try:
         yield
     except CommitUnknownError:
@@ -318,10 +330,10 @@ def dropped_on_failure(stage: Stage) -> Iterator[None]:
 
 
 def stage_branch(run_id: str) -> str:
-    """A new name for the branch on which a run stages one commit."""
+    """A new, unique name for the branch on which a run stages one commit."""
     return f"stage_{run_id}_{uuid.uuid4().hex[:8]}"
 
 
 def is_stage_branch(name: str) -> bool:
-    """Tell whether a branch is a stage of some run."""
+    """Whether a branch is the stage of some run."""
     return name.startswith("stage_")

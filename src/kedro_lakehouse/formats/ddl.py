@@ -1,4 +1,4 @@
-"""Types and schemas of tables: which changes of a type lose nothing, and what they are as statements."""
+"""Types and schemas of tables: which changes of a type lose no value, and the SQL statements for them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Clash:
-    """The part of a column in which two types have no common one: where it is, and why if Iceberg is why."""
+    """The part of a column whose existing and incoming type have no common type: its path and both types."""
 
     path: Path
     existing: T.DataType
@@ -43,12 +43,12 @@ class Clash:
 
     @property
     def column(self) -> str:
-        """The column, with the path to the part."""
+        """The column with the path to the part, such as ``address.zip``."""
         return ".".join(self.path)
 
     @property
     def reason(self) -> str:
-        """What the format cannot do, where the values would allow it."""
+        """Why the format refuses a change that would lose no value; empty if values would be lost."""
         if lossless(self.existing, self.incoming):
             was, is_ = self.existing.simpleString(), self.incoming.simpleString()
             return f"Iceberg cannot make a {was} column a {is_}"
@@ -56,7 +56,7 @@ class Clash:
 
 
 def storable(kind: T.DataType) -> T.DataType:
-    """The type in which Iceberg keeps a value: no small integers, no null type, all parts nullable."""
+    """The type in which Iceberg stores a value: no small integers, no null type, all parts nullable."""
     if isinstance(kind, T.StructType):
         return T.StructType([T.StructField(f.name, storable(f.dataType)) for f in kind.fields])
     if isinstance(kind, T.ArrayType):
@@ -71,16 +71,16 @@ def storable(kind: T.DataType) -> T.DataType:
 
 
 def widened(existing: T.DataType, incoming: T.DataType) -> T.DataType | None:
-    """The type that holds the values of both without loss; None where Iceberg cannot become such a type.
+    """The type that holds the values of both without loss; None if Iceberg cannot change to such a type.
 
-    A struct keeps its fields in their order and takes on those that it has not.
+    A struct keeps its fields in their order and gets those that it lacks.
     """
     merged = _merged((), existing, incoming)
     return None if isinstance(merged, Clash) else merged
 
 
 def clash(column: str, existing: T.DataType, incoming: T.DataType) -> Clash | None:
-    """The first part of a column for which ``widened`` finds no type."""
+    """The first part of a column for which ``widened`` finds no type; None if it finds one for all."""
     merged = _merged((column,), existing, incoming)
     return merged if isinstance(merged, Clash) else None
 
@@ -97,7 +97,7 @@ def _merged(  # noqa: PLR0911 - one a kind of type
         element = _merged((*path, "element"), existing.elementType, incoming.elementType)
         return element if isinstance(element, Clash) else T.ArrayType(element)
     if isinstance(existing, T.MapType) and isinstance(incoming, T.MapType):
-        # A map's keys stay what they are: Iceberg compares them.
+        # The type of a map's keys never changes, because Iceberg compares keys.
         if not lossless(incoming.keyType, existing.keyType):
             return Clash(path=(*path, "key"), existing=existing.keyType, incoming=incoming.keyType)
         value = _merged((*path, "value"), existing.valueType, incoming.valueType)
@@ -121,14 +121,14 @@ def _merged_structs(path: Path, existing: T.StructType, incoming: T.StructType) 
 
 
 def _promotes(existing: T.DataType, incoming: T.DataType) -> bool:
-    """Whether a column of an Iceberg table can change its type so."""
+    """Whether a column of an Iceberg table can change from the existing to the incoming type."""
     if isinstance(existing, T.DecimalType) and isinstance(incoming, T.DecimalType):
         return existing.scale == incoming.scale
     return (type(existing), type(incoming)) in {(T.IntegerType, T.LongType), (T.FloatType, T.DoubleType)}
 
 
 def case_clash(names: Iterable[str], kinds: Mapping[str, T.DataType]) -> tuple[str, str] | None:
-    """Two names of one level, columns or fields of a struct, that differ only in case; None where none do."""
+    """Two columns, or two fields of one struct, whose names differ only in case; None if there are none."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.lower(), name)
@@ -168,7 +168,7 @@ class SchemaChange:
 def schema_changes(
     existing: Mapping[str, T.DataType], wanted: Mapping[str, T.DataType]
 ) -> list[SchemaChange]:
-    """What has to change so that a table with the first columns holds the second ones as well.
+    """The changes after which a table with the columns ``existing`` can hold ``wanted`` as well.
 
     The types of ``wanted`` are those that ``widened`` found.
     """
@@ -184,7 +184,7 @@ def schema_changes(
 def wider_columns(
     table: TableName, existing: Mapping[str, T.DataType], columns: Mapping[str, T.DataType]
 ) -> dict[str, T.DataType]:
-    """``columns`` with the types in which a table keeps all that it has and holds them as well.
+    """``columns`` with types that hold both the values that the table has and the new ones.
 
     Raises:
         IncompatibleTypeError: A column would have to become a type that loses values.
@@ -213,14 +213,14 @@ def evolve_table(
     columns: Mapping[str, T.DataType],
     existing: Mapping[str, T.DataType],
 ) -> None:
-    """Add missing columns and struct fields and widen types by statements; what is there already stays.
+    """Add missing columns and struct fields and widen types by SQL statements; existing columns stay.
 
     Args:
         sql: Runs a statement.
         path: The table's quoted path.
         table: The table's name, for errors.
-        columns: What the table shall hold.
-        existing: What it has.
+        columns: The columns that the table must hold afterwards.
+        existing: The columns that it has now.
 
     Raises:
         IncompatibleTypeError: A column would have to become a type that loses values.

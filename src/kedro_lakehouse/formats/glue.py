@@ -1,4 +1,4 @@
-"""Delta and Hudi tables in the Glue Data Catalog: what Athena and others need to find and read them."""
+"""Register Delta and Hudi tables in the Glue Data Catalog, where Athena and others find and read them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _PARQUET: Final = (
     "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
     "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
 )
-# Input format, output format, serialiser. Engines read a Delta table by its own log: its three are stand-ins.
+# Input format, output format, serialiser. Engines read a Delta table by its own log, so its three are
+# placeholders.
 _CLASSES: Final[Mapping[Provider, tuple[str, str, str]]] = {
     "delta": (
         "org.apache.hadoop.mapred.SequenceFileInputFormat",
@@ -35,13 +36,13 @@ _PARAMETERS: Final[Mapping[Provider, Mapping[str, str]]] = {
     "hudi": {"table_type": "HUDI", "spark.sql.sources.provider": "hudi", "classification": "hudi"},
     "hudi_mor": {"table_type": "HUDI", "spark.sql.sources.provider": "hudi", "classification": "hudi"},
 }
-# Spark's types that Hive, whose types Glue speaks, calls otherwise or does not have.
+# Glue uses Hive's types. These types of Spark have another name in Hive, or do not exist there.
 _HIVE: Final = {"timestamp_ntz": "timestamp", "timestamp_ltz": "timestamp", "void": "string"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class GlueTable:
-    """What the catalog is to tell of a table.
+    """A table as it is to be registered in the catalog.
 
     Schema:
         columns: Spark's types by name, as ``DataType.simpleString`` writes them, in the table's order.
@@ -55,7 +56,7 @@ class GlueTable:
     parameters: Mapping[str, str] | None = None
 
     def table_input(self) -> dict[str, Any]:
-        """The table as Glue's API takes it; of Hudi, partitions are columns of their own kind."""
+        """The table as Glue's API takes it; Hudi's partition columns are listed apart from the others."""
         apart = set(self.partition_by) if self.provider != "delta" else set()
         reads, writes, serde = _CLASSES[self.provider]
         columns = {name: hive_type(kind) for name, kind in self.columns.items()}
@@ -78,24 +79,24 @@ class GlueTable:
 
 
 def hive_type(kind: str) -> str:
-    """A type of Spark in the words of Hive, at any depth.
+    """Translate a type of Spark into Hive's names of types, at any depth.
 
     Example:
         >>> hive_type("struct<a:timestamp_ntz,b:array<bigint>>")
         'struct<a:timestamp,b:array<bigint>>'
     """
-    # A field's name stands before a colon, and stays as it is.
+    # A word before a colon is the name of a field and stays as it is.
     return re.sub(r"\b(?:" + "|".join(_HIVE) + r")\b(?!:)", lambda found: _HIVE[found[0]], kind)
 
 
 def register_table(table: GlueTable) -> bool:
-    """Let the catalog tell of a table as it is now; whether anything had to be changed.
+    """Register the table in the catalog as it is now; True if the catalog had to be changed.
 
     Guarantees:
-        Idempotent: a table that the catalog tells of in the same words gets no new version.
+        Idempotent: a table that is registered in just this form already gets no new version.
 
     Raises:
-        UnsupportedError: The name is an Iceberg table's.
+        UnsupportedError: An Iceberg table has the name.
         AwsRefusedError: Glue refuses the call.
     """
     from botocore.exceptions import ClientError
@@ -131,7 +132,7 @@ def _register(glue: Any, table: GlueTable) -> bool:
 
 
 def _same(wanted: Any, found: Any) -> bool:
-    """Whether all that is wanted is found; the catalog adds fields of its own."""
+    """Whether ``found`` has everything in ``wanted``; the catalog adds fields of its own."""
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(_same(value, found.get(key)) for key, value in wanted.items())
     return bool(wanted == found) or (not wanted and not found)

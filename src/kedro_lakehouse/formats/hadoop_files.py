@@ -1,4 +1,4 @@
-"""Folders and files where the tables are, through the file system that Spark itself writes with."""
+"""Folders and files beside the tables, through the Hadoop file system that Spark itself writes with."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _file_system(session: SparkSession, path: str) -> tuple[Any, Any, Any]:
 
 
 def folders_in(session: SparkSession, path: str, prefix: str) -> list[str]:
-    """The paths of the folders directly in a folder whose names begin so; none where it is not there."""
+    """The paths of the direct subfolders whose names begin with ``prefix``; none if there is no folder."""
     files, place, _ = _file_system(session, path)
     if not files.exists(place):
         return []
@@ -30,14 +30,14 @@ def folders_in(session: SparkSession, path: str, prefix: str) -> list[str]:
 
 
 def delete_folder(session: SparkSession, path: str) -> None:
-    """Delete a folder with all that is in it, where it is there."""
+    """Delete a folder with everything in it, if it exists."""
     files, place, _ = _file_system(session, path)
     recursive = True
     files.delete(place, recursive)
 
 
 def delete_unfinished(session: SparkSession, path: str) -> None:
-    """Delete what a killed writer leaves of a folder: temporary files and empty folders; all else stays."""
+    """Delete the temporary files and empty folders that a killed writer left; everything else stays."""
     from py4j.protocol import Py4JJavaError
 
     files, place, _ = _file_system(session, path)
@@ -50,19 +50,19 @@ def delete_unfinished(session: SparkSession, path: str) -> None:
             delete_unfinished(session, f"{path}/{name}")
         elif name.endswith(".tmp"):
             files.delete(entry.getPath(), recursive)
-    with suppress(Py4JJavaError):  # not empty: somebody else's
+    with suppress(Py4JJavaError):  # not empty: it holds files of another writer
         files.delete(place, recursive)
 
 
 def move_folder(session: SparkSession, source: str, target: str) -> None:
-    """Move a folder to where none is: at once, where the file system can.
+    """Move a folder to a path where nothing exists: in one step, if the file system can.
 
     Raises:
-        FileExistsError: There is something already.
+        FileExistsError: Something exists there already.
     """
     files, place, _ = _file_system(session, source)
     wanted = java_class(session, _PATH)(target)
-    if files.exists(wanted):  # it would be put into that one
+    if files.exists(wanted):  # a rename would move the source into it
         raise FileExistsError(target)
     if not files.rename(place, wanted):
         message = f"{source} cannot be moved to {target}"
@@ -70,13 +70,13 @@ def move_folder(session: SparkSession, source: str, target: str) -> None:
 
 
 def is_there(session: SparkSession, path: str) -> bool:
-    """Whether there is a file or folder."""
+    """Whether a file or folder exists at this path."""
     files, place, _ = _file_system(session, path)
     return bool(files.exists(place))
 
 
 def parquet_rows(session: SparkSession, path: str) -> int:
-    """How many rows the parquet files directly in a folder hold, by their footers: no Spark job."""
+    """Row count of the parquet files directly in a folder, read from their footers: no Spark job."""
     files, place, conf = _file_system(session, path)
     footers, inputs = (java_class(session, f"org.apache.parquet.hadoop.{n}") for n in _READERS)
     rows = 0

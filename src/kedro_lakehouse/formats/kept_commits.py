@@ -1,4 +1,4 @@
-"""The commits of batches among the entries that a format's log or timeline still keeps."""
+"""Find the commits of batches among the entries that a format's log or timeline still holds."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 def commits_of_batches(
     entries: Iterable[tuple[str | None, int | None]],
 ) -> Iterator[tuple[CommitReport, int | None]]:
-    """What each commit of a batch did, and the snapshot that it published; the newest first.
+    """The report of each commit of a batch, and the snapshot that it published; newest first.
 
     An entry that repeats the bookmark of the one before it in time, such as one that sets a property, is
-    no commit of a batch. No more entries are read than are needed for the commits that are taken.
+    no commit of a batch. Lazy: only the entries that the taken commits need are read.
 
     Args:
-        entries: Bookmark and snapshot of each published entry of ours, the newest first.
+        entries: Bookmark and snapshot of each published entry of ours, newest first.
     """
     for bookmark, repeated in groupby(entries, key=lambda entry: entry[0]):
-        *_, (_, first) = repeated
+        *_, (_, first) = repeated  # the oldest entry with this bookmark is the commit itself
         if report := CommitReport.from_property(bookmark):
             yield report, first

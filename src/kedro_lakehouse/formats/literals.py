@@ -8,12 +8,12 @@ from kedro_lakehouse.names import quote
 
 
 def text(value: str) -> str:
-    """A string as SQL."""
+    """Write a string as an SQL literal."""
     return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def constant(value: int | str | Decimal) -> str:
-    """A bound as SQL; Iceberg's DELETE takes no parameters."""
+    """Write a number or a string as an SQL literal, because Iceberg's DELETE takes no parameters."""
     if isinstance(value, str):
         return text(value)
     return f"{value:f}BD" if isinstance(value, Decimal) else str(value)

@@ -1,4 +1,4 @@
-"""What a table format offers for putting a table's files in order, and how it tells of it."""
+"""The interface for maintaining a table's files, and the report of what was due and done."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Work = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """What a table consists of, as its newest metadata tells: files of rows, of deletes, lists, snapshots.
+    """How many data files, delete files, manifests and snapshots a table has, by its newest metadata.
 
     Units:
-        bytes: of the files of the newest snapshot, data and deletes.
+        bytes: size of the newest snapshot's files, data and deletes.
     """
 
     files: int
@@ -39,7 +39,7 @@ class Storage:
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """One thing that is due: how many files (or snapshots) it is about, and their bytes where known."""
+    """One maintenance action that is due: its number of files (or snapshots), and their bytes if known."""
 
     work: Work
     files: int
@@ -48,11 +48,11 @@ class Action:
 
 
 def compaction(sizes: Iterable[tuple[str, int]], settings: CompactConfig, target: int) -> list[Action]:
-    """One action for the small files of all partitions that have enough of them.
+    """One action for the small files of all partitions that have enough of them; none if there are none.
 
     Args:
-        sizes: Of each data file its partition and its bytes.
-        settings: From how many files on, and below which fraction of ``target``.
+        sizes: Partition and bytes of each data file.
+        settings: How many small files are enough, and below which fraction of ``target`` a file is small.
         target: The bytes of a file that is as large as it should be.
     """
     limit = settings.small_below * target
@@ -69,9 +69,9 @@ def compaction(sizes: Iterable[tuple[str, int]], settings: CompactConfig, target
 
 @dataclass(frozen=True, kw_only=True)
 class MaintenanceReport:
-    """What was due for one stored table, and what it consisted of before and after.
+    """What was due for one stored table, and its storage before and after.
 
-    ``after`` equals ``before`` where nothing was due, or nothing was done because it was a dry run.
+    ``after`` equals ``before`` if nothing was due, or if nothing was done because it was a dry run.
     """
 
     table: str
@@ -81,23 +81,23 @@ class MaintenanceReport:
 
 
 class Maintenance(Protocol):
-    """How a format puts a table's files in order; rows, bookmark and properties stay what they are.
+    """How a format maintains a table's files; rows, bookmark and properties do not change.
 
     The caller holds the table's leases.
     """
 
     def storage(self, table: TableName) -> Storage | None:
-        """What a table consists of, from its metadata; None where there is no such table. Starts no JVM."""
+        """The table's files and snapshots, by its metadata; None if there is no such table. Starts no JVM."""
 
     def plan(self, table: TableName, settings: TableMaintenanceConfig) -> Sequence[Action]:
-        """What is due, in the order in which it is to be done; nothing below the thresholds.
+        """The actions that are due, in the order to perform them; none below the thresholds.
 
-        Metadata alone is asked, and the listing of the table's folder: no job, and no JVM where the format
-        can. A table in which something is staged has nothing due.
+        Reads only metadata and the listing of the table's folder: no Spark job, and no JVM if the format
+        can do without. A table with an open stage has nothing due.
         """
 
     def perform(self, table: TableName, action: Action, settings: TableMaintenanceConfig) -> None:
-        """Do one thing that is due.
+        """Perform one action that is due.
 
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
@@ -106,6 +106,6 @@ class Maintenance(Protocol):
 
 @runtime_checkable
 class MaintainsTables(Protocol):
-    """A table format that puts the files of its tables in order."""
+    """A table format that can maintain the files of its tables."""
 
     maintenance: Maintenance

@@ -1,4 +1,4 @@
-"""Where delta-rs finds an object store: what Spark's settings say of it, in delta-rs's words."""
+"""Translate Spark's settings of an object store into those of delta-rs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORDS: Final = {
 
 
 def storage_options(spark_conf: Mapping[str, str], place: str) -> dict[str, str]:
-    """The options for a place; credentials that Spark is not given are AWS's own, as for Spark."""
+    """The options for a place; if Spark's settings hold no credentials, AWS's own are used, as by Spark."""
     if not place.startswith(("s3:", "s3a:")):
         return {}
     found = {word: spark_conf[_S3A + key] for key, word in _WORDS.items() if spark_conf.get(_S3A + key)}

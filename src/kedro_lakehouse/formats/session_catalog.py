@@ -1,4 +1,4 @@
-"""Names of tables that lie at a path, and of views on them, in Spark's own catalog for a session."""
+"""Register tables that lie at a path, and views on them, in Spark's own catalog for a session."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
 
 _writing = threading.Lock()
-"""Spark's catalog is one to a process."""
+"""Guards Spark's own catalog, of which a process has only one."""
 
 
 class SessionCatalog:
     """Registers ``spark_catalog.<namespace>.<table>`` at first use, so that SQL finds it by its name."""
 
     def __init__(self, session: Callable[[], SparkSession], provider: str) -> None:
-        """Keep how to get at the session; nothing is registered yet."""
+        """Store how to get the session; nothing is registered yet."""
         self._session, self._provider = session, provider
         self._tables: set[TableName] = set()
         self._views: dict[TableName, str] = {}
 
     def register(self, table: TableName, path: str) -> None:
-        """Register a table that is there, once; its files stay as they are."""
+        """Register an existing table, once; its files stay as they are."""
         with _writing:
             if table in self._tables:
                 return
             session, name = self._session(), self.sql(table)
             session.sql(f"CREATE DATABASE IF NOT EXISTS {quote(SPARK_CATALOG, table.namespace)}")
-            # Another lakehouse of this process may have a table of this name.
+            # Another lakehouse of this process may have registered a table of this name.
             session.sql(f"DROP TABLE IF EXISTS {name}")
             session.sql(f"CREATE TABLE {name} USING {self._provider} LOCATION '{_literal(path)}'")
             self._tables.add(table)
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
-        """Register a view, unless it is there with this digest; whether it was registered."""
+        """Register a view unless it is registered with this digest; True if it was registered."""
         with _writing:
             if self._views.get(view) == digest:
                 return False
@@ -51,7 +51,7 @@ class SessionCatalog:
             return True
 
     def forget(self, table: TableName) -> None:
-        """Take a table's name away."""
+        """Remove a table's name from the catalog."""
         with _writing:
             self._session().sql(f"DROP TABLE IF EXISTS {self.sql(table)}")
             self._tables.discard(table)

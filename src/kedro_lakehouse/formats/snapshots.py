@@ -1,4 +1,4 @@
-"""What a table format offers for going back: a table's snapshots, names for them, and the way back to one."""
+"""The interface for a table's snapshots: list them, name them, and roll back to one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """A state of a table that can still be read; ``on_main`` where the published state descends from it."""
+    """A state of a table that can still be read; ``on_main`` if the published state descends from it."""
 
     snapshot_id: int
     parent_id: int | None
@@ -27,46 +27,46 @@ class Snapshot:
 
 
 class Snapshots(Protocol):
-    """How a format lists, names and goes back to the states of a table."""
+    """How a format lists and names the snapshots of a table, and rolls back to one."""
 
     def list(self, table: TableName) -> Sequence[Snapshot]:
-        """The snapshots that can still be read, the newest first; starts no JVM.
+        """The snapshots that can still be read, newest first; starts no JVM.
 
-        Among those that are not ``on_main`` are states that were never published: a stage that was dropped.
+        Among those that are not ``on_main`` are states that were never published, such as a dropped stage.
         """
 
     def published_at(self, table: TableName, time: dt.datetime) -> int | None:
-        """The snapshot that readers saw at a time; None where metadata does not reach back so far."""
+        """The snapshot that readers saw at a time; None if the metadata does not reach back that far."""
 
     def tag(self, table: TableName, name: str, snapshot_id: int) -> None:
-        """Give a snapshot a name, under which it does not expire; a name that is taken moves.
+        """Tag a snapshot, so that it does not expire; an existing tag of this name moves to it.
 
         Raises:
             UnsupportedError: A branch has the name.
         """
 
     def branch(self, table: TableName, name: str, snapshot_id: int) -> None:
-        """Begin a branch at a snapshot, whose rows can be changed apart; a branch of this name begins anew.
+        """Start a branch at a snapshot, to change its rows separately; a branch of this name starts anew.
 
         Raises:
             UnsupportedError: A tag has the name.
         """
 
     def forget(self, table: TableName, name: str) -> None:
-        """Take a tag's or a branch's name away."""
+        """Remove a tag or a branch."""
 
     def roll_back(
         self, table: TableName, snapshot_id: int, properties: Mapping[str, str], *, planned_on: TableState
     ) -> None:
-        """Publish an earlier snapshot again, with these properties, in one commit; empty ones are removed.
+        """Publish an earlier snapshot again and set ``properties`` in one commit; empty ones are removed.
 
         Raises:
-            CommitConflictError: The table is not in the planned state any more; nothing was changed.
+            CommitConflictError: The table is no longer in the planned state; nothing was changed.
         """
 
 
 @runtime_checkable
 class KeepsSnapshots(Protocol):
-    """A table format that can go back to earlier states of its tables."""
+    """A table format that can roll its tables back to earlier snapshots."""
 
     snapshots: Snapshots

@@ -1,4 +1,4 @@
-"""A commit in the making for formats without branches: its rows lie in files that no reader looks at."""
+"""Stages for formats without branches: the staged rows lie in files that no reader looks at."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ logger = logging.getLogger(__name__)
 Kind = Literal["append", "replace", "replace_where", "merge"]
 
 MARK: Final = "__change"
-"""Column of a merge's staged rows: what becomes of the table's row of the same identity."""
+"""Column of a merge's staged rows: what happens to the table's row with the same ``on`` columns."""
 _FEW: Final = 500_000
-"""So many rows are read sooner without a Spark job."""
+"""Up to this many rows are read faster without a Spark job."""
 ADDED, CHANGED, GONE = "added", "changed", "gone"
 
 
@@ -39,9 +39,9 @@ class StagedChange:
     """The one change that a stage holds, for a format to commit.
 
     Schema:
-        rows: the columns of the rows to come. A merge's have ``MARK`` beside them: ``added`` where the
-            table must have no row equal in ``on``, ``changed`` where it must have one that is
-            replaced, ``gone`` where it must have one that is removed (columns not in ``on`` are null).
+        rows: the columns of the new rows. Those of a merge also have ``MARK``: ``added`` if the table
+            must have no row equal in ``on``, ``changed`` if it must have one, which is replaced,
+            ``gone`` if it must have one, which is deleted (columns not in ``on`` are null then).
     """
 
     kind: Kind
@@ -53,7 +53,7 @@ class StagedChange:
 
 
 class Commit(Protocol):
-    """How a format makes a staged change visible: in exactly one commit, with the bookmark in it."""
+    """How a format publishes a staged change: in exactly one commit, with the bookmark in it."""
 
     def __call__(
         self,
@@ -63,9 +63,9 @@ class Commit(Protocol):
         without: Sequence[str],
         rows: int,
     ) -> int | None:
-        """Commit, after which the table has so many rows; the new snapshot's id.
+        """Commit the change, after which the table has ``rows`` rows; return the new snapshot's id.
 
-        Raises what ``Stage.publish`` does.
+        Raises the errors that ``Stage.publish`` raises.
         """
         ...
 
@@ -73,8 +73,9 @@ class Commit(Protocol):
 class StagedFiles:
     """A stage whose rows are written once, as parquet files in a folder beside the table.
 
-    The folder is the stage's own. Opening a stage touches no other one. Publishing removes those that were
-    there before the commit: they were opened on earlier states, so none of them can be published any more.
+    Each stage has a folder of its own. Opening a stage touches no other folder. Publishing deletes the
+    folders that existed before the commit: their stages were opened on earlier states, so none of them
+    can be published any more.
     """
 
     def __init__(  # noqa: PLR0913 - what a stage needs to know of its format
@@ -90,16 +91,16 @@ class StagedFiles:
         is_current: Callable[[], bool],
         commit: Commit,
     ) -> None:
-        """Remember where the stage will be; nothing is written yet.
+        """Store where the stage will be; nothing is written yet.
 
         Args:
             namespace: The folder of the table's namespace, in which the staged files will be.
-            run_id: The run that stages; the folder's name tells it.
-            before: How many rows the published table has.
+            run_id: The run that stages; its id is part of the folder's name.
+            before: Row count of the published table.
             columns: The table's columns; the staged rows have just these, in this order.
-            published: Gives the table's published rows as a lazy frame.
-            is_current: Tells whether the table is still in the state that the stage is opened on.
-            commit: Makes the change visible.
+            published: Returns the table's published rows as a lazy frame.
+            is_current: Returns whether the table is still in the state that the stage is opened on.
+            commit: Publishes the change.
         """
         self._session, self.table, self._namespace = session, table, namespace
         self._folder = stage_folder(namespace, table, run_id)
@@ -116,7 +117,8 @@ class StagedFiles:
         """Give the stage to the block; what the block leaves unpublished is dropped.
 
         Raises:
-            CommitConflictError: The block failed, and the table is not in the state any more that it was.
+            CommitConflictError: The block failed, and the table is no longer in the state that the stage
+                was opened on.
         """
         with dropped_on_failure(self), self._conflict_told():
             yield self
@@ -124,9 +126,10 @@ class StagedFiles:
 
     @contextlib.contextmanager
     def _conflict_told(self) -> Iterator[None]:
-        """Tell a failure as a lost race where the table has moved on: who publishes removes our files.
+        """Raise any failure as ``CommitConflictError`` if another commit was published meanwhile.
 
-        Whatever is missing then, rows that the audit counts among it, is so because of that.
+        That commit deleted our staged files, so whatever failed then failed because of it: also an audit
+        that counts too few rows.
         """
         try:
             yield
@@ -162,7 +165,7 @@ class StagedFiles:
         *,
         near: Mapping[str, tuple[Any, Any]] | None = None,
     ) -> None:
-        """Write the rows that come and the identities that go into the stage; one Spark job."""
+        """Write the new rows and the ``on`` columns of the rows to delete into the stage; one Spark job."""
         from pyspark.sql import functions as F
 
         if rows_to_delete is None:
@@ -193,7 +196,7 @@ class StagedFiles:
         self.has_new_rows = True
 
     def staged(self) -> DataFrame:
-        """The whole table as it is staged: published rows less the rows_to_delete, and the new."""
+        """The whole table with the staged change applied: published rows less deleted ones, plus new ones."""
         change = self._change
         if change is None:
             return self._published()
@@ -208,7 +211,7 @@ class StagedFiles:
         return kept.unionByName(self.appended(), allowMissingColumns=True)
 
     def appended(self) -> DataFrame:
-        """The rows that were staged to come, read back from their files."""
+        """The new rows of the staged change, read back from their files."""
         change = self._change
         if change is None:
             return self._published().limit(0)
@@ -217,7 +220,7 @@ class StagedFiles:
         return change.rows.where(_has_mark(ADDED, CHANGED)).drop(MARK)
 
     def written(self, columns: Sequence[str]) -> pa.Table | None:
-        """Columns of few rows that were staged to come, where the files are on a local disk; else None."""
+        """Columns of the new rows, if they are few and their files are on a local disk; else None."""
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
@@ -229,7 +232,7 @@ class StagedFiles:
         return rows.filter(pc.not_equal(rows[MARK], GONE)).select(list(columns)) if marked else rows
 
     def rows(self) -> int:
-        """How many rows the table has with what is staged; of an append or replacement by metadata alone."""
+        """Row count of the table with the staged change applied; of append and replace by metadata alone."""
         if self._rows is None:
             self._rows = self._counted_rows()
         return self._rows
@@ -248,10 +251,10 @@ class StagedFiles:
         return self._before + marked.get(ADDED, 0) - marked.get(GONE, 0)
 
     def expect(self, rows: int) -> None:
-        """Compare the staged table's number of rows.
+        """Check that the staged table has ``rows`` rows.
 
-        What a merge presumes of the table (which rows are there, which are not) is checked by the
-        commit itself, which does nothing where it is wrong.
+        What a merge presumes of the table (which rows exist, which do not) is not checked here. Where the
+        format has ``staged_audit``, its commit checks it, and commits nothing if it is wrong.
 
         Raises:
             AuditFailedError: It has another number of rows.
@@ -268,7 +271,7 @@ class StagedFiles:
         properties: Mapping[str, str] | None = None,
         without: Sequence[str] = (),
     ) -> int | None:
-        """Make the staged change and the bookmark visible in one commit; the new snapshot's id.
+        """Publish the staged change and the bookmark in one commit; return the new snapshot's id.
 
         Raises:
             CommitConflictError: Another writer was faster; nothing was published.
@@ -290,19 +293,19 @@ class StagedFiles:
         self._change, self._rows, self.has_new_rows, self._has_files = None, None, False, False
 
     def _clear(self, folder: str) -> None:
-        """Delete the files of a stage that is over; what cannot be deleted waits for the next commit."""
+        """Delete the files of a finished stage; what cannot be deleted is left to the next commit."""
         from py4j.protocol import Py4JError
 
         try:
             delete_folder(self._session, folder)
-        except Py4JError as error:  # it changes nothing: the outcome of the commit is known
+        except Py4JError as error:  # only a warning: the commit's outcome is known
             logger.warning("%s: the staged files in %s could not be deleted: %s", self.table, folder, error)
 
 
 def stage_folder(namespace: str, table: TableName, run_id: str) -> str:
-    """A folder for the files of one stage of a run, beside the table in its namespace's folder.
+    """A new folder for the files of one stage of a run, beside the table in its namespace's folder.
 
-    Names of tables have no dot, so a stage is never taken for another table's.
+    Names of tables have no dot, so a stage is never mistaken for a stage of another table.
     """
     return f"{namespace}/.stage_{table.table}.{run_id}.{uuid.uuid4().hex[:8]}"
 
@@ -319,7 +322,7 @@ def drop_stages(session: SparkSession, namespace: str, table: TableName) -> None
 
 
 def _marked_rows(rows_to_delete: DataFrame, rows: DataFrame, on: Sequence[str]) -> DataFrame:
-    """The rows to append, marked where they replace a row to delete; and the other rows to delete."""
+    """The new rows and the rows to delete, joined by their ``on`` columns and marked with ``MARK``."""
     from pyspark.sql import functions as F
 
     identity = [F.col(quote(c)).alias(f"__on{i}") for i, c in enumerate(on)]

@@ -1,4 +1,4 @@
-"""One writer's turn at a table of a format whose store does not refuse the later of two commits."""
+"""Let one writer at a time publish, for formats whose store does not refuse the later of two commits."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
 
     Confirm = Callable[[], None]
-    """Returns if the turn is still ours, else raises ``CommitConflictError``: asked just before a write."""
+    """Called just before a write: returns if the turn is still ours, else raises ``CommitConflictError``."""
     TakeTurn = Callable[[TableName], AbstractContextManager[Confirm]]
 
 
 @contextlib.contextmanager
 def publish_turn(leases: str, table: TableName) -> Iterator[Confirm]:
-    """Let one writer at a time publish to a table; wait for the one that does.
+    """Let one writer at a time publish to a table; wait while another writer has its turn.
 
-    On a local file system nobody takes the turn over while the writer lives, stopped or not. In S3 another
-    run does where it was not renewed for a while: ``confirm`` tells that as a lost race.
+    On a local file system nobody takes the turn over while the writer lives, even if its process is
+    stopped. In S3 another run takes it over if it was not renewed for a while; ``confirm`` then raises
+    ``CommitConflictError``, as after a lost race.
     """
     with lease(leases, table, "publish") as held:
 
@@ -39,5 +40,5 @@ def publish_turn(leases: str, table: TableName) -> Iterator[Confirm]:
 
 @contextlib.contextmanager
 def no_turn(_: TableName) -> Iterator[Confirm]:
-    """What is taken where the store itself refuses the later of two commits: nothing."""
+    """Take no turn: for stores that themselves refuse the later of two commits."""
     yield lambda: None

@@ -1,4 +1,4 @@
-"""The view beside a history: its columns and conditions, as SQL that every engine understands."""
+"""The view on a history table: its columns and conditions, as SQL that every engine understands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.history import HistoryViewConfig
     from kedro_lakehouse.config.tables import TableConfig
 
-# As in changes.history and changes.digest, which import Spark: half a second that a query can do without.
+# The same names as in changes.history and changes.digest. Those import Spark, which takes half a second
+# that a query can do without.
 _FROM: Final = "effective_from"
 _TO: Final = "effective_to"
 _CURRENT: Final = "is_current"
@@ -33,10 +34,10 @@ def view_name(table: TableName, config: HistoryViewConfig) -> TableName:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryView:
-    """What a view shows of a history.
+    """What a view shows of a history table.
 
-    ``shown`` maps each name in the view to the column of the history that it shows as it is;
-    ``by_day`` tells that versions start and end with days.
+    ``shown`` maps each name in the view to the column of the history that it shows unchanged;
+    ``by_day`` says that versions start and end with days.
     """
 
     shown: Mapping[str, str]
@@ -54,7 +55,7 @@ class HistoryView:
         return [*self.shown, self.start, self.end, *filter(None, [self.flag])]
 
     def needed(self, names: Collection[str]) -> list[str]:
-        """The columns of the history from which these columns of the view, and its conditions, are made."""
+        """The columns of the history that these columns of the view, and its conditions, are made from."""
         conditions = [_FROM, _TO, *([_TOMBSTONE] if self.tombstones else [])]
         flag = [_CURRENT] if self.flag in names else []
         return [*dict.fromkeys([*(c for n, c in self.shown.items() if n in names), *conditions, *flag])]
@@ -88,12 +89,12 @@ class HistoryView:
 
 
 def digest_of(definition: str) -> str:
-    """A hash by which a view tells whether it was made from this definition."""
+    """A hash of a definition; stored with a view, it shows whether the view was made from it."""
     return hashlib.sha256(definition.encode()).hexdigest()
 
 
 def plan_view(name: TableName, table: TableConfig, columns: Mapping[str, str]) -> HistoryView:
-    """Settle what the view of a table's history shows.
+    """Work out what the view of a table's history shows.
 
     Args:
         name: The declared table.

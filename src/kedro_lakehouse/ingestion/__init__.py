@@ -1,1 +1,1 @@
-"""Ingestion: what has landed for a table becomes planned batches of raw records."""
+"""Ingestion: plan batches of raw records from what has landed for a table."""

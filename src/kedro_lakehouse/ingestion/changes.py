@@ -1,4 +1,4 @@
-"""Batches of change records: as many landed files as are allowed in one."""
+"""Plan batches of raw change records, each of as many landed files as the limits allow."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class LandedChanges:
 
 
 class ChangeBatches:
-    """Batches of change records: as many files as are allowed in one."""
+    """Plans batches of raw change records, each of as many files as the limits allow."""
 
     def __init__(self, planner: Planner, source: GivesChanges) -> None:
-        """Keep what looks into files."""
+        """Take the planner and the source; no file is read yet."""
         self._planner, self._source = planner, source
         self._silent: set[LandedFile] = set()
 
     def next_batch(self, chain: Chain) -> LandedChanges | None:
-        """The next batch; files without rows wait for the first with rows."""
+        """Plan the next batch; files without rows wait for the first file with rows."""
         planner = self._planner
         unfinished = planner.unfinished(chain)
         if unfinished is not None:
@@ -84,10 +84,10 @@ class ChangeBatches:
         )
 
     def release(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no frame is cached."""
 
     def forget_refusals(self) -> None:
-        """Nothing was judged."""
+        """Do nothing: no guard checks change records."""
 
     def end(self) -> None:
-        """Nothing is refused."""
+        """Do nothing: no file is refused."""

@@ -1,4 +1,4 @@
-"""Which columns a table is to have: declared, already there, or told by self-describing files."""
+"""Resolve the columns of a table: declared, already in the table, or described by landed files."""
 
 from __future__ import annotations
 
@@ -35,18 +35,20 @@ def resolve_columns(
     shapes: Sequence[FileShape],
     existing: Mapping[str, T.DataType],
 ) -> Columns:
-    """Settle the table's columns for a batch before anything of it is written.
+    """Resolve the table's columns for a batch, before any of it is written.
 
     Raises:
         MissingColumnError: A file with rows lacks a key column.
-        IncompatibleTypeError: A file's type loses values in the table's, and none holds both.
-        SchemaFixedError: The table is to keep its columns, and the batch would add or widen some.
-        ReservedColumnError: A column has a name of the framework and is not renamed.
+        IncompatibleTypeError: A file's type would lose values in the table's type, and no type fits both.
+        SchemaFixedError: The table's ``schema_policy`` is fixed, and the batch would add or widen columns.
+        ReservedColumnError: A column has a name that is reserved for the framework, and is not renamed.
         UnsupportedError: Two columns, or two fields of one struct, differ only in case.
     """
     seen = [n for shape in shapes for n, _ in shape.columns]
     named = {*table.order_by, *filter(None, [table.effective_time])}
     told = source.control(seen)
+    # Columns of the source that describe the change, such as its operation, are no columns of the table;
+    # those that give the order or the time are read all the same.
     control = frozenset(c for c in told if table.rename.get(c, c) not in named)
     held = {c: t for c, t in existing.items() if c not in (*EVENT_COLUMNS, UNSET, *OPENED_COLUMNS)}
     declared = {c: storable(_parse(text)) for c, text in table.types.items()}
@@ -91,7 +93,7 @@ def _order_type(existing: Mapping[str, T.DataType]) -> T.StructType | None:
 
 
 def _declared(name: TableName, column: str, existing: T.DataType | None, kind: T.DataType) -> T.DataType:
-    """The declared type, with the fields that the table's struct has beside the declared ones."""
+    """The declared type, together with struct fields that only the existing column has."""
     if existing is None:
         return kind
     wider = widened(existing, kind)
@@ -161,7 +163,7 @@ def _kept(source_name: str, table: TableConfig) -> bool:
 def _require_keys(name: TableName, table: TableConfig, kept: Iterable[str], shape: FileShape) -> None:
     names = {table.rename.get(n, n) for n in kept}
     missing = [k for k in table.keys if k not in names]
-    # Messages of truncates alone tell no columns of a row, and lack none.
+    # A file of truncate messages alone shows no columns of a row, so no key is missing from it.
     telling = bool(names) or shape.self_describing or shape.lines is None
     if missing and shape.has_rows is not False and telling:
         raise MissingColumnError(table=name, missing=missing, found=sorted(names), place=shape.file.name)

@@ -1,4 +1,4 @@
-"""Derived tables: the result of a query over current tables is an extract, named by what it read."""
+"""Derived tables: the result of a query over current tables is an extract, named by the snapshots it read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PREFIX: Final = "derived:"
 
 
 def set_of(snapshots: Mapping[str, int]) -> str:
-    """The name of a set of input commits.
+    """Name a set of input snapshots.
 
     Example:
         >>> set_of({"m": 11, "a": 7})
@@ -45,7 +45,7 @@ def set_of(snapshots: Mapping[str, int]) -> str:
 
 
 def snapshots_of(name: str) -> dict[str, int]:
-    """The snapshot of each input, out of the name of a set of input commits.
+    """Read the snapshot of each input from the name of a set of input snapshots.
 
     Example:
         >>> snapshots_of("derived:m@11,a@7")
@@ -56,25 +56,25 @@ def snapshots_of(name: str) -> dict[str, int]:
 
 
 def statement_over(inputs: Mapping[str, str], query: str) -> str:
-    """A derived table's query as one statement, over a SELECT for each of its inputs."""
+    """Combine a derived table's query with a SELECT for each of its inputs into one SQL statement."""
     given = ", ".join(f"{quote(alias)} AS ({select})" for alias, select in inputs.items())
-    # The line break ends a comment that the query may end with.
+    # The line break closes a SQL comment at the end of the query.
     return f"WITH {given} SELECT * FROM (\n{query.strip().rstrip(';')}\n)"  # noqa: S608 - the user's own SQL
 
 
 class DerivedSource:
-    """What a derived table reads, as a source whose only file is the newest set of input commits."""
+    """The inputs of a derived table, as a source whose only file is the newest set of input snapshots."""
 
     config_model: ClassVar[type[SourceConfig]] = SourceConfig
     gives: ClassVar[Literal["changes", "extracts"]] = "extracts"
 
     def __init__(self, table: LakeTable, derive: DeriveConfig) -> None:
-        """Keep the declaration; no input is looked at yet."""
+        """Bind the inputs; none of them is read yet."""
         self._table = table
         self.inputs = {alias: table.bind(TableName.parse(text)) for alias, text in derive.inputs.items()}
 
     def files(self) -> list[LandedFile]:
-        """The newest set of input commits; nothing as long as an input holds nothing."""
+        """The newest set of input snapshots; none as long as one of the inputs has no snapshot."""
         found: dict[str, int] = {}
         times: list[int] = []
         for alias, table in self.inputs.items():
@@ -87,73 +87,73 @@ class DerivedSource:
         return [LandedFile(set_of(found), 0, max(times))]
 
     def still_there(self, file: LandedFile) -> bool:
-        """Whether every input can still be read as it was in a set of commits."""
+        """Whether every input can still be read at its snapshot in a set."""
         snapshots = snapshots_of(file.path)
         return snapshots.keys() == self.inputs.keys() and all(
             table.format.holds_snapshot(table.name, snapshots[alias]) for alias, table in self.inputs.items()
         )
 
     def order_of(self, file: LandedFile) -> ExtractOrder:
-        """The latest commit's time, and the set's name."""
+        """The time of the latest input snapshot, and the name of the set."""
         return datetime.fromtimestamp(file.modified / 1000, UTC), file.name
 
     def load_of(self, file: LandedFile) -> Load:  # noqa: ARG002 - every result is one
-        """Every result is the whole table."""
+        """A full load: every result is the whole table."""
         return "full_load"
 
     @property
     def options(self) -> Mapping[Load, CsvOptions]:
-        """No file is read, so these are only the defaults."""
+        """Only the defaults, because no file is read."""
         return dict.fromkeys(("full_load", "changes"), CsvOptions())
 
     @property
     def headers(self) -> Mapping[Load, bool]:
-        """No file is read."""
+        """Empty, because no file is read."""
         return {}
 
     @property
     def unnamed_columns(self) -> Mapping[Load, Sequence[str]]:
-        """A query names its columns."""
+        """Empty, because a query names its columns."""
         return {}
 
     def control(self, source_columns: Sequence[str]) -> frozenset[str]:  # noqa: ARG002
-        """Every column of the result is a value."""
+        """Empty, because every column of the result is a value."""
         return frozenset()
 
 
 class DerivedPlanner(Planner):
-    """Plans a derived table's batches: each is the result of its query over one set of input commits."""
+    """Plans a derived table's batches: each is the result of its query over one set of input snapshots."""
 
     def __init__(self, table: LakeTable, derive: DeriveConfig) -> None:
-        """Keep what planning needs."""
+        """Refuse a declaration that does not fit extracts; no input is read yet."""
         refuse_unfit(table.name, table.config)
         self._inputs = DerivedSource(table, derive)
         super().__init__(table, self._inputs, QueryReader(table, self._inputs, derive.sql))
 
     @property
     def limits(self) -> tuple[int, int]:
-        """One result a batch."""
+        """One result per batch."""
         return 1, 1
 
     def gone(self, files: Sequence[LandedFile]) -> list[str]:
-        """The sets of input commits that maintenance or a rollback has removed."""
+        """The sets of input snapshots that maintenance or a rollback has removed."""
         return [f.name for f in files if not self._inputs.still_there(f)]
 
 
 class QueryReader(FileReader):
-    """Reads the result of a derived table's query over sets of input commits."""
+    """Reads the result of a derived table's query over sets of input snapshots."""
 
     def __init__(self, table: LakeTable, inputs: DerivedSource, query: str) -> None:
-        """Keep the query; nothing is looked at yet."""
+        """Take the inputs and the query; nothing is read yet."""
         super().__init__(table, inputs)
         self._inputs, self._query = inputs.inputs, query
 
     def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
-        """The result's own columns and types; no row is computed."""
+        """The columns and types of each result; no row is computed."""
         return [self._shape(file) for file in files]
 
     def read(self, looked: Sequence[FileShape]) -> list[RecordGroup]:
-        """The results' rows as raw records, lazily."""
+        """The rows of the results as raw records, in lazy frames."""
         return [self._records(shape) for shape in looked]
 
     def _shape(self, file: LandedFile) -> FileShape:
@@ -180,9 +180,10 @@ class QueryReader(FileReader):
         )
 
     def _result(self, file: LandedFile) -> DataFrame:
-        """The query over each input as it was in exactly that snapshot, so that a replay gives the same.
+        """The query over each input at exactly its snapshot, so that running it again gives the same result.
 
-        The inputs are names inside the statement: tables that are derived side by side share no view.
+        The inputs are named inside the statement, not by views: tables that are derived in parallel would
+        share these.
         """
         from pyspark.errors import AnalysisException, ParseException
 
@@ -201,7 +202,7 @@ class QueryReader(FileReader):
             ) from error
 
     def _input(self, table: LakeTable, snapshot: int) -> str:
-        """One input's own columns; the framework's are left out, so that SELECT * gives values only."""
+        """A SELECT of one input's columns without the framework's, so that SELECT * gives values only."""
         rows = table.format.rows_at(table.name, snapshot)
         whole = self.table.session.sql(f"SELECT * FROM {rows}")  # noqa: S608 - a checked name and a number
         kept = ", ".join(quote(c) for c in whole.columns if not is_reserved_column(c))

@@ -1,4 +1,4 @@
-"""Plan extracts: many of them in one batch, each judged before it counts."""
+"""Plan batches of extracts: many in one batch, each checked by the guards before it is accepted."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class LandedExtracts:
-    """A planned batch of accepted extracts: their checked rows, and what these tell of each key.
+    """A planned batch of accepted extracts: their checked rows, and the snapshot diff of each key (``told``).
 
-    ``told`` is None for a table without keys; ``past_ends`` where no start depends on them.
+    ``told`` is None for a table without keys; ``past_ends`` is None if no version's start depends on it.
     """
 
     planned: PlannedFiles
@@ -80,7 +80,7 @@ class LandedExtracts:
 
 @dataclass(frozen=True, kw_only=True)
 class _Seen:
-    """Extracts as they would be applied one after the other, and what was counted of each."""
+    """Extracts with their snapshot diff, as applied one after the other, and the counts of each."""
 
     files: Sequence[LandedFile]
     rows: DataFrame
@@ -92,7 +92,7 @@ class ExtractBatches:
     """Plans the batches of a table that is fed by extracts."""
 
     def __init__(self, planner: Planner, source: GivesExtracts) -> None:
-        """Keep what planning needs."""
+        """Take the planner and the source; nothing is read yet."""
         self._planner, self._source = planner, source
         self._table, self._contract = planner.table, planner.table.contract
         self._refused: dict[LandedFile, LakehouseError] = {}
@@ -100,7 +100,7 @@ class ExtractBatches:
         self._cached = ExitStack()
 
     def next_batch(self, chain: Chain) -> LandedExtracts | None:
-        """The batch that a dead run left, or the next new one; frames are kept until ``release``."""
+        """The unfinished batch of a dead run, or the next new one; frames stay cached until ``release``."""
         unfinished = self._planner.unfinished(chain)
         if unfinished is not None:
             files = [f for f in unfinished.files if f not in unfinished.refused]
@@ -113,20 +113,20 @@ class ExtractBatches:
         return None
 
     def release(self) -> None:
-        """Let go the frames of the last batch."""
+        """Release the cached frames of the last batch."""
         self._cached.close()
 
     def forget_refusals(self) -> None:
-        """Forget what a guard said of extracts that were judged against another state of the table."""
+        """Forget the refusals of guards, which were decided against another state of the table."""
         for file in self._waiting:
             del self._refused[file]
         self._waiting.clear()
 
     def end(self) -> None:
-        """Name the extracts that were refused.
+        """Raise one error for all refused extracts.
 
         Raises:
-            RefusedExtractsError: There are some; all others are done.
+            RefusedExtractsError: Extracts were refused; all others are done.
         """
         if self._refused:
             raise RefusedExtractsError(table=self._table.name, errors=list(self._refused.values()))
@@ -135,7 +135,7 @@ class ExtractBatches:
         return self._source.order_of(file)
 
     def _in_order(self, chain: Chain) -> list[LandedFile]:
-        """New files later than the last accepted extract; earlier ones are refused once and for all."""
+        """The new files that are later than the last accepted extract; earlier ones are refused for good."""
         new = [f for f in chain.new(self._planner.listed()) if f not in self._waiting]
         accepted = chain.accepted()
         if not accepted:
@@ -143,6 +143,7 @@ class ExtractBatches:
         last = max(accepted, key=self._order)
         late = [f for f in new if self._order(f) <= self._order(last)]
         delivered = {(f.name, f.size) for f in accepted}
+        # A second copy of an accepted extract (same name and size) is refused without an error.
         for file in late:
             if (file.name, file.size) not in delivered:
                 self._refused[file] = SnapshotOutOfOrderError(
@@ -153,7 +154,7 @@ class ExtractBatches:
         return [f for f in new if f not in late]
 
     def _judged(self, files: Sequence[LandedFile], chain: Chain) -> LandedExtracts | None:
-        """Judge extracts: one job, and one more for each that is refused; the others become a batch."""
+        """Check extracts with the guards, one job plus one per refusal; the accepted ones become a batch."""
         planner, cached = self._planner, self._cached
         rows = self._rows(files, cached)
         accepted, refused = list(files), dict[LandedFile, LakehouseError]()
@@ -171,13 +172,14 @@ class ExtractBatches:
         if not accepted or seen is None:
             return None
         newest = self._order(accepted[-1])
+        # A refused extract that is older than an accepted one can never be applied: it is refused for good.
         superseded = {f: c for f, c in self._waiting.items() if self._order(f) < newest}
         planned = planner.ledger.plan(chain, [*accepted, *superseded], superseded)
         enter_phase("planned", planner.table, "ingestion", planned.batch)
         return self._given(planned, seen)
 
     def _see(self, rows: DataFrame, files: Sequence[LandedFile], cached: ExitStack) -> _Seen:
-        """Fold the rows of extracts into what they tell, kept for its two uses, and count it: one job."""
+        """Compute the snapshot diff of extracts, cache it for its two uses, and count it; one job."""
         contract = self._contract
         extracts = self._numbered(files)
         counted, told = [count_rows(rows, contract)], None
@@ -207,7 +209,7 @@ class ExtractBatches:
         )
 
     def _timed(self, extracts: DataFrame, planned: PlannedFiles) -> DataFrame:
-        """Let the versions of the first load start when the declaration says."""
+        """Set the start of the first load's versions to the declared ``initial_valid_from``."""
         start = self._table.config.initial_valid_from
         first = F.lit("1970-01-01" if start == "epoch" else str(start)).cast("timestamp")
         declared = planned.batch == 1 and start != "event"
@@ -215,7 +217,7 @@ class ExtractBatches:
         return extracts.withColumn(START, own)
 
     def _past_ends(self) -> DataFrame | None:
-        """When each key was deleted for the last time; read from the record's partition of deletes."""
+        """When each key was last deleted; reads only the delete partition of the change log."""
         if not starts_by_column(self._contract) or self._planner.state() is None:
             return None
         changes = accepted_events(self._table)
@@ -223,7 +225,7 @@ class ExtractBatches:
         return deletes.groupBy(*columns(self._contract.keys)).agg(F.max_by(TIME, ORDER).alias("__past_end"))
 
     def _rows(self, files: Sequence[LandedFile], cached: ExitStack) -> DataFrame:
-        """Checked rows of extracts, kept for all that is made of them."""
+        """The checked rows of extracts, cached for all their uses."""
         planner = self._planner
         looked = planner.reader.look(files)
         settled = planner.reader.columns(looked)
@@ -257,7 +259,7 @@ class ExtractBatches:
         return self._table.session.createDataFrame([], T.StructType([*schema.fields, *keys, *more]))
 
     def _numbered(self, files: Sequence[LandedFile]) -> DataFrame:
-        """One row an extract: ``__file``, ``_extract``, ``_order``, ``_time``."""
+        """One row per extract: ``__file``, ``_extract``, ``_order``, ``_time``."""
         import pandas as pd
 
         facts = pd.DataFrame(
@@ -273,7 +275,7 @@ class ExtractBatches:
         )  # fmt: skip
 
     def _state(self) -> DataFrame | None:
-        """The rows that the record of changes folds to: the current table and the batches it lacks."""
+        """The rows that the change log folds to: the current table plus the batches that it lacks."""
         table = self._table
         changes = self._planner.state()
         if changes is None or changes.batch == 0:

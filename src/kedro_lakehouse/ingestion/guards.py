@@ -1,4 +1,4 @@
-"""Guards of full extracts: each is judged against the accepted ones before it."""
+"""Guards of full extracts: each extract is checked against the accepted ones before it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
 
 _JUDGED_FROM: Final = 100
-"""Below so many rows in scope, a fraction of deletes that nobody declared says nothing."""
+"""With fewer rows in scope, the default limit on the fraction of deletes is not applied."""
 
 
 @dataclass
 class ExtractCounts:
-    """What an extract holds: rows that landed, rows with a key, valid rows; and what it would do.
+    """The counts of an extract: rows that landed, rows with a key, valid rows, and the changes it would make.
 
-    ``in_scope`` are the rows that stood before it in the parts of the table that it speaks of.
+    ``in_scope`` counts the rows that existed before it in the parts of the table that it covers.
     """
 
     landed: int = 0
@@ -38,7 +38,7 @@ class ExtractCounts:
 
 
 def counts_by_extract(found: Iterable[Row]) -> dict[int, ExtractCounts]:
-    """Put together what was counted of each extract, by its number."""
+    """Combine the counts of each extract, by its number."""
     counts: dict[int, ExtractCounts] = {}
     for row in found:
         facts = counts.setdefault(row[EXTRACT], ExtractCounts())
@@ -54,7 +54,7 @@ def first_refused(
     """The first extract that a guard refuses, and why; None where all may be applied.
 
     Args:
-        counts: By the number of the extract, from 1; an extract without rows may lack.
+        counts: By the number of the extract, from 1; an extract without rows may be missing.
         names: The extracts' names, in their order.
         table: The declared guards.
         name: The table, for the error.

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def planner_of(table: LakeTable) -> Planner:
-    """The planner of a declared table: of landed files, or of the tables that it is made from."""
+    """The planner of a declared table: of its landed files, or of the tables that it is derived from."""
     if table.config.derive is not None:
         return DerivedPlanner(table, table.config.derive)
     source = table.open_source()
@@ -42,7 +42,7 @@ def _batches_of(planner: Planner) -> Batches:
 def landed_batches(table: LakeTable) -> Iterator[Any]:
     """Plan what has landed for a table, batch by batch: see ``LandingDataset.load``.
 
-    A batch that lost its race, or whose lease was lost, is planned again on what is published by then.
+    If a batch loses a race or its lease, it is planned again on what is published by then.
     """
     planner, patience = planner_of(table), table.patience()
     while True:
@@ -56,13 +56,14 @@ def landed_batches(table: LakeTable) -> Iterator[Any]:
 
 
 def ingest_batch(table: LakeTable, token: BatchToken, *, accepted: Any, rejected: Any) -> None:
-    """Commit the checked events of a batch; one that was given out and lost its race comes again.
+    """Commit the checked events of a batch; if it loses a race, ``landed_batches`` plans it again.
 
     Raises:
-        BatchContentChangedError: The table holds another batch of this number, and no landing waits for it.
+        BatchContentChangedError: The table has another batch of this number, and no landing waits for it.
         CommitConflictError: Another writer was faster, and no landing waits for the batch.
     """
     given = table.environment.ingesting.get(table.name)
+    # Whether ``landed_batches`` waits for the outcome of this batch: it then plans again after a lost race.
     waits = given is not None and given.planned.content_hash == token.content_hash
     rows = engine_of(table).events(table, accepted, rejected, token)
     commit = IngestionCommit(table, token, rows)

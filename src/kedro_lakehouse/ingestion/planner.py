@@ -1,4 +1,4 @@
-"""Plan a table's batches: which landed files are in none yet, and which plan may follow what is published."""
+"""Plan a table's batches: find the files that are in no batch yet, and the plans that may follow."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ logger = logging.getLogger(__name__)
 
 @dataclass(kw_only=True)
 class Ingesting:
-    """The batch that a landing folder has given out last, and the lease under which it was planned."""
+    """The batch of a table that was yielded last, and the lease under which it was planned."""
 
     planned: PlannedFiles
     lease: Lease
     was_saved: bool = False
-    """Whether its commit was tried, whatever became of it."""
+    """Whether its commit was tried, with whatever outcome."""
 
 
 class Batches(Protocol):
-    """How the backlog of a table is cut into batches."""
+    """Cuts the backlog of a table into batches."""
 
     def next_batch(self, chain: Chain) -> Any:
         """Plan the batch that follows a chain: an unfinished one or a new one; None where none is left."""
 
     def release(self) -> None:
-        """Let go what was held in memory for the last batch."""
+        """Release the frames that were cached for the last batch."""
 
     def forget_refusals(self) -> None:
-        """Forget what was said of the backlog against a state that is not the table's any more."""
+        """Forget refusals that were decided against a state that the table no longer has."""
 
     def end(self) -> None:
-        """Raise what was refused."""
+        """Raise an error if anything was refused."""
 
 
 class Planner:
@@ -60,18 +60,18 @@ class Planner:
     """
 
     def __init__(self, table: LakeTable, source: FileSource, reader: Reader) -> None:
-        """Keep what planning needs."""
+        """Take the source and its reader, and open the table's ledger."""
         self.table, self.source, self.reader = table, source, reader
         self.ledger = table.open_ledger()
         self._listed: list[LandedFile] | None = None
 
     def given_out(self, batches: Batches, held: Lease, patience: Patience) -> Iterator[Any]:
-        """Give out one batch after the other until nothing is left; a lost race is planned again.
+        """Yield one batch after the other until none is left; after a lost race, plan again.
 
         Raises:
             CommitConflictError: Other writers won every race until the deadline.
-            LeaseLostError: Another run may work on the table by now.
-            RefusedExtractsError: Extracts were refused; raised after all others were given out.
+            LeaseLostError: Another run may be working on the table by now.
+            RefusedExtractsError: Extracts were refused; raised after all others were yielded.
         """
         chain, ingesting = self.chain(anew=True), self.table.environment.ingesting
         while (batch := batches.next_batch(chain)) is not None:
@@ -100,13 +100,16 @@ class Planner:
         batches.end()
 
     def chain(self, *, anew: bool = False) -> Chain:
-        """The published batches and the plans that may follow; removes quarantined rows of other plans."""
+        """The published batches and the plans that may follow; also deletes quarantined rows of void plans.
+
+        With ``anew``, the ledger is read again first.
+        """
         if anew:
             self.ledger.read_again()
             drop_given_up(self.table, self.ledger)
         while (chain := self._published()).is_given_up:
             drop_given_up(self.table, self.ledger)
-        with contextlib.suppress(CommitConflictError):  # whoever was faster has looked at it too
+        with contextlib.suppress(CommitConflictError):  # the faster run has looked at it too
             clear_void_quarantine(self.table, chain)
         return chain
 
@@ -115,20 +118,20 @@ class Planner:
         return self.ledger.chain(state.bookmark if state else None)
 
     def listed(self) -> list[LandedFile]:
-        """What has landed, as it was listed for this round."""
+        """The landed files, as they were listed for this round."""
         if self._listed is None:
             self._listed = self.source.files()
         return self._listed
 
     def state(self) -> TableState | None:
-        """Where the record of changes stands."""
+        """The published state of the change log."""
         return self.table.state("changes")
 
     def unfinished(self, chain: Chain) -> PlannedFiles | None:
-        """The plan that is to be finished first: one that may follow, and whose files are there as planned.
+        """The plan to finish first: one that may be published next, and whose files are there as planned.
 
-        Where a plan has published its quarantined events, it is that one. A replay is not finished: its
-        events are still in quarantine.
+        If a plan has already published its quarantined events, it is that plan. A replay is not finished
+        here: its events are still in quarantine.
 
         Raises:
             BatchContentChangedError: Its files were replaced after its quarantined events were published.
@@ -139,6 +142,7 @@ class Planner:
         quarantine = self.table.state("quarantine")
         held = quarantine.bookmark if quarantine else None
         begun = [p for p in plans if held and (p.batch, p.content_hash) == (held.batch, held.content_hash)]
+        # The order is the same in every run: the plan with most files first.
         for plan in sorted(begun or plans, key=lambda p: (-len(p.files), p.content_hash)):
             gone = self.gone(plan.files)
             if not gone:
@@ -153,12 +157,12 @@ class Planner:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """How many files, and how many bytes, a batch may have."""
+        """The greatest number of files, and of bytes, in a batch."""
         config = self.table.source_config
         return config.max_files, config.max_bytes
 
     def gone(self, files: Sequence[LandedFile]) -> list[str]:
-        """The names of those files that are not there any more, as they were planned."""
+        """The names of the files that are no longer there as they were planned."""
         there = set(self.source.files())
         return [f.name for f in files if f not in there]
 
@@ -169,7 +173,7 @@ class Planner:
         counted: dict[str, int] | None = None,
         at_least: int = 0,
     ) -> BatchToken:
-        """The token of a planned batch, with what planning counted: for the report, and for the audit."""
+        """The token of a planned batch, with the counts of its planning for the report and the audit."""
         return BatchToken(
             table=str(self.table), batch=planned.batch, after=planned.batch - 1,
             content_hash=planned.content_hash, follows=planned.follows, epoch=planned.epoch,

@@ -1,4 +1,4 @@
-"""Read a table's landed files as raw records, and settle the columns that the table has for them."""
+"""Read a table's landed files as raw records, and resolve the columns that the table needs for them."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """Looks into what has landed and reads it; what has landed may be files, or commits of other tables."""
+    """Reads what has landed: files, or snapshots of other tables."""
 
     def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
-        """Look into files for their columns."""
+        """Find the columns of files."""
 
     def says_nothing(self, looked: Sequence[FileShape]) -> bool:
-        """Whether no file has rows; or none that can be read, where the table's columns are not known."""
+        """Whether no file has rows; or none that can be read, while the table's columns are unknown."""
 
     def columns(self, looked: Sequence[FileShape]) -> Columns:
-        """Settle the table's columns."""
+        """Resolve the table's columns."""
 
     def read(self, looked: Sequence[FileShape]) -> list[RecordGroup]:
-        """Read files as raw records, lazily."""
+        """Read files as raw records, in lazy frames."""
 
 
 class FileReader:
-    """Reads files by Spark: parquet and text as tables, JSON as lines that a decoder unwraps."""
+    """Reads files with Spark: parquet and text as tables, JSON as lines that a decoder unwraps."""
 
     def __init__(self, table: LakeTable, source: FileSource) -> None:
-        """Keep what reading needs."""
+        """Take the table and its source; nothing is read yet."""
         self.table, self.source = table, source
 
     @property
@@ -52,7 +52,7 @@ class FileReader:
         return config.file_format
 
     def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
-        """Look into files for their columns: those of JSON lines in one Spark job, others at their ends."""
+        """Find the columns of files: of JSON lines by one Spark job, of others from headers or footers."""
         if self._file_format == "json":
             landed = [(f, self.source.load_of(f)) for f in files]
             filled = [f for f in files if f.size]
@@ -73,12 +73,12 @@ class FileReader:
             return self._line_reader.discover(lines, self._layout)
 
     def says_nothing(self, looked: Sequence[FileShape]) -> bool:
-        """Whether no file has rows; or none that can be read, where the table's columns are not known."""
+        """Whether no file has rows; or none that can be read, while the table's columns are unknown."""
         unknown = self.table.state("changes") is None
         return all(s.has_rows is False or (unknown and s.lines is not None and not s.columns) for s in looked)
 
     def columns(self, looked: Sequence[FileShape]) -> Columns:
-        """Settle the table's columns; lines of which none could be read tell nothing of them."""
+        """Resolve the table's columns; a file of JSON lines of which none can be read is ignored."""
         state = self.table.state("changes")
         telling = [s for s in looked if s.lines is None or s.columns or not s.has_rows]
         seen = dict.fromkeys(column for shape in telling for column, _ in shape.columns)
@@ -87,7 +87,7 @@ class FileReader:
         return resolve_columns(self.table.name, self.table.config, self.source, telling, existing)
 
     def read(self, looked: Sequence[FileShape]) -> list[RecordGroup]:
-        """Read files as raw records, lazily."""
+        """Read files as raw records, in lazy frames."""
         if self._file_format == "json":
             shapes = [s.lines for s in looked if s.lines is not None and s.has_rows]
             filled = list(dict.fromkeys(s.file for s in looked if s.lines is not None and s.has_rows))
@@ -102,14 +102,14 @@ class FileReader:
             headers=self.source.headers,
         )
 
-    # Of the sources only those of changes have a decoder and a layout: extracts of JSON are plain rows.
+    # Only sources of changes have a decoder and a layout: JSON extracts are plain rows.
     @property
     def _layout(self) -> Any:
         return getattr(self.source, "layout", lambda: None)()
 
     @property
     def _line_reader(self) -> LineReader:
-        """What turns JSON lines into records: the decoder itself, or what reads plain rows."""
+        """What turns JSON lines into raw records: the decoder, or the reader of plain rows."""
         named: str | None = getattr(self.source, "decoder", None)
         decoder: Any = load_decoder(named) if named else None
         return decoder if hasattr(decoder, "unwrap") else RowLines()

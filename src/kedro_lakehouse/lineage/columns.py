@@ -1,4 +1,4 @@
-"""From which columns a column comes, as our own declarations tell it."""
+"""Column lineage by our own declarations: from which columns each column is made."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MADE_FROM: Final = {"effective_to": (_TIME,), "is_current": (_OP,), "_tombstone
 
 @dataclass(frozen=True, order=True)
 class InputColumn:
-    """A column of an input, by the input's alias, and how it enters: the field's words are OpenLineage's."""
+    """A column of an input, by the input's alias, and how it is used, in OpenLineage's words."""
 
     source: str
     column: str
@@ -40,9 +40,9 @@ class InputColumn:
 
 @dataclass(frozen=True)
 class ColumnLineage:
-    """What each column is made of, and which columns decide on the rows as a whole.
+    """The columns from which each column is made, and those that decide on the rows as a whole.
 
-    A column that is made of none (a constant, a file's name) is not among ``columns``.
+    A column that is made from none (a constant, a file's name) is not among ``columns``.
     """
 
     columns: Mapping[str, Sequence[InputColumn]]
@@ -58,20 +58,20 @@ def changes_lineage(  # noqa: PLR0913 - what a record is made of
     time: str | None,
     source: str,
 ) -> ColumnLineage:
-    """The record of changes, made of the landed files' columns.
+    """The lineage of the change log, from the landed files' columns.
 
     Args:
         table: The declaration: its ``rename`` and ``types`` decide.
-        stored: The columns of the record.
+        stored: The columns of the change log.
         source_columns: The columns that the landed files had.
         order: The fields of ``_order``, of which some are named as columns of the source.
-        time: The table's column, or else the source's, that tells the time of an event.
+        time: The table's column, or else the source's, with the time of an event.
         source: The alias of the landed files.
     """
     values = [column for column in stored if not is_reserved_column(column)]
 
     def made_of(column: str) -> list[InputColumn]:
-        # What a source adds of its own (a log position, a commit time) is read as what it stands for.
+        # A column that a source adds of its own (a log position, a commit time) is converted, not copied.
         as_it_is = column in values and column not in table.types
         how: Direct = "IDENTITY" if as_it_is else "TRANSFORMATION"
         return [InputColumn(source, s, how) for s in source_columns if table.rename.get(s, s) == column]
@@ -83,7 +83,7 @@ def changes_lineage(  # noqa: PLR0913 - what a record is made of
 
 
 def target_lineage(table: TableConfig, stored: Iterable[str], *, source: str) -> ColumnLineage:
-    """A current or history table, made of the record of changes by keys and order."""
+    """The lineage of a current or history table, from the change log by keys and order."""
 
     def one(column: str, how: Direct | Indirect, *, masked: bool = False) -> InputColumn:
         return InputColumn(source, column, how, masked)
@@ -105,7 +105,7 @@ def target_lineage(table: TableConfig, stored: Iterable[str], *, source: str) ->
 
 
 def view_lineage(view: HistoryView, *, source: str) -> ColumnLineage:
-    """The view of a history, made of its columns."""
+    """The lineage of a history's view, from the history's columns."""
 
     def one(column: str, how: Direct | Indirect) -> list[InputColumn]:
         return [InputColumn(source, column, how)]

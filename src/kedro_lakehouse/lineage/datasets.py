@@ -59,7 +59,7 @@ class Datasets:
         return (name, role) if name is not None else None
 
     def changes(self, name: TableName, rows: int | None = None) -> tuple[list[Described], Described]:
-        """What the record of changes is made of, and the record itself."""
+        """The inputs of the change log, and the change log itself."""
         stored, table = name.with_suffix("changes"), self._project.table(name)
         if table.derive is not None:
             inputs = {alias: TableName.parse(text) for alias, text in table.derive.inputs.items()}
@@ -67,7 +67,7 @@ class Datasets:
             read = [self.stored(one) for one in inputs.values()]
             return read, self.stored(stored, rows=rows, columns=self._derived(name, inputs), sources=sources)
         landed = landing_place(self._project, name)
-        config = self._project.source(name)
+        config = self._project.bind(name).source_config
         time = table.effective_time or table.valid_from.source or getattr(config, "timestamp_column", None)
         order = (
             table.order_by
@@ -89,13 +89,13 @@ class Datasets:
     def target(
         self, name: TableName, kind: Role, rows: int | None = None
     ) -> tuple[list[Described], Described]:
-        """What a current or history table is made of, and the table itself."""
+        """The inputs of a current or history table, and the table itself."""
         read, stored = self.stored(name.with_suffix("changes")), name.with_suffix(kind)
         columns = target_lineage(self._project.table(name), self._columns(stored), source=_CHANGES)
         return [read], self.stored(stored, rows=rows, columns=columns, sources={_CHANGES: read.place})
 
     def view(self, name: TableName) -> tuple[list[Described], Described] | None:
-        """What the view of a history is made of, and the view; None where none is declared."""
+        """The inputs of the view of a history, and the view; None where no view is declared."""
         from kedro_lakehouse.formats.view import plan_view, view_name
 
         table = self._project.table(name)
@@ -106,7 +106,7 @@ class Datasets:
         kinds = {column: _spark_word(kind) if in_catalog else kind for column, kind in history}
         view, planned = view_name(name, table.history.view), plan_view(name, table, kinds)
         read = self.stored(name.with_suffix("history"))
-        # A view lies nowhere: its name in the catalog is all that it has.
+        # A view has no location: it is identified by its name in the catalog.
         place = self._symlink(view)
         made = view_lineage(planned, source=_HISTORY)
         schema = [(column, "") for column in planned.names]
@@ -167,12 +167,12 @@ class Datasets:
             return None
 
     def _sql(self, stored: TableName) -> str:
-        return self._project.format_of(self._project.declared_of(stored)).sql(stored)
+        return self._project.format_of(stored).sql(stored)
 
     def _values(self, stored: TableName) -> list[str]:
         return [c for c in self._columns(stored) if not is_reserved_column(c)]
 
 
 def _spark_word(kind: str) -> str:
-    """A type of Iceberg in Spark's words, as far as a view's rules look at it."""
+    """Spark's name for a type of Iceberg; only the types that the rules of views look at are renamed."""
     return {"timestamptz": "timestamp", "timestamp": "timestamp_ntz"}.get(kind, kind)

@@ -1,4 +1,4 @@
-"""Events go out one after the other, beside the run: they neither hold it up nor fail it."""
+"""Send events one after the other, in a thread beside the run: they neither delay nor fail it."""
 
 from __future__ import annotations
 

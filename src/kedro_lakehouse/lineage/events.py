@@ -47,7 +47,7 @@ class JobRun:
 
     @property
     def id(self) -> str:
-        """The run's UUID, made of its start and of what it is about."""
+        """The run's UUID, made from its start, its job's name and its token."""
         return str(generate_static_uuid(self.started, f"{self.namespace}/{self.name}/{self.token}".encode()))
 
     @property
@@ -58,7 +58,7 @@ class JobRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Described:
-    """A dataset as one event tells of it; ``symlink`` is the name that queries use."""
+    """A dataset as one event describes it; ``symlink`` is the name that queries use."""
 
     place: Place
     symlink: Place | None = None

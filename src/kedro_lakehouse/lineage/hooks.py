@@ -63,7 +63,7 @@ class LineageHooks:
 
     @hook_impl
     def after_dataset_saved(self, dataset_name: str, node: Node) -> None:
-        """Tell what was committed."""
+        """Emit what was committed."""
         if self._run is not None:
             self._run.saved(node, dataset_name)
 
@@ -74,7 +74,7 @@ class LineageHooks:
 
     @hook_impl
     def on_pipeline_error(self, error: Exception) -> None:
-        """End the run, and tell what failed."""
+        """End the run, and emit what failed."""
         self._finish(error)
 
     def _finish(self, error: Exception | None) -> None:

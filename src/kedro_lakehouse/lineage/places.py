@@ -1,4 +1,4 @@
-"""What datasets are called: by where they lie, as OpenLineage's naming conventions have it."""
+"""The names of datasets: by their location, after OpenLineage's naming conventions."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def place_of(uri: str) -> Place:
 
 def landing_place(project: Project, name: TableName) -> Place:
     """Where the files of a table land: the folder of its source, and in it the table's own."""
-    table = project.table(name)
-    return place_of(f"{project.source(name).path.rstrip('/')}/{table.entity}")
+    table = project.bind(name)
+    return place_of(f"{table.source_config.path.rstrip('/')}/{table.config.entity}")
 
 
 def table_place(project: Project, stored: TableName) -> Place:
-    """Where a stored table lies; one that is not there yet, where its catalog will put it."""
-    if project.capabilities(project.format_name(project.declared_of(stored))).in_catalog:
+    """The location of a stored table; for one that is not there yet, where its catalog will put it."""
+    if project.owner_of(stored).in_catalog:
         found = project.catalog.find(stored)
         if found is not None:
             return place_of(found.location())
@@ -57,12 +57,12 @@ def table_place(project: Project, stored: TableName) -> Place:
 
 
 def stored_columns(project: Project, stored: TableName) -> list[tuple[str, str]] | None:
-    """A stored table's columns with their types in its format's words; None where there is no such table."""
-    declared = project.declared_of(stored)
-    if project.capabilities(project.format_name(declared)).in_catalog:
+    """A stored table's columns with their types, as its format names them; None without such a table."""
+    owner = project.owner_of(stored)
+    if owner.in_catalog:
         found = project.catalog.find(stored)
         return [(f.name, str(f.field_type)) for f in found.schema().fields] if found else None
-    state = project.format_of(declared).state(stored)
+    state = owner.format.state(stored)
     return [(name, kind.simpleString()) for name, kind in state.columns.items()] if state else None
 
 

@@ -1,4 +1,4 @@
-"""From which columns the result of a query comes, as Spark's analysed plan tells it."""
+"""Column lineage of a query, from Spark's analysed plan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEEPS_COLUMNS: Final = frozenset(
 )  # fmt: skip
 
 _Origins = dict[tuple[str, str], Direct]
-"""(input, column) and how it enters."""
+"""How each (input, column) is used."""
 
 
 class UntracedPlanError(Exception):
@@ -64,7 +64,7 @@ def plan_lineage(plan: Sequence[Mapping[str, Any]], inputs: Sequence[str]) -> Co
 
     Args:
         plan: The analysed plan in the JSON of Spark's ``TreeNode.toJSON``; each input is its first common
-            table expression of that name, a plain SELECT of columns: there the way ends.
+            table expression of that name, a plain SELECT of columns: there the search ends.
         inputs: The names of the inputs.
 
     Raises:
@@ -93,7 +93,7 @@ def _tree(nodes: Sequence[Mapping[str, Any]]) -> _Node:
 
 
 def _columns(plan: _Node, outer: Mapping[int, _Origins], trace: _Trace) -> list[_Column]:
-    """The columns that a plan gives, each with its origins; ``outer`` are those around a subquery."""
+    """The columns that a plan returns, with their origins; ``outer`` are the columns around a subquery."""
     if plan.kind == "CTERelationDef" and (given := _input(plan, trace)):
         return given
     below = [_columns(child, outer, trace) for child in plan.children]
@@ -159,7 +159,7 @@ def _output(  # noqa: C901, PLR0911 - a table of cases
 
 
 def _input(plan: _Node, trace: _Trace) -> list[_Column]:
-    """The columns of an input, where this is the first common table expression of its name; else none."""
+    """The columns of an input, if this is the first common table expression of its name; else none."""
     name = str((plan.children[0].fields.get("identifier") or {}).get("name", ""))
     if name not in trace.inputs or name in trace.named:
         return []
@@ -177,7 +177,7 @@ def _named(expression: _Node, scope: Mapping[int, _Origins], trace: _Trace) -> _
 
 
 def _origins(expression: _Node, scope: Mapping[int, _Origins], trace: _Trace) -> _Origins:
-    """The inputs' columns that an expression is made of."""
+    """The inputs' columns from which an expression is made."""
     if expression.kind == "AttributeReference":
         if _id(expression) not in scope:
             raise UntracedPlanError(str(expression.fields["name"]))
@@ -186,7 +186,7 @@ def _origins(expression: _Node, scope: Mapping[int, _Origins], trace: _Trace) ->
         return _origins(_tree(expression.fields["e"]), scope, trace)
     parts = [_origins(child, scope, trace) for child in expression.children]
     if isinstance(expression.fields.get("plan"), list):
-        # A subquery repeats as children what it takes from outside; its own result is what it stands for.
+        # The children of a subquery repeat what it uses from outside; its value comes from its own plan.
         inner = _columns(_tree(expression.fields["plan"]), scope, trace)
         parts = [column.origins for column in inner]
     how: Direct = "AGGREGATION" if expression.kind == "AggregateExpression" else "TRANSFORMATION"

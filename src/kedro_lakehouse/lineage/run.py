@@ -1,4 +1,4 @@
-"""One run as lineage sees it: which nodes are at work, which commits they made, how each of them ended."""
+"""The lineage of one run: which nodes work, which commits they made, and how each of them ended."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WRITTEN: Final = {
 
 @dataclass
 class _Work:
-    """A node at work: ``saving`` are the saves that have begun and not ended."""
+    """A node that works: ``saving`` are the saves that have begun and not ended."""
 
     node: Node
     run: JobRun
@@ -44,15 +44,16 @@ class _Work:
 
 
 class LineageRun:
-    """Tells a run's events, as Kedro's hooks report what happens; several threads may report at once.
+    """Emits a run's events as Kedro's hooks report what happens; several threads may report at once.
 
-    Kedro says when a save has ended well, and neither when one failed nor when a node is done. So a node
-    is done when all its outputs are saved; one that gives out batches, when another loads what it made,
-    or when the run ends. What failed is told at the run's end, by the errors that it ends with.
+    Kedro reports when a save has ended well, but neither when a save failed nor when a node is done. So a
+    node counts as done when all its outputs are saved; one that yields batches, when another node loads its
+    outputs, or when the run ends. Failures are emitted at the end of the run, from the errors that it ends
+    with.
     """
 
     def __init__(self, project: Project, emitter: Emitter, namespace: str, pipeline: str) -> None:
-        """Begin the run, and tell of it."""
+        """Begin the run, and emit its start."""
         self._project, self._emitter, self._datasets = project, emitter, Datasets(project)
         self._run = JobRun(
             namespace=namespace,
@@ -69,7 +70,7 @@ class LineageRun:
         emitter.emit(lambda: [started(self._run, inputs=[], outputs=[])])
 
     def node_started(self, node: Node) -> None:
-        """A node begins to load its inputs; further inputs of it change nothing."""
+        """Emit the start of a node when it loads its first input; its further inputs change nothing."""
         now = datetime.now(UTC)
         with self._lock:
             if node.name in self._known:
@@ -82,13 +83,13 @@ class LineageRun:
         self._emitter.emit(lambda: [started(work.run, **self._of_node(work.node))])
 
     def save_started(self, node: Node, dataset: str) -> None:
-        """A node begins to save an output, or the next part of one."""
+        """Note when a node begins to save an output, or the next part of one."""
         with self._lock:
             if (work := self._at_work.get(node.name)) is not None:
                 work.saving[dataset] = datetime.now(UTC)
 
     def saved(self, node: Node, dataset: str) -> None:
-        """A save has ended well; what it committed is told."""
+        """Emit what a save that ended well has committed; end the node if all its outputs are saved."""
         now = datetime.now(UTC)
         with self._lock:
             work = self._at_work.get(node.name)
@@ -104,7 +105,7 @@ class LineageRun:
             self._end(work, now)
 
     def finish(self, error: BaseException | None) -> None:
-        """The run has ended: so have its nodes, those of failed tables by their errors."""
+        """End the run and the nodes that still work; those of failed tables end with their errors."""
         now, failed = datetime.now(UTC), failures(error)
         for work in list(self._at_work.values()):
             problem = failed.get(work.node.namespace or work.node.name, failed.get(""))
@@ -155,7 +156,7 @@ class LineageRun:
     def _commit(
         self, work: _Work, dataset: str, begun: datetime, at: datetime, report: CommitReport
     ) -> list[RunEvent]:
-        """The events of a commit: its start is told now, for a save that commits nothing is none."""
+        """The events of a commit; its start is emitted only now, because a save may commit nothing."""
         known = self._datasets.role_of(dataset)
         assert known is not None  # noqa: S101 - it has a report
         name, role = known

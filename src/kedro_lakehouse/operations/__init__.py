@@ -1,1 +1,1 @@
-"""What an operator asks of a table: go back, rebuild, drop, exclude, replay, archive, maintain, convert."""
+"""What an operator asks for: roll back, rebuild, drop, exclude, replay, archive, maintain, convert."""

@@ -1,4 +1,4 @@
-"""Landed files that are in the record of changes leave their folder: moved, or small ones as one bundle."""
+"""Archive landed files that the change log contains: move them, or bundle small ones into one tar file."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 def archive_landed(
     project: Project, table: LakeTable, settings: LandingConfig, *, dry_run: bool = False
 ) -> MaintenanceReport | None:
-    """Move a table's landed files that nothing needs any more into the archive; None where it has none.
+    """Move a table's landed files that are no longer needed into the archive; None without an archive.
 
-    A file may go when every declared table that reads it has it in its record of changes, and no event of
-    it is quarantined: a replay reads it again. The ledger keeps its name, size and time for good, so that
-    it is known also when it is put back.
+    A file is no longer needed when every declared table that reads it has it in its change log and none of
+    its events is quarantined, because a replay reads the file again. The ledger keeps its name, size and time
+    for good, so it is recognised when it is put back.
 
     Guarantees:
-        Killed at any point, each file is in its folder or in the archive.
+        If this is killed at any point, each file is in its folder or in the archive.
     """
     if settings.archive is None or table.config.source is None:
         return None
@@ -66,7 +66,7 @@ def _readers(project: Project, table: LakeTable) -> Iterable[LakeTable]:
 
 
 def _settled(table: LakeTable) -> tuple[list[LandedFile], set[LandedFile]]:
-    """The files that a table reads, and those of them that it does not need any more."""
+    """The files that a table reads, and those of them that it no longer needs."""
     source = table.open_source()
     try:
         listed = source.files()
@@ -78,12 +78,12 @@ def _settled(table: LakeTable) -> tuple[list[LandedFile], set[LandedFile]]:
     held = _quarantined(table)
     kept = [i for i, file in enumerate(listed) if file.name in held]
     if kept and source.gives == "extracts":
-        return listed, done & set(listed[: kept[0]])  # what a replay leads to depends on those after it
+        return listed, done & set(listed[: kept[0]])  # a replay reads all extracts after it
     return listed, {file for file in done if file.name not in held}
 
 
 def _quarantined(table: LakeTable) -> set[str]:
-    """The names of the files of which events are quarantined."""
+    """The names of the files with quarantined events."""
     state = table.state("quarantine")
     if state is None or state.rows == 0:
         return set()
@@ -113,7 +113,7 @@ def _archive(files: Sequence[LandedFile], root: str, archive: str, settings: Lan
 
 
 def _bundle(fs: Any, files: Sequence[LandedFile], base: str, target: str) -> None:
-    """Write files into one archive that keeps their names and times, then delete them."""
+    """Write files into one tar file with their names and times, then delete them."""
     fs.makedirs(target.rpartition("/")[0], exist_ok=True)
     paths = [fs._strip_protocol(file.path) for file in files]  # noqa: SLF001
     with fs.open(f"{target}.part", "wb") as out, tarfile.open(fileobj=out, mode="w|") as bundle:

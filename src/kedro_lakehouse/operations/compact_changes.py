@@ -1,4 +1,4 @@
-"""Retention of single events: the record of changes is trimmed to a horizon, in one commit."""
+"""Retention of single events: compact the change log up to a horizon, in one commit."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _BEFORE: Final = {
 
 
 def compact_change_log(table: LakeTable) -> int:
-    """Replace, key by key, the events from before a table's horizon by one event; how many went.
+    """Replace each key's events from before a table's horizon by one event; return how many fewer there are.
 
     The horizon is the greatest time of an accepted event, or now if that is earlier, less the table's
-    ``changes_retention``. Only events that the current and the history table have are replaced.
+    ``changes_retention``. Only events that the current and the history table have applied are replaced.
 
     Guarantees:
-        Current and history stay as they are; rows, bookmark and horizon change in one commit. Where
-        there is nothing to replace, or it was done before, no row is written.
+        Current and history stay as they are; rows, bookmark and horizon change in one commit. If there is
+        nothing to replace, or it was done before, no row is written.
 
     Raises:
-        UnsupportedError: The table's events have no time, but a log position.
-        AuditFailedError: What was staged is not what was planned; nothing was published.
+        UnsupportedError: The table's events have a log position instead of a time.
+        AuditFailedError: The staged rows are not the planned ones; nothing was published.
     """
     retention = table.config.changes_retention
     if retention is None:
@@ -61,7 +61,7 @@ def compact_change_log(table: LakeTable) -> int:
 
 
 def _applied(table: LakeTable) -> int:
-    """The last batch that all targets of the table have."""
+    """The last batch that all targets of the table have applied."""
     states = [table.state(kind) for kind in table.targets]
     return min((s.batch if s else 0 for s in states), default=0)
 
@@ -80,7 +80,7 @@ def _new_horizon(
     if micros is None:
         return None
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    # One event with a time far ahead must not make every later one too late.
+    # One event with a time far in the future must not make every later event too late.
     greatest = min(epoch + dt.timedelta(microseconds=micros), dt.datetime.now(dt.UTC))
     earlier = horizon_of(state)
     found = greatest - retention
@@ -101,7 +101,7 @@ def _compact(table: LakeTable, retention: dt.timedelta, held: Lease) -> int:
         return 0
     opened = table.config.history is not None
     if opened:
-        # Before anything reads the record: Spark runs no plan whose table has changed since.
+        # Before any frame reads the change log: Spark runs no plan whose table has changed since.
         more = {OPENED_ORDER: state.columns[ORDER], OPENED_TIME: state.columns[TIME]}
         lake.evolve(changes, dict(state.columns) | more, state)
     with ExitStack() as cached:
@@ -122,7 +122,7 @@ def _compact(table: LakeTable, retention: dt.timedelta, held: Lease) -> int:
 
 @dataclass(frozen=True)
 class _Compacted:
-    """Of which events, of a change log with which bookmark, how many become how many."""
+    """What is compacted: the horizon, the bookmark of the change log, and the row counts before and after."""
 
     horizon: dt.datetime
     applied: int
@@ -132,7 +132,7 @@ class _Compacted:
 
 
 class _Compaction(runner.Change):
-    """Puts folded events in the place of those from before a horizon."""
+    """Replaces the events from before a horizon by their fold."""
 
     def __init__(self, table: LakeTable, rows: DataFrame, facts: _Compacted) -> None:
         super().__init__(table, table.changes, step="trim")

@@ -1,4 +1,4 @@
-"""Plain files that become an Iceberg table: by copy, or in place; each set of new files is one commit."""
+"""Convert plain files to an Iceberg table, by copy or in place; each set of new files is one commit."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STAGE = "convert"
-"""Name of these commits in ``lake.ops.batches``, and of the lease."""
+"""Name of these commits in ``lake.ops.batches``, and of their lease."""
 
 
 def convert(table: LakeTable) -> None:
-    """Add the files that a table lacks: those of planned batches above its bookmark, then new ones.
+    """Add the files that a table lacks: first those of planned batches after its bookmark, then new ones.
 
     Guarantees:
-        Rows and bookmark in one commit: a run after a kill or a rollback adds each file once.
+        Rows and bookmark are published in one commit: a run after a kill or a rollback adds each file once.
 
     Raises:
         LandedFilesGoneError: Files of a planned batch are gone or were replaced.
-        UnreadableFileError: A file is not what it is declared to be; nothing of its batch was added.
+        UnreadableFileError: A file does not match its declaration; nothing of its batch was added.
         CommitConflictError: Other writers won every race until the deadline.
     """
     runner.planned_again(table, (STAGE,), lambda held: _convert(table, held))
@@ -84,7 +84,7 @@ def _convert(table: LakeTable, held: Lease) -> None:
 def _planned(
     name: TableName, ledger: Ledger, chain: Chain, found: Sequence[LandedFile]
 ) -> PlannedFiles | None:
-    """The plan to finish, else one of the new files; None where nothing is to do."""
+    """The plan that is to be finished, else a new plan of the new files; None if nothing is to be done."""
     if chain.open:
         planned = min(chain.open, key=lambda p: (-len(p.files), p.content_hash))
         if gone := [f.name for f in planned.files if f not in found]:
@@ -95,7 +95,7 @@ def _planned(
 
 
 class _Conversion(runner.Change):
-    """One batch of files."""
+    """The commit of one batch of files."""
 
     def __init__(self, table: LakeTable, config: ConvertConfig, planned: PlannedFiles) -> None:
         super().__init__(table, table.name, step=STAGE)
@@ -124,7 +124,7 @@ class _Conversion(runner.Change):
 
     @cached_property
     def _rows(self) -> DataFrame:
-        """The files' rows with their types, and in ``__wrong`` whether a row cannot be read."""
+        """The files' rows with their types; ``__wrong`` is true for a row that cannot be read."""
         headers: dict[Load, bool] = {"full_load": self._config.csv.header is not False}
         groups = read_groups(
             self.table.session, self._look(), file_format=self._config.file_format,
@@ -150,7 +150,7 @@ class _Conversion(runner.Change):
         )
 
     def _look(self) -> list[FileShape]:
-        load: Load = "full_load"  # every file holds whole rows
+        load: Load = "full_load"  # every file contains whole rows
         csv = self._config.csv
         return shapes(
             [(file, load) for file in self._planned.files],
@@ -169,7 +169,7 @@ class _Conversion(runner.Change):
 
 
 class _Copy(_Conversion):
-    """Writes the rows of a batch of files into the table."""
+    """Appends the rows of a batch of files to the table."""
 
     def write(self, stage: Stage, state: TableState) -> CommitReport:
         facts = (
@@ -178,7 +178,7 @@ class _Copy(_Conversion):
         )
         names, seen = list(self.columns(state)), Observation()
         with ExitStack() as cached:
-            # A write that sorts reads its rows twice, and would count them twice.
+            # A write that sorts reads its rows twice, so an observation would count them twice.
             stored = cache(self._rows, cached) if self._config.sort_by else None
             written = self._rows.observe(seen, *facts) if stored is None else stored
             stage.append(written.select(*columns(names)))
@@ -193,7 +193,7 @@ class _Copy(_Conversion):
 
 
 class _Adoption(_Conversion):
-    """Makes a batch of files the table's own where they lie, with the bookmark, in one commit; no job."""
+    """Adds a batch of files to the table where they lie, with the bookmark, in one commit; starts no job."""
 
     def write(self, stage: Stage, state: TableState) -> CommitReport:
         del stage, state

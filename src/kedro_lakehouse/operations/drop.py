@@ -1,4 +1,4 @@
-"""Give up a table: all that is stored of it, and what the project recorded of its batches."""
+"""Drop a table: all that is stored of it, and what the project recorded about its batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """What is stored of a declared table: tables with their rows, its view, and rows of ``lake.ops``."""
+    """What is stored of a declared table: tables with row counts, its view, and rows of ``lake.ops``."""
 
     table: TableName
     rows: dict[str, int]
@@ -37,7 +37,7 @@ class Stored:
 
 
 def stored(table: LakeTable) -> Stored:
-    """Look up what is stored of a table, from metadata."""
+    """Look up in metadata what is stored of a table."""
     found = {role: summary_of(table, role) for role in DROP_ORDER}
     declared = table.config.history
     view = view_name(table.name, declared.view) if declared and declared.view else None
@@ -51,13 +51,13 @@ def stored(table: LakeTable) -> Stored:
 
 
 def drop_table(table: LakeTable) -> Stored:
-    """Drop what is stored of a table, its files with it; what was dropped.
+    """Drop everything that is stored of a table, including its files; return what was dropped.
 
-    First the ledger says so, in one commit: after a kill the next run finishes the work, for it takes the
-    table as given up and begins anew. ``lake.ops.runs`` keeps what runs did.
+    First, one commit to the ledger marks the table as given up. If this is killed afterwards, the next run
+    finishes the drop and begins anew. ``lake.ops.runs`` keeps what runs did.
 
     Raises:
-        CommitConflictError: Another writer changed ``lake.ops`` each time; dropping again goes on.
+        CommitConflictError: Another writer changed ``lake.ops`` at every attempt; drop again to continue.
     """
     with ExitStack() as held:
         for stage in ("ingestion", "current", "history"):
@@ -77,7 +77,7 @@ def drop_table(table: LakeTable) -> Stored:
                 table.format.drop(name)
         table.ops.forget(BATCHES, of_table=str(table))
         if epoch is not None:
-            # The mark of the new epoch stays: a run that planned before it cannot bring the table back.
+            # The row of the new epoch stays: a run that planned before it cannot bring the table back.
             table.ops.forget(BATCH_LEDGER, of_table=str(table), before=("epoch", epoch))
     logger.info("%s: dropped %s", table, ", ".join(found.rows) or "its rows of lake.ops")
     return found

@@ -1,4 +1,4 @@
-"""Withdraw the events of a batch that fail blocking expectations: a decision, recorded once."""
+"""Exclude the events of a batch that fail blocking expectations: a decision, recorded once."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _FILE, _ROW, _DIGEST, _OTHER = "file", "row", "digest", "other"
 _EXPECTATION, _BROUGHT = "expectation", "brought"
 
 Search = Callable[["LakeTable", int], "dict[ExcludedEvent, str]"]
-"""Finds the events of a batch that stand behind failing rows, each with the expectation that it fails."""
+"""Finds the events of a batch behind failing rows, each with the expectation that it fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exclusion:
-    """What one decision withdrew."""
+    """What one decision excluded."""
 
     decision: str
     table: str
@@ -54,7 +54,7 @@ class Exclusion:
 
 
 def blocked_batches(table: LakeTable) -> list[int]:
-    """The batches with failing events that no decision withdrew yet; starts no JVM."""
+    """The batches with failing events that no decision has excluded yet; starts no JVM."""
     rows = table.ops.read(DECISIONS, of_table=str(table))
     decided = {(r["batch"], r["expectation"]): r["decided_at"] for r in rows}
     never = datetime.min.replace(tzinfo=UTC)
@@ -68,16 +68,17 @@ def blocked_batches(table: LakeTable) -> list[int]:
 
 
 def exclude(table: LakeTable, batch: int, *, search: Search | None = None) -> Exclusion:
-    """Withdraw the events of a batch that stand behind rows which fail; the next run publishes the rest.
+    """Exclude the events of a batch that cause failing rows; the next run publishes the rest.
 
-    The pending events are folded as the next commit would fold them, and judged. Of each failing row the
-    last event is withdrawn if it is the batch's; then the key's event before it counts, and is judged too.
-    Where rows share a value that must be unique, those go that did not have it before the batch.
-    Both halves of a key change go together. An expectation of the whole table blames the whole batch.
+    The pending events are folded as the next commit would fold them, and the rows are validated. If the last
+    event of a failing row belongs to the batch, it is excluded. Then the key's event before it counts, and
+    its row is validated too. If rows share a value that must be unique, those that did not have it before the
+    batch are excluded. Both halves of a key change are excluded together. If the batch failed an expectation
+    of the whole table, the whole batch is excluded.
 
     Guarantees:
-        One commit of ``lake.ops.decisions``. Targets that hold the batch already are folded again: now or,
-        where this is killed or another run is faster, by the next run.
+        One commit to ``lake.ops.decisions``. Targets that already contain the batch are refolded: now or, if
+        this is killed or another run is faster, by the next run.
 
     Raises:
         BatchNotFoundError: The table has no such batch.
@@ -87,7 +88,7 @@ def exclude(table: LakeTable, batch: int, *, search: Search | None = None) -> Ex
     withdrawn = runner.planned_again(
         table, ("ingestion",), lambda _: _decided(table, batch, search or _searched)
     )
-    for kind in table.targets:  # what is killed here, the next run does
+    for kind in table.targets:  # if this is killed, the next run does it
         state = table.state(kind)
         if state is not None and state.batch >= batch:
             refold(table, kind)
@@ -95,7 +96,7 @@ def exclude(table: LakeTable, batch: int, *, search: Search | None = None) -> Ex
 
 
 def _decided(table: LakeTable, batch: int, search: Search) -> Exclusion:
-    """Find the events, and record that they are withdrawn."""
+    """Find the events, and record the decision that excludes them."""
     lake, changes = table.format, table.changes
     record = lake.state(changes)
     last = record.batch if record else 0
@@ -127,7 +128,7 @@ def _searched(table: LakeTable, batch: int) -> dict[ExcludedEvent, str]:
 
 
 class _Search:
-    """Finds the events of a batch that stand behind failing rows."""
+    """Finds the events of a batch behind failing rows."""
 
     def __init__(self, table: LakeTable, batch: int) -> None:
         self._table, self._batch = table, batch
@@ -139,6 +140,7 @@ class _Search:
     def run(self) -> dict[ExcludedEvent, str]:
         """The events, each with the first expectation that its row fails."""
         found: dict[ExcludedEvent, str] = {}
+        # Without its last event, a key falls back to the event before it, which may fail too.
         while more := self._fail(without(self._events, list(found), self._table.config.keys)):
             found |= more
         if refused := self._refused_whole():
@@ -146,7 +148,7 @@ class _Search:
         return found
 
     def _fail(self, events: DataFrame) -> dict[ExcludedEvent, str]:
-        """The events of the batch behind rows that fail, and those of the same source records; one job."""
+        """The events of the batch behind failing rows, and those of the same raw records; one job."""
         asked = [e for e in self._blocking if e.nature in OF_ROWS]
         if not asked:
             return {}
@@ -167,22 +169,22 @@ class _Search:
         return found
 
     def _named(self, events: DataFrame) -> DataFrame:
-        """The events of the batch as a decision names them."""
+        """The events of the batch, as a decision identifies them."""
         of_batch = events.where(column(BATCH) == self._batch)
         return of_batch.select(*_place(), event_digest(of_batch, self._table.config.keys).alias(_DIGEST))
 
     def _failing(self, number: int, expectation: ExpectationConfig, rows: DataFrame) -> DataFrame:
-        """The last events of the rows that fail an expectation, and whether they brought what fails."""
+        """The last events of the rows that fail an expectation, and whether they brought the failure."""
         failing, brought = failing_rows(expectation, rows), F.lit(1)
         if expectation.nature == "unique" and self._held is not None and self._table.config.keys:
-            # Of rows that share values those that had them before the batch are in their right.
+            # If rows share a unique value, those that had it before the batch are not to blame.
             names = list(dict.fromkeys((*self._table.config.keys, *expectation.columns)))
             held = self._held.rows.select(
                 *[column(c).alias(f"__held{i}") for i, c in enumerate(names)], F.lit(1).alias("__had")
             )
             same = reduce(and_, [column(c).eqNullSafe(column(f"__held{i}")) for i, c in enumerate(names)])
             failing, brought = failing.join(held, same, "left"), column("__had").isNull().cast("int")
-        # Rows of a table without keys are events themselves, and only their places tell them apart.
+        # Rows of a table without keys are the events themselves: only their positions identify them.
         place = _place() if POSITION in failing.columns else []
         return failing.select(
             *place,
@@ -192,7 +194,7 @@ class _Search:
         )
 
     def _refused_whole(self) -> str | None:
-        """An expectation of the whole table for which the batch was refused."""
+        """The expectation of the whole table that the batch failed; None if there is none."""
         whole = {e.title for e in self._blocking if e.nature not in OF_ROWS}
         told = [r for r in open_refusals(self._table) if r["batch"] == self._batch]
         return next((r["expectation"] for r in told if r["expectation"] in whole), None)
@@ -205,7 +207,7 @@ class _Search:
         return newest_extract(upserts) if self._contract.write == "replace" else upserts
 
     def _files(self) -> list[ExcludedEvent]:
-        """The batch as a whole: the files that its events are of."""
+        """The whole batch: the files that its events come from."""
         of_batch = self._events.where(column(BATCH) == self._batch)
         rows = of_batch.select(column(POSITION)["file"].alias("file")).distinct().collect()
         return [ExcludedEvent(r["file"], None, None) for r in rows if r["file"] is not None]

@@ -1,4 +1,4 @@
-"""Maintenance of what is stored of a table: files in order, snapshots expired, landed files archived."""
+"""Maintain what is stored of a table: compact files, expire snapshots, archive landed files."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _OWN_FILES: Final = CompactConfig(small_files=100)
 
 
 def maintain_table(project: Project, table: LakeTable, *, dry_run: bool = False) -> list[MaintenanceReport]:
-    """Do what is due for each stored table of a declaration, then archive its landed files; a report of each.
+    """Do what is due for each stored table of a declaration, archive its landed files, and report on each.
 
     Guarantees:
         Rows, bookmarks and stages stay as they are. Where nothing is due, nothing is written, and no
-        JVM starts but for Hudi, whose metadata it reads; a dry run writes nothing.
+        JVM starts except for Hudi, whose metadata it reads; a dry run writes nothing.
 
     Raises:
-        CommitConflictError: Writers were faster until the deadline; what was done until then stays done.
+        CommitConflictError: Other writers were faster until the deadline; what was done by then stays done.
     """
     settings = project.maintenance.of(table.name)
     if not settings.enabled:
@@ -56,8 +56,9 @@ def maintain_table(project: Project, table: LakeTable, *, dry_run: bool = False)
 def maintain_ops(project: Project, *, dry_run: bool = False) -> list[MaintenanceReport]:
     """Do what is due for the project's own tables, which are Iceberg in every environment.
 
-    Their appends keep the files few themselves; what they replace is left for this. Where Spark lacks
-    Iceberg's extensions (beside Hudi's there is no room for them), nothing is done.
+    Appends to these tables keep the number of files small themselves; the files that they replace are left to
+    maintenance. If Spark lacks Iceberg's extensions (beside Hudi's there is no room for them), nothing is
+    done.
     """
     try:
         lake = project.format(OWN_FORMAT)
@@ -77,7 +78,7 @@ def _maintain_all(
     *,
     dry_run: bool,
 ) -> list[MaintenanceReport]:
-    """A report of each stored table that is there; none where the format maintains no tables."""
+    """A report of each stored table that exists; none if the format has no maintenance."""
     if not isinstance(lake, MaintainsTables):
         return []
     found = (_maintain(project, lake.maintenance, table, settings, dry_run=dry_run) for table in stored)
@@ -106,7 +107,7 @@ def _maintain(
 def _perform(
     project: Project, work: Maintenance, table: TableName, action: Action, settings: TableMaintenanceConfig
 ) -> None:
-    """Do one thing that is due, again after every lost race: tables without a lease are written meanwhile."""
+    """Do one due action, again after every lost race: tables without a lease may be written meanwhile."""
     patience = project.patience(table)
     while True:
         try:
@@ -126,7 +127,7 @@ def _rows(project: Project, report: MaintenanceReport) -> Iterator[dict[str, obj
 
 
 def summary_line(report: MaintenanceReport) -> str:
-    """A report as one line: what was done, and files and bytes before and after."""
+    """Format a report as one line: what was done, and the storage before and after."""
     done = ", ".join(action.work.replace("_", " ") for action in report.actions) or "nothing due"
     before, after = report.before, report.after
     return (

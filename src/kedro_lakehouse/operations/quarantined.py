@@ -1,4 +1,4 @@
-"""Find quarantined rows again among the records of the files that they came from."""
+"""Find the raw records of quarantined rows again in the files that they came from."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MARK, _VALUES = "__mark", "__values"
 
 
 def match_records(groups: Sequence[RecordGroup], held: DataFrame) -> DataFrame:
-    """Find quarantined rows among records that were read again: by their content, or by row and content.
+    """Match quarantined rows with raw records that were read again: by content, or by row number and content.
 
-    Other csv options may number the lines otherwise, so a row number alone says nothing: letters and
-    digits must be the same, or, at the same row, all values that neither reading takes for null. A row
-    that is found nowhere stays in quarantine.
+    Other csv options may number the lines differently, so a row number alone proves nothing. A row matches a
+    record if their letters and digits are the same; or if the row number is the same, and so are all values
+    that neither reading takes for null. A row without a match stays in quarantine.
 
     Schema:
         returns: ``_position`` of the record, ``__held_batch`` and ``__held_at`` of the quarantined row.
@@ -45,6 +45,7 @@ def match_records(groups: Sequence[RecordGroup], held: DataFrame) -> DataFrame:
     there = records.join(rows, file & row).where(F.coalesce(agree, F.lit(False)))
     names = (POSITION, HELD_BATCH, HELD_AT)
     found = alike.select(*names).unionByName(there.select(*names)).distinct()
+    # If several records match a quarantined row, the one at the same row number is preferred.
     one = Window.partitionBy(HELD_BATCH, HELD_AT)
     here = F.coalesce(row, F.lit(False))
     best = found.withColumn("__here", here).withColumn("__best", F.max("__here").over(one))
@@ -52,7 +53,7 @@ def match_records(groups: Sequence[RecordGroup], held: DataFrame) -> DataFrame:
 
 
 def _values() -> Column:
-    """The values of a raw record that was kept as JSON, by name; null of one that was kept as a line."""
+    """The values, by name, of a raw record that was stored as JSON; null for one stored as a line."""
     return F.from_json(column(RAW), "map<string,string>")
 
 
@@ -62,25 +63,25 @@ def _agrees(entry: Column) -> Column:
 
 
 def _mark() -> Column:
-    """The letters and digits of a raw record, whether it was kept as a line or as JSON."""
+    """The letters and digits of a raw record, whether it was stored as a line or as JSON."""
     values = F.filter(F.map_values(_values()), lambda v: v.isNotNull())
     text = F.coalesce(F.array_join(values, ""), column(RAW))
     return F.regexp_replace(text, "[^A-Za-z0-9]", "")
 
 
 def records_at(records: DataFrame, found: DataFrame) -> DataFrame:
-    """The records that stand for quarantined rows."""
+    """The records that match quarantined rows."""
     wanted = found.select(column(POSITION).alias("__wanted")).distinct()
     return records.join(wanted, column(POSITION) == column("__wanted"), "left_semi")
 
 
 def released(found: DataFrame, verdict: DataFrame) -> DataFrame:
-    """The quarantined rows of which every record is valid now.
+    """The quarantined rows whose matching records are all valid now.
 
     Schema:
         found: see ``match_records``.
         verdict: ``_position``, ``ok``.
-        returns: ``_batch``, ``_position`` as they stand in quarantine.
+        returns: ``_batch``, ``_position`` as they are in quarantine.
     """
     judged = found.join(verdict, POSITION, "left")
     of_row = judged.groupBy(column(HELD_BATCH).alias(BATCH), column(HELD_AT).alias("__at")).agg(

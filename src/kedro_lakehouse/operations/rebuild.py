@@ -1,4 +1,4 @@
-"""Build a table again: from its record of changes, or, where that cannot serve, from its landed files."""
+"""Rebuild a table from its change log, or, where that is not enough, from its landed files."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 def refuse_rebuild(table: LakeTable) -> None:
-    """Refuse what the record of changes cannot serve, before anything is changed.
+    """Refuse a rebuild that the change log cannot serve, before anything is changed.
 
     Raises:
-        UnsupportedError: Nothing is recorded, the table has no keys, or the record is not whole.
-        KeySchemaDriftError, SequenceTypeDriftError: The record was made with other keys or another order.
+        UnsupportedError: The change log is empty or not whole, or the table has no keys.
+        KeySchemaDriftError, SequenceTypeDriftError: The change log was made with other keys or another order.
     """
     config, again = table.config, f"Use `kedro lakehouse rebuild {table} --from-landing`."
     record = table.state("changes")
@@ -49,9 +49,9 @@ def refuse_rebuild(table: LakeTable) -> None:
 
 
 def rebuild_from_changes(table: LakeTable) -> None:
-    """Fold current and history again, each as one commit that keeps its bookmark, then bring what is pending.
+    """Refold current and history, each in one commit that keeps its bookmark, then apply pending batches.
 
-    Columns that the declaration no longer keeps leave the record and the targets.
+    Columns that the declaration no longer includes are dropped from the change log and the targets.
     """
     refuse_rebuild(table)
     runner.run(table, "ingestion", lambda: _DeclareAnew(table))
@@ -61,7 +61,7 @@ def rebuild_from_changes(table: LakeTable) -> None:
 
 
 class _DeclareAnew(runner.Change):
-    """Makes a change log fit the present declaration: its properties, and the columns that it keeps."""
+    """Makes a change log fit the present declaration: its properties and its columns."""
 
     def __init__(self, table: LakeTable) -> None:
         super().__init__(table, table.changes, step="rebuild")
@@ -92,7 +92,7 @@ class _DeclareAnew(runner.Change):
 
 
 def _declared_order(table: LakeTable, record: TableState) -> T.DataType | None:
-    """The type that the order would have in a new table; None where only files can tell."""
+    """The type that the order would have in a new table; None if only its files can show it."""
     config = table.config
     if config.order_by:
         kinds: dict[str, Any] = {c: config.types.get(c, record.columns.get(c)) for c in config.order_by}
@@ -110,13 +110,13 @@ def _declared_order(table: LakeTable, record: TableState) -> T.DataType | None:
 
 
 def begin_again(table: LakeTable) -> None:
-    """Give up all that is stored of a table, so that the next run ingests its landed files anew.
+    """Give up everything that is stored of a table, so that the next run ingests its landed files anew.
 
-    Written down in one commit of the ledger; the tables themselves are dropped when the landing
-    folder is loaded next, so that a run after a kill ends the same.
+    One commit to the ledger records this. The tables themselves are dropped when the landing folder is loaded
+    next, so a run after a kill ends in the same tables.
 
     Raises:
-        LandedFilesGoneError: Not every ingested file is there as it was; nothing was changed.
+        LandedFilesGoneError: An ingested file is gone or was replaced; nothing was changed.
     """
     with table.lease("ingestion"):
         ledger = table.open_ledger()
@@ -124,7 +124,7 @@ def begin_again(table: LakeTable) -> None:
             source = table.open_source()
             record = table.state("changes")
             accepted = ledger.chain(record.bookmark if record else None).accepted()
-            there = set(source.files())  # listed last: what is ingested meanwhile is there
+            there = set(source.files())  # listed last, so it has what is ingested meanwhile
             gone = [f.name for f in dict.fromkeys(accepted) if f not in there]
             if gone:
                 raise LandedFilesGoneError(table=table.name, missing=gone, purpose="ingest them again")

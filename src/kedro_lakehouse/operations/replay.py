@@ -1,4 +1,4 @@
-"""Bring quarantined events back: those that the present rules accept are applied and leave the quarantine."""
+"""Replay quarantined events: apply those that the present rules accept, and delete them from quarantine."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Replayed:
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """How landed batches become checked events: what the nodes of the pipeline ``ingestion`` do."""
+    """Decodes landed batches into checked events, as the nodes of the pipeline ``ingestion`` do."""
 
     changes: Callable[[LandedChanges, TableContract], DataFrame]
     extracts: Callable[[LandedExtracts, TableContract], DataFrame]
@@ -106,7 +106,7 @@ class Replay:
     """One replay of one table's quarantine."""
 
     def __init__(self, table: LakeTable, decoding: Decoding) -> None:
-        """Keep what the replay is about."""
+        """Refuse a table without keys and a derived table; nothing is read yet."""
         self.table, self.decoding = table, decoding
         self.contract = table.contract
         self.quarantine = table.quarantine
@@ -125,15 +125,15 @@ class Replay:
             )
 
     def run(self) -> Replayed:
-        """Apply what is valid now, take it out of quarantine, and bring current and history up to it.
+        """Apply the events that are valid now, delete them from quarantine, and update current and history.
 
         Guarantees:
-            Killed at any point, the next replay or run ends in the same tables: an event that was
-            applied and is still quarantined comes again as a duplicate.
+            If this is killed at any point, the next replay or run ends in the same tables: an event that was
+            applied and is still quarantined is read again as a duplicate.
 
         Raises:
-            UnsupportedError: A batch of the table is not finished.
-            LandedFilesGoneError: A later extract, which the result depends on, is gone.
+            UnsupportedError: A planned batch of the table is not finished.
+            LandedFilesGoneError: A later extract, on which the result depends, is gone.
         """
         done = runner.planned_again(self.table, (STEP,), self._replay)
         bring_pending(self.table)
@@ -141,7 +141,7 @@ class Replay:
 
     @property
     def planner(self) -> Planner:
-        """The table's planner, which reads the ledger as it is in this attempt."""
+        """The table's planner, with the ledger as it is in this attempt."""
         assert self._planner is not None  # noqa: S101 - made when an attempt begins
         return self._planner
 
@@ -168,13 +168,13 @@ class Replay:
         return self._told(*self._apply(files), missing=missing)
 
     def _apply(self, files: Mapping[LandedFile, int]) -> tuple[BatchToken | None, int]:
-        """Apply what is valid now of the quarantined records of files; the batch, and how many came back."""
+        """Apply the quarantined records of files that are valid now; return the batch, and their number."""
         if self.planner.source.gives == "extracts":
             return ready_extracts(self, files)
         return self._changes(files)
 
     def _files(self) -> tuple[dict[LandedFile, int], tuple[str, ...]]:
-        """The files with quarantined records and their batches, and the names of those that are gone."""
+        """The files with quarantined records, each with its batch, and the names of files that are gone."""
         rows = self.held().select(BATCH, column(POSITION)["file"].alias("file")).distinct().collect()
         plans = {p.batch: p for p in self.chain.published}
         there = set(self.planner.source.files())
@@ -188,7 +188,7 @@ class Replay:
         return files, tuple(dict.fromkeys(missing))
 
     def held(self, files: Mapping[LandedFile, int] | None = None) -> DataFrame:
-        """The quarantined rows, of these files where they are given."""
+        """The quarantined rows; with ``files``, only those of these files."""
         rows = self.table.read("quarantine")
         if files is None:
             return rows
@@ -199,14 +199,14 @@ class Replay:
         return rows.where(reduce(lambda a, b: a | b, of_these))
 
     def _changes(self, files: Mapping[LandedFile, int]) -> tuple[BatchToken | None, int]:
-        """Decode exactly the quarantined records of files of changes again, and apply the valid ones."""
+        """Decode the quarantined records of change files again, only those, and apply the valid ones."""
         planner, source = self.planner, cast("GivesChanges", self.planner.source)
         looked = planner.reader.look(list(files))
         groups = planner.reader.read(looked)
         if not groups:
             return None, 0
         found = match_records(groups, self.held(files)).persist(StorageLevel.MEMORY_AND_DISK)
-        head = self.chain.published[-1]  # a stand-in: the batch is planned below
+        head = self.chain.published[-1]  # a placeholder: the batch is planned below
         landed = LandedChanges(
             planned=head,
             token=planner.token(head),
@@ -230,8 +230,8 @@ class Replay:
         ready: Ready,
         apply: Callable[[DataFrame, BatchToken], None] | None = None,
     ) -> tuple[BatchToken | None, int]:
-        """Plan a batch, apply it, and take its rows out of quarantine; nothing where nothing is ready."""
-        # Spark takes no delete by a frame that numbers lines as it reads them: this one keeps its rows only.
+        """Plan a batch, apply it, and delete its rows from quarantine; do nothing if no event is ready."""
+        # Spark refuses a delete by a frame that numbers lines as it reads them: the checkpoint has rows only.
         rows_to_delete = ready.rows_to_delete.localCheckpoint()
         facts = rows_to_delete.agg(
             F.count(F.lit(1)).alias("n"), F.bit_xor(F.xxhash64(BATCH, POSITION)).alias("digest")
@@ -248,13 +248,13 @@ class Replay:
         return token, int(facts["n"])
 
     def plan(self, files: Sequence[LandedFile], what: str) -> BatchToken:
-        """Write the batch of what comes back into the ledger."""
+        """Write the plan of the replayed batch to the ledger."""
         planned = self.planner.ledger.plan_replay(self.chain, files, what)
         enter_phase("planned", self.table, STEP, planned.batch)
         return self.planner.token(planned)
 
     def ingest(self, events: Any, token: BatchToken) -> None:
-        """Commit what comes back as a batch of its own."""
+        """Commit the replayed events as a batch of their own."""
         rows = engine_of(self.table).events(self.table, events, events, token)
         IngestionCommit(self.table, token, rows).run(self.held_lease)
 
@@ -265,14 +265,14 @@ class Replay:
         return self._held
 
     def release(self, rows_to_delete: Any, batch: int) -> None:
-        """Take rows out of quarantine in one commit; its bookmark stays where it was."""
+        """Delete rows from quarantine in one commit; its bookmark stays as it is."""
         runner.run(self.table, "quarantine", lambda: _Release(self.table, rows_to_delete, batch))
 
     def _told(
         self, token: BatchToken | None, replayed: int = 0, *, missing: tuple[str, ...] = ()
     ) -> Replayed:
         state = self.table.state("quarantine")
-        # Another run may have published the same plan, or this one before it lost the answer: no report then.
+        # There is no report if another run published the same plan, or if this run did and lost the answer.
         planned = token.content_hash if token else None
         counts = next((r.counts for r in self.table.environment.reports if r.content_hash == planned), {})
         return Replayed(
@@ -283,7 +283,7 @@ class Replay:
 
 
 class _Release(runner.Change):
-    """Takes rows out of quarantine."""
+    """Deletes rows from quarantine."""
 
     def __init__(self, table: LakeTable, rows_to_delete: Any, batch: int) -> None:
         super().__init__(table, table.quarantine, step="quarantine")
@@ -303,13 +303,14 @@ class _Release(runner.Change):
 
 
 def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[BatchToken | None, int]:
-    """Diff the affected keys again, from the first extract with a row to bring back to the last accepted.
+    """Diff the affected keys again, from the first extract with a row to replay to the last accepted one.
 
-    Events of the record that this takes back (a delete of a key that was there after all) leave the
-    record in the commit that brings the others; targets that had applied them fold again.
+    The new diff may contradict events of the change log, such as a delete of a key that was there after all.
+    Those events are deleted from the change log in the commit that appends the new ones. Targets that had
+    applied them are refolded.
 
     Raises:
-        LandedFilesGoneError: An accepted extract since the first affected one is gone.
+        LandedFilesGoneError: An accepted extract after the first affected one is gone.
     """
     planner = replay.planner
     source = cast("GivesExtracts", planner.source)
@@ -354,9 +355,9 @@ def _landed(  # noqa: PLR0913 - what is known of the affected keys
     files: Sequence[LandedFile],
     order: Column | None,
 ) -> LandedExtracts:
-    """What extracts tell of some keys, given what the record held before the first of them."""
+    """The snapshot diff of some keys, given the change log's events before the first extract."""
     contract, planner = replay.contract, replay.planner
-    # Which parts of the table an extract speaks of is told by all of its rows.
+    # All rows of an extract show which parts of the table it covers, not only those of these keys.
     chosen = rows if contract.delete_scope else _of(rows, keys)
     past, before, ends = None, None, None
     if order is not None:
@@ -370,7 +371,7 @@ def _landed(  # noqa: PLR0913 - what is known of the affected keys
     numbered = batches._numbered(files)  # noqa: SLF001
     told = snapshot_diff(chosen, before, contract, extracts=numbered, count=len(files))
     first = PlannedFiles(1 if order is None else 2, (), "")
-    head = replay.chain.published[-1]  # a stand-in until the batch is planned
+    head = replay.chain.published[-1]  # a placeholder until the batch is planned
     return LandedExtracts(
         planned=head,
         token=planner.token(head),
@@ -382,7 +383,7 @@ def _landed(  # noqa: PLR0913 - what is known of the affected keys
 
 
 def _reachable(replay: Replay, files: Mapping[LandedFile, int]) -> dict[LandedFile, int]:
-    """The files that are later than the horizon up to which single events have left the record."""
+    """The files that are later than the horizon up to which the change log is compacted."""
     horizon = horizon_of(replay.planner.state())
     if horizon is None:
         return dict(files)
@@ -392,10 +393,10 @@ def _reachable(replay: Replay, files: Mapping[LandedFile, int]) -> dict[LandedFi
 
 
 def _sound_rows(replay: Replay, rows: DataFrame, found: DataFrame) -> DataFrame:
-    """The rows that come back.
+    """The rows that can be replayed.
 
-    A key of which a row that was accepted once would be refused now is left alone: its accepted events
-    stay, and its quarantined rows too.
+    If a row that was accepted before would be refused now, its key is left alone: its accepted events stay in
+    the change log, and its quarantined rows in quarantine.
     """
     keys, valid = list(replay.contract.keys), F.size(REASONS) == 0
     at = found.select(POSITION).distinct()
@@ -416,18 +417,18 @@ def _of(rows: DataFrame, keys: DataFrame) -> DataFrame:
 
 
 def _held_since(replay: Replay, keys: DataFrame, order: Column | None) -> DataFrame:
-    """The events of these keys that the record holds from an extract on; without one, all of them."""
+    """The events of these keys in the change log from ``order`` on; without an ``order``, all of them."""
     past = _of(replay.table.read("changes"), keys)
     return past if order is None else past.where(column(ORDER) >= order)
 
 
 def _apply(replay: Replay, events: DataFrame, token: BatchToken, held: DataFrame) -> None:
-    """Commit events; those of the record that they contradict leave it in the same commit."""
+    """Commit events; those of the change log that they contradict are deleted in the same commit."""
     values = [c for c in value_columns(held) if c in events.columns and c not in replay.contract.keys]
     fact = (ORDER, OP, TIME, *values)
     kinds = {f.name: f.dataType for f in events.schema.fields}
     held = held.withColumns({c: column(c).cast(kinds[c]) for c in values})  # a type may be wider now
-    # Spark takes no delete by a frame that numbers lines as it reads them: this one keeps its rows only.
+    # Spark refuses a delete by a frame that numbers lines as it reads them: the checkpoint has rows only.
     wrong = _without(held, events, replay.contract.keys, fact).localCheckpoint()
     if wrong.isEmpty():
         replay.ingest(events, token)
@@ -438,7 +439,7 @@ def _apply(replay: Replay, events: DataFrame, token: BatchToken, held: DataFrame
 
 
 def _without(rows: DataFrame, others: DataFrame, keys: Sequence[str], fact: Sequence[str]) -> DataFrame:
-    """The rows of which the others hold none with the same key and the same facts."""
+    """The rows that have no equal in ``others``: none with the same key and the same facts."""
     left = rows.withColumn("__fact", comparable_row(rows, fact)).alias("a")
     right = others.select(*columns(keys), comparable_row(others, fact).alias("__fact")).alias("b")
     alike = F.col("a.__fact").eqNullSafe(F.col("b.__fact"))
@@ -449,7 +450,7 @@ def _without(rows: DataFrame, others: DataFrame, keys: Sequence[str], fact: Sequ
 
 
 class _Correction(IngestionCommit):
-    """Adds events to the change log and takes others out, in one commit; targets fold again after it."""
+    """Appends events to the change log and deletes others, in one commit; targets are refolded after it."""
 
     def __init__(
         self, replay: Replay, token: BatchToken, events: DataFrame, fresh: DataFrame, wrong: DataFrame
@@ -477,7 +478,7 @@ class _Correction(IngestionCommit):
         return self.report(Staged(events_in=applied, applied=applied, quarantined=0))
 
     def audit(self, stage: Stage, state: TableState) -> None:
-        """What comes back was checked when it was read."""
+        """Do nothing: the replayed events were checked when they were read."""
 
     def properties(self, state: TableState) -> Mapping[str, str]:
         del state

@@ -1,4 +1,4 @@
-"""Go back to an earlier state of a table: rows and bookmark together; the next run goes on from there."""
+"""Roll a table back to an earlier state, rows and bookmark together; the next run continues from there."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ logger = logging.getLogger(__name__)
 
 
 _STEPS: Final = ("ingestion", "current", "history", "convert")
-"""Every lease of a table: no other run works on it."""
+"""All leases of a table: while they are held, no other run works on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """Where to go back to: exactly one of the three is given."""
+    """The state to go back to: exactly one of the three is given."""
 
     batch: int | None = None
     snapshot: int | None = None
@@ -50,7 +50,7 @@ class Goal:
 
 @dataclass(frozen=True, kw_only=True)
 class RolledBack:
-    """One stored table that went back: from which batch to which one, and the rows that it has now."""
+    """One stored table that was rolled back: its batch before and after, and the rows that it has now."""
 
     table: str
     snapshot_id: int
@@ -72,7 +72,7 @@ def snapshots_of(table: LakeTable) -> Snapshots:
     """The snapshots of a declared or converted table's format.
 
     Raises:
-        UnsupportedError: The format cannot go back.
+        UnsupportedError: The format has no snapshots to go back to.
     """
     lake = table.format
     if isinstance(lake, KeepsSnapshots):
@@ -84,14 +84,14 @@ def snapshots_of(table: LakeTable) -> Snapshots:
 
 
 def targets_of(table: LakeTable) -> list[tuple[str, TableName]]:
-    """What a declared or converted table's commits are called, and the stored table of each."""
+    """The stage and the stored table of each target of a declared or converted table."""
     if table.conversion is not None:
         return [("convert", table.name)]
     return [(kind, table.stored(kind)) for kind in table.targets]
 
 
 def published_commits(table: LakeTable, stage: str) -> list[tuple[int, CommitReport]]:
-    """The snapshot that each commit of one target published, and what it did; the earliest first."""
+    """The snapshot and the report of each commit to one target, the earliest first."""
     rows = [r for r in table.ops.read(BATCHES, of_table=str(table)) if r["stage"] == stage]
     rows.sort(key=lambda r: r["committed_at"])
     return [(r["snapshot_id"], _report(r)) for r in rows if r["snapshot_id"] is not None]
@@ -100,7 +100,7 @@ def published_commits(table: LakeTable, stage: str) -> list[tuple[int, CommitRep
 def readable_states(
     snapshots: Snapshots, target: TableName, reports: Sequence[tuple[int, CommitReport]]
 ) -> dict[int, Snapshot]:
-    """The states that readers see, saw once, or can see by a name; the newest first."""
+    """The states that readers see now, saw before, or can read by a tag or branch; the newest first."""
     published = {snapshot for snapshot, _ in reports}
     listed = snapshots.list(target)
     return {s.snapshot_id: s for s in listed if s.on_main or s.names or s.snapshot_id in published}
@@ -116,16 +116,16 @@ def _report(row: Mapping[str, Any]) -> CommitReport:
 
 
 def roll_back(table: LakeTable, goal: Goal, *, hold: bool = False) -> list[RolledBack]:
-    """Bring current and history back to an earlier state, each in one commit with its bookmark of then.
+    """Roll current and history back to an earlier state, each in one commit with the bookmark of that state.
 
-    The record of changes stays: the next run applies again what came after, unless the table is held.
-    A batch is one that a commit ended with; a snapshot is of one of the two tables, and only that one
-    goes back.
+    The change log stays as it is: the next run applies the later batches again, unless the table is held.
+    A batch must be the last one of some commit. A snapshot belongs to one of the two tables, and only that
+    table is rolled back.
 
     Raises:
         NoSuchSnapshotError: No state of that batch, time or snapshot can still be read.
-        UnsupportedError: The state is from before the table was folded again, or its history needs events
-            that were trimmed since.
+        UnsupportedError: The state is from before the table was refolded, or its history needs events that
+            were compacted since.
     """
     done: dict[TableName, RolledBack] = {}
 
@@ -145,7 +145,7 @@ def roll_back(table: LakeTable, goal: Goal, *, hold: bool = False) -> list[Rolle
 
 
 def release(table: LakeTable) -> list[str]:
-    """Let runs bring a held table up to date again; the stored tables that were held."""
+    """Let runs update a held table again; return the stored tables that were held."""
     snapshots, freed = snapshots_of(table), list[str]()
 
     def free(_: Lease) -> list[str]:
@@ -161,10 +161,10 @@ def release(table: LakeTable) -> list[str]:
 
 
 def _step(table: LakeTable, stage: str, target: TableName, goal: Goal) -> _Step | None:
-    """What going back means for one target; None where it is not concerned.
+    """Plan the rollback of one target; None if the goal does not concern it.
 
     Raises:
-        NoSuchSnapshotError: It is concerned, and no such state of it can be read.
+        NoSuchSnapshotError: The goal concerns it, and no such state of it can be read.
     """
     state = table.format.state(target)
     if state is None or (goal.batch is not None and state.batch < goal.batch):
@@ -192,8 +192,9 @@ def _of_batch(
     reports: Sequence[tuple[int, CommitReport]],
     state: TableState,
 ) -> tuple[Snapshot, CommitReport] | None:
-    """The newest state that a commit with this batch published, also by folding the table again."""
+    """The newest state that a commit published with this batch; a refold of the table counts too."""
     found = [(snapshots[i], r) for i, r in reports if r.batch == batch and i in snapshots]
+    # A refold that keeps its bookmark has no row in ``lake.ops.batches``: it is found by its time.
     since = _folded_at(state)
     later = [s for s in snapshots.values() if since and s.on_main and s.committed_at >= since]
     if later:
@@ -212,9 +213,9 @@ def _folded_at(state: TableState) -> dt.datetime | None:
 def _bookmark_of(
     snapshot: Snapshot, snapshots: Mapping[int, Snapshot], reports: Mapping[int, CommitReport]
 ) -> CommitReport | None:
-    """The bookmark that a snapshot had: of its nearest ancestor that a run published.
+    """The bookmark that a snapshot had: that of its nearest ancestor that a run published.
 
-    Maintenance, trimming and hand-written SQL make snapshots that no run published.
+    Maintenance, compaction and hand-written SQL create snapshots that no run published.
     """
     at: Snapshot | None = snapshot
     while at is not None:
@@ -249,7 +250,7 @@ def _refuse_what_is_lost(table: LakeTable, step: _Step) -> None:
 
 def _publish(table: LakeTable, step: _Step, *, hold: bool) -> RolledBack:
     since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds") if hold else ""
-    # Of a commit before a rebuild nothing is left to go back to: the table's epoch stays what it is.
+    # No state from before a rebuild is left to go back to, so the table's epoch stays as it is.
     epoch = step.state.bookmark.epoch if step.state.bookmark else 0
     report = dataclasses.replace(step.report, epoch=epoch)
     properties = {BOOKMARK: report.to_property(), HELD: since, ROLLED_BACK: uuid.uuid4().hex}
@@ -262,7 +263,7 @@ def _publish(table: LakeTable, step: _Step, *, hold: bool) -> RolledBack:
 
 
 def _known(table: LakeTable) -> Sequence[str]:
-    """The batches that can be gone back to, the newest first."""
+    """The batches that the table can go back to, the newest first."""
     found: set[int] = set()
     for stage, target in targets_of(table):
         reports = published_commits(table, stage)

@@ -1,1 +1,1 @@
-"""The Spark session and the metadata catalog: lazy, shared, and told what to be by configuration."""
+"""The Spark session and the metadata catalog: lazy, shared, and set up by configuration."""

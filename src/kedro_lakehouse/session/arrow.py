@@ -1,4 +1,4 @@
-"""Arrow types as Spark has them."""
+"""Translate Arrow types into those that Spark reads them as."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _READ_AS: Final[dict[pa.DataType, pa.DataType]] = {
 
 
 def as_spark_reads(schema: pa.Schema) -> pa.Schema:
-    """Replace types that only Arrow tells apart, or that Spark widens, at any depth.
+    """Replace types that only Arrow distinguishes, or that Spark widens, at any depth.
 
     Source:
         Parquet's logical types; Spark reads an unsigned integer as the next wider signed type.
@@ -32,7 +32,7 @@ def _read_as(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return _read_as(kind.value_type)
     if pa.types.is_struct(kind):
-        # With its metadata, which PySpark 4 asks of a field whose name is one of a geometry's.
+        # Keeps each field's metadata: PySpark 4 reads it if a field is named like one of a geometry's.
         return pa.struct([f.with_type(_read_as(f.type)) for f in kind])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(_read_as(kind.value_type))

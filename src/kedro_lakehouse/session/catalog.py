@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = f"spark.sql.catalog.{CATALOG}."
 _EMBEDDED: Final = re.compile(r"jdbc:sqlite:(file:)?(?P<path>[^?]*)")
-# Settings that Java and Python name alike, by the catalog's type.
+# Settings that have the same name in Java and Python, by the catalog's type.
 _SHARED: Final = ("warehouse", "client.region", "s3.endpoint")
 _ON_AWS: Final[Mapping[str, tuple[str, ...]]] = {
     "glue": (*_SHARED, "glue.id", "glue.endpoint"),
     "rest": (*_SHARED, "uri", "rest."),
 }
 _OWN_TABLES: Final = 2
-"""Tables that pyiceberg makes in a new SQL catalog, one after the other."""
+"""How many tables of its own pyiceberg creates in a new SQL catalog, one after the other."""
 _ENCRYPTIONS: Final = {"kms": "aws:kms", "s3": "AES256"}
 
 
 def catalog_properties(spark_conf: Mapping[str, str]) -> dict[str, str]:
-    """Translate the Spark settings of catalog ``lake`` into pyiceberg's: one place says where the lake is.
+    """Translate the Spark settings of catalog ``lake`` into pyiceberg's, so that only one place has them.
 
     Raises:
         UnsupportedError: The catalog's type has no translation.
@@ -56,7 +56,7 @@ def catalog_properties(spark_conf: Mapping[str, str]) -> dict[str, str]:
 
 def _on_aws(given: Mapping[str, str], alike: tuple[str, ...]) -> dict[str, str]:
     found = {name: value for name, value in given.items() if name.startswith(alike)}
-    # Of pyiceberg's two ways to S3 this one encrypts as it is told.
+    # Of pyiceberg's two ways to S3 this one obeys the settings of encryption.
     found["py-io-impl"] = "pyiceberg.io.fsspec.FsspecFileIO"
     if encryption := _ENCRYPTIONS.get(given.get("s3.sse.type", "")):
         found["s3.server-side-encryption"] = encryption
@@ -66,10 +66,10 @@ def _on_aws(given: Mapping[str, str], alike: tuple[str, ...]) -> dict[str, str]:
 
 
 def close_to_others(spark_conf: Mapping[str, str]) -> None:
-    """Make the folder and the file of an embedded catalog, if that is what ``lake`` is: their owner's alone.
+    """Create folder and file of an embedded catalog ``lake``, so that only their owner can use them.
 
-    The tables lie in that folder as well. Whoever starts with it, Python or the JVM, calls this first;
-    SQLite gives the files that it puts beside its own the same mode.
+    Does nothing for other catalogs. The tables lie in that folder as well. It is called before Python or
+    the JVM opens the catalog. SQLite gives the files that it creates beside its own the same mode.
     """
     found = re.match(_EMBEDDED, spark_conf.get(f"{_PREFIX}uri", ""))
     if found is not None:
@@ -79,10 +79,10 @@ def close_to_others(spark_conf: Mapping[str, str]) -> None:
 
 
 class MetadataCatalog:
-    """Looks tables up in catalog ``lake``; every look reads the newest metadata."""
+    """Looks tables up in catalog ``lake``; every lookup reads the newest metadata."""
 
     def __init__(self, spark_conf: Mapping[str, str]) -> None:
-        """Keep the settings; the catalog is opened at first use."""
+        """Store the settings; the catalog is opened at first use."""
         self._conf = spark_conf
         self._catalog: Catalog | None = None
         self._opening = threading.Lock()
@@ -102,22 +102,22 @@ class MetadataCatalog:
         properties = catalog_properties(self._conf)
         close_to_others(self._conf)
         for _ in range(_OWN_TABLES):
-            with contextlib.suppress(OperationalError):  # another run made the same one meanwhile
+            with contextlib.suppress(OperationalError):  # another run created the same table meanwhile
                 return load_catalog(CATALOG, **properties)
         return load_catalog(CATALOG, **properties)
 
     @property
     def is_glue(self) -> bool:
-        """Whether it is the Glue Data Catalog, which also tells other engines of tables."""
+        """Whether it is the Glue Data Catalog, in which other engines find tables too."""
         return self._conf.get(f"{_PREFIX}type") == "glue"
 
     @property
     def keeps_views(self) -> bool:
-        """Whether Iceberg can keep views in it; in Glue's it keeps tables only."""
+        """Whether Iceberg can store views in it; in Glue's it can store tables only."""
         return not self.is_glue
 
     def find(self, name: TableName) -> Table | None:
-        """The table's newest metadata, or None where there is no such table."""
+        """The table's newest metadata, or None if there is no such table."""
         return self.load(name.identifier)
 
     def load(self, identifier: tuple[str, ...]) -> Table | None:
@@ -130,7 +130,7 @@ class MetadataCatalog:
             return None
 
     def rows(self, name: TableName) -> int | None:
-        """How many rows a table has, as its metadata tells; None where there is no such table."""
+        """Row count of a table, from its metadata; None if there is no such table."""
         found = self.find(name)
         if found is None:
             return None
@@ -139,7 +139,7 @@ class MetadataCatalog:
         return int(counts.get("total-records", 0)) - int(counts.get("total-position-deletes", 0))
 
     def purge(self, name: TableName) -> None:
-        """Drop a table with its files, and its folder where that is a local one."""
+        """Drop a table with its files, and with its folder if that is a local one."""
         found = self.find(name)
         if found is None:
             return
@@ -149,15 +149,15 @@ class MetadataCatalog:
             shutil.rmtree(place, ignore_errors=True)  # what a stage or a killed run left, and empty folders
 
     def view_exists(self, name: TableName) -> bool:
-        """Tell whether the catalog has a view of this name."""
+        """Whether the catalog has a view of this name."""
         return bool(self._views(name, lambda rows: rows.count()))
 
     def drop_view(self, name: TableName) -> None:
-        """Drop a view, if it is there; the small files of its definition stay."""
+        """Drop a view, if it exists; the small files of its definition stay."""
         self._views(name, lambda rows: rows.delete())
 
     def _views(self, name: TableName, act: Callable[[Any], int]) -> int:
-        """Act on the catalog's rows of a view: pyiceberg's SQL catalog knows of tables only."""
+        """Run ``act`` on an SQL catalog's own rows of a view, because pyiceberg handles only its tables."""
         from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
         from sqlalchemy.orm import Session
 
@@ -174,12 +174,12 @@ class MetadataCatalog:
             return done
 
     def ensure_namespace(self, namespace: str) -> None:
-        """Make sure that the namespace is there, also where another thread or run makes it now."""
+        """Create the namespace if it does not exist, even if another thread or run creates it just now."""
         from sqlalchemy.exc import IntegrityError
 
         try:
             self.catalog.create_namespace_if_not_exists(namespace)
-        except IntegrityError:  # both looked, both wrote, one came first
+        except IntegrityError:  # two writers found none, both created it, one was first
             if not self.catalog.namespace_exists(namespace):
                 raise
 

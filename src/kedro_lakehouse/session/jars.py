@@ -1,4 +1,4 @@
-"""The jars of an environment: fetched by Ivy, compared with their pinned sums, then given to Java."""
+"""The jars of an environment: fetched by Ivy, compared with their pinned checksums, then given to Java."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _NOT_PINNED: Final = "-"
 
 @cache
 def pinned_sums() -> Mapping[str, str]:
-    """The sha256 of each jar of this package's own environments, by its file name: ``make lock-jars``."""
+    """The sha256 of each jar of this package's own environments, by file name; see ``make lock-jars``."""
     lines = files(__package__).joinpath("jars.sha256").read_text(encoding="ascii").splitlines()
     return {name: digest for digest, name in (line.split() for line in lines)}
 
 
 def resolved_jars(conf: Mapping[str, str]) -> Path | None:
-    """The file that lists the jars of this configuration's packages, once they were resolved."""
+    """The path of the list of this configuration's resolved jars; None without packages or Ivy folder."""
     if not conf.get(_PACKAGES) or _IVY not in conf:
         return None
     wanted = f"{conf[_PACKAGES]}\n{conf.get(_EXCLUDES, '')}"
@@ -37,7 +37,7 @@ def resolved_jars(conf: Mapping[str, str]) -> Path | None:
 
 
 def known_jars(conf: Mapping[str, str]) -> list[str]:
-    """The jars of these packages as an earlier start resolved them; none where one of them is gone."""
+    """The jars that an earlier start resolved for these packages; empty if one no longer exists."""
     listed = resolved_jars(conf)
     if listed is None or not listed.is_file():
         return []
@@ -46,13 +46,14 @@ def known_jars(conf: Mapping[str, str]) -> list[str]:
 
 
 def checked_jars(conf: Mapping[str, str]) -> list[str]:
-    """The jars of these packages, fetched where they are not there; no Java has loaded one of them yet.
+    """The jars of these packages, fetched if missing and checked before any Java has loaded one of them.
 
-    Each is the one that is pinned. They are read whole when they come or change; afterwards their sizes and
-    times vouch for them. A jar that is not pinned passes only where spark.yml names a package that is not.
+    The sha256 of each jar must be the pinned one. A jar is read whole when it is new or has changed;
+    afterwards only its size and time are compared. A jar that is not pinned passes only if spark.yml names
+    a package that is not pinned.
 
     Raises:
-        JarRefusedError: A jar is another one than the pinned one, or is not pinned.
+        JarRefusedError: A jar is not the pinned one, or is not pinned.
         JarsNotFetchedError: Ivy did not find all of them.
     """
     listed = resolved_jars(conf)
@@ -70,9 +71,10 @@ def checked_jars(conf: Mapping[str, str]) -> list[str]:
 
 
 def with_checked_jars(conf: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The settings without packages, whose jars are fetched and checked, and what goes to Java's class path.
+    """Fetch and check the jars of the packages; return the other settings, and jars for the class path.
 
-    Saves Ivy's second. Whoever may have executors elsewhere has ``spark.jars`` instead: Spark sends them.
+    Without packages in its settings Spark does not start Ivy, which saves a second. A session that is not
+    local may have executors elsewhere: it gets the jars in ``spark.jars`` instead, for Spark to send.
     """
     jars = checked_jars(conf)
     if not jars:
@@ -85,10 +87,10 @@ def with_checked_jars(conf: Mapping[str, str]) -> tuple[dict[str, str], list[str
 
 @contextlib.contextmanager
 def class_path(jars: list[str]) -> Iterator[None]:
-    """Have a Java that starts meanwhile find these jars behind Spark's own.
+    """Put these jars on the class path, behind Spark's own, of a Java that starts within the block.
 
-    Spark would copy its ``spark.jars`` at each start, 50 MB for Iceberg and 130 with Hudi, and load
-    them where no archive of classes serves.
+    If they were in ``spark.jars``, Spark would copy them at each start (50 MB for Iceberg, 130 MB with
+    Hudi), and would load their classes in a way that no archive of classes can speed up.
     """
     given = os.environ.get(_CLASS_PATH)
     os.environ[_CLASS_PATH] = os.pathsep.join(filter(None, [*jars, given]))
@@ -102,7 +104,7 @@ def class_path(jars: list[str]) -> Iterator[None]:
 
 
 def sums(jars: Sequence[str]) -> list[str]:
-    """A line a jar as sha256sum writes it: what ``jars.sha256`` is made of."""
+    """One line for each jar, as sha256sum writes it: the lines of ``jars.sha256``."""
     return [f"{_sha256(Path(jar))}  {Path(jar).name}" for jar in jars]
 
 
@@ -113,7 +115,7 @@ def _names_only_pinned(conf: Mapping[str, str]) -> bool:
 
 
 def _file_name(coordinates: str) -> str:
-    """What Ivy calls the jar of ``group:artifact:version``."""
+    """The file name that Ivy gives the jar of ``group:artifact:version``."""
     group, _, rest = coordinates.partition(":")
     return f"{group}_{rest.replace(':', '-')}.jar"
 
@@ -146,11 +148,11 @@ def _sha256(path: Path) -> str:
 
 
 def _fetched(conf: Mapping[str, str]) -> list[str]:
-    """The jars as Ivy resolves them, in a Java that ends before any of them is loaded."""
+    """The jars as Ivy resolves and fetches them, in a Java process that ends before any is loaded."""
     from py4j.protocol import Py4JJavaError
 
     with _java_of_its_own() as jvm:
-        defaults = jvm.org.apache.spark.SparkConf()  # what the installation's own files say
+        defaults = jvm.org.apache.spark.SparkConf()  # from the installation's own files
 
         def setting(name: str) -> str:
             return conf.get(name) or defaults.get(name, "")

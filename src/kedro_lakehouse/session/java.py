@@ -17,7 +17,7 @@ LET_THROUGH: Final = 21
 
 
 def java_command() -> str | None:
-    """The java that Spark would run: of JAVA_HOME, else on the PATH."""
+    """The java that Spark would run: from JAVA_HOME if that is set, else from the PATH; None if none."""
     home = os.environ.get("JAVA_HOME")
     if home:
         command = Path(home) / "bin" / "java"

@@ -1,7 +1,7 @@
-"""The JVM behind a session: its classes, each looked up once, and what its collections hold.
+"""Look up the JVM's classes, each only once, and read what its collections hold.
 
-Py4J asks the JVM anew at each use of a name. ``jvm.org.apache...`` asks for every part of it whether it is a
-class, in each of some 300 jars: 10 ms a name, and a tenth of a small run's time in all.
+Py4J asks the JVM anew each time a name is used. For ``jvm.org.apache...`` it asks for every part whether it
+is a class, and each question searches some 300 jars: 10 ms for a name, a tenth of a small run's time in all.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# What PySpark names at every column and every list that it hands over.
+# Names that PySpark uses for every column and every list that it hands over to the JVM.
 _OF_PYSPARK = ("functions", "PythonUtils", "PythonSQLUtils", "org.apache.spark.sql.functions")
 
 
 class _KnownClass:
-    """A class whose methods are looked up once."""
+    """A class of the JVM whose methods are looked up only once."""
 
     def __init__(self, found: Any) -> None:
         self._found = found
 
     def __getattr__(self, name: str) -> Any:
-        from py4j.java_gateway import JavaMember  # a seventh of a second, which other commands need not wait
+        # Imported here, because it takes a seventh of a second, which other commands need not wait.
+        from py4j.java_gateway import JavaMember
 
         member = getattr(self._found, name)
-        if isinstance(member, JavaMember):  # else the value of a field, which may change
+        if isinstance(member, JavaMember):  # else it is the value of a field, which may change
             vars(self)[name] = member
         return member
 
@@ -36,7 +37,7 @@ class _KnownClass:
 
 
 def java_class(session: SparkSession, name: str) -> Any:
-    """A class of the JVM by its full name."""
+    """A class of the JVM by its full name, looked up only once."""
     view: Any = session._jvm
     known = vars(view)
     if name not in known:
@@ -45,10 +46,11 @@ def java_class(session: SparkSession, name: str) -> Any:
 
 
 def know_names_of_pyspark(session: SparkSession) -> None:
-    """Have PySpark's own code find the names that it uses most."""
+    """Look up in advance the names that PySpark's own code uses most, so that it finds them at once."""
     for name in _OF_PYSPARK:
         java_class(session, name)
-    # Each exception of the JVM is compared with some fifteen classes, by a class that is named by its parts.
+    # PySpark compares each exception of the JVM with some fifteen classes. It does so through TypeUtil, which
+    # it names part by part, so each part is stored as a plain attribute.
     view: Any = session._jvm
     package = view.py4j
     reflection = package.reflection
@@ -58,9 +60,9 @@ def know_names_of_pyspark(session: SparkSession) -> None:
 
 
 def each(iterable: Any) -> Iterator[Any]:
-    """What a collection or a stream of the JVM holds.
+    """The items of a collection or a stream of the JVM.
 
-    Py4J's own loops end by an exception of the JVM, which PySpark takes 10 ms and more to look at.
+    Py4J's own loops end with an exception of the JVM, which PySpark needs 10 ms and more to inspect.
     """
     iterator = iterable.iterator()
     while iterator.hasNext():
@@ -68,5 +70,5 @@ def each(iterable: Any) -> Iterator[Any]:
 
 
 def texts(java_map: Any) -> dict[str, str]:
-    """A map of texts."""
+    """A Java map as a dictionary of strings."""
     return {str(name): str(java_map.get(name)) for name in each(java_map.keySet())}

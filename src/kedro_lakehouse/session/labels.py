@@ -1,4 +1,4 @@
-"""Tell the JVM what a thread is at work on: its log lines, on driver and executors, and its jobs say so."""
+"""Label the JVM's log lines, on driver and executors, and its jobs with what a thread is working on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# Spark hands local properties with this prefix to the threads of its tasks, as log4j's thread context.
+# Spark copies local properties with this prefix into the log4j thread context of its tasks' threads.
 _MDC: Final = "mdc."
 _PROPERTY: Final = "kedro_lakehouse."
 _LOG: Final = "log"
@@ -22,20 +22,21 @@ _THREAD: Final = "org.apache.logging.log4j.ThreadContext"
 
 
 def name_run(run: Mapping[str, str]) -> None:
-    """Name the run in the environment, from which a JVM that is started now takes it for its first lines."""
+    """Write the run's fields into environment variables, from which a JVM labels its first log lines."""
     for name, value in run.items():
         os.environ[f"KEDRO_LAKEHOUSE_{name.upper()}"] = value
 
 
 class JvmLabels:
-    """What the JVM was told: of the run once, of each thread where it changed.
+    """The labels that the JVM has: set once for the run, and for each thread when they change.
 
-    Facts of the run are system properties, for the JVM's own threads write lines too. Facts of a thread are
-    its thread context, and local properties, which reach the tasks of its jobs: on whatever machine they run.
+    Labels of the run are system properties, because the JVM's own threads write log lines too. Labels of a
+    thread are its log4j thread context, and Spark's local properties: these reach the tasks of its jobs, on
+    whatever machine they run.
     """
 
     def __init__(self) -> None:
-        """Start with nothing told."""
+        """Start without labels."""
         self._run: dict[str, str] = {}
         self._of_thread = threading.local()
         self._telling = threading.Lock()
@@ -43,13 +44,13 @@ class JvmLabels:
     def put(
         self, session: SparkSession, run: Mapping[str, str], facts: Mapping[str, object], log: str = ""
     ) -> None:
-        """Tell what differs from what was told before.
+        """Set the labels that differ from those that were set before.
 
         Args:
             session: Any session of the process's Spark.
             run: The fields that all lines of the run share.
-            facts: What this thread is at work on; None for what it is not.
-            log: The file for the JVM's lines of the run; none where it is empty.
+            facts: What this thread is working on; the value None for a field that does not apply.
+            log: The file for the JVM's lines of the run; empty for no file.
         """
         with self._telling:
             wanted = {**run, **({_LOG: log} if log else {})}
@@ -58,7 +59,7 @@ class JvmLabels:
                 for name, value in wanted.items():
                     system.setProperty(_PROPERTY + name, value)
                 self._run = wanted
-        # An empty text where there is no fact: a thread of the executor keeps what it is not told to change.
+        # Empty text if there is no value: an executor's thread has its old label until that is overwritten.
         fields = {name: "" if value is None else str(value) for name, value in {**run, **facts}.items()}
         told: dict[str, str] = getattr(self._of_thread, "told", {})
         if fields == told:
@@ -72,11 +73,11 @@ class JvmLabels:
         self._of_thread.told = fields
 
     def clear(self, session: SparkSession) -> None:
-        """Take back what was told of the run and of this thread."""
+        """Remove the labels of the run and of this thread."""
         system, thread = java_class(session, _SYSTEM), java_class(session, _THREAD)
         with self._telling:
             for name in self._run:
-                # Unset, all but the file would be those of the run that started the JVM again.
+                # Emptied, because if unset, all but the file would again name the run that started the JVM.
                 if name == _LOG:
                     system.clearProperty(_PROPERTY + name)
                 else:
@@ -92,6 +93,6 @@ class JvmLabels:
 
 
 def _description(fields: Mapping[str, str]) -> str:
-    """A job's description: the id by which logs are found, and what the job is for."""
+    """A Spark job's description: the correlation id, by which logs are found, and what the job is for."""
     batch = f" batch {fields['batch']}" if fields.get("batch") else ""
     return f"{fields.get('correlation_id', '')}: {fields.get('node') or fields.get('pipeline', '')}{batch}"

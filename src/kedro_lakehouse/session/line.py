@@ -1,4 +1,4 @@
-"""Which line of Spark is installed: the one place that looks at its version."""
+"""Which line of Spark is installed; no other module looks at its version."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 DEFAULT: Final = "spark41"
 _NEEDED: Final = "spark.kedro_lakehouse.line"
-"""A setting of an environment that only one line of Spark can run."""
+"""The setting by which an environment names the only line of Spark that can run it."""
 
 
 @cache
 def spark_version() -> str | None:
-    """The installed PySpark's version; None where there is none. Imports nothing of it."""
+    """The installed PySpark's version; None if there is none. Imports nothing from PySpark."""
     try:
         return version("pyspark")
     except PackageNotFoundError:
@@ -29,7 +29,7 @@ def spark_version() -> str | None:
 
 
 def version_beside(package: str) -> str | None:
-    """The version that a package tells which no installer put there, such as PySpark on EMR and Glue."""
+    """The version in a package's ``version.py``, if no installer put it there, as PySpark on EMR and Glue."""
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
         return None
@@ -39,7 +39,7 @@ def version_beside(package: str) -> str | None:
 
 
 def spark_line() -> str:
-    """The line of the installed Spark, such as ``spark41``; the default one where there is no Spark."""
+    """The line of the installed Spark, such as ``spark41``; the default one if there is no Spark."""
     found = spark_version()
     return "spark" + "".join(found.split(".")[:2]) if found else DEFAULT
 
@@ -53,7 +53,7 @@ def by_spark(choices: Mapping[str, str]) -> str:
     """The choice for the installed line of Spark: the resolver ``${by_spark:{spark41: ..., spark35: ...}}``.
 
     Raises:
-        SparkLineError: There is none for this line.
+        SparkLineError: There is no choice for this line.
     """
     if spark_line() in choices:
         return choices[spark_line()]
@@ -62,10 +62,10 @@ def by_spark(choices: Mapping[str, str]) -> str:
 
 
 def require_line(conf: Mapping[str, str]) -> None:
-    """Raise unless these settings are for the installed line of Spark, or for any.
+    """Raise unless these settings are for the installed line of Spark, or for any line.
 
     Raises:
-        SparkLineError: They need another one.
+        SparkLineError: They need another line.
     """
     needed = conf.get(_NEEDED)
     if needed and needed != spark_line():
@@ -76,8 +76,8 @@ def require_one_of(versions: Sequence[str], table_format: str) -> None:
     """Raise unless a table format runs on the installed line of Spark.
 
     Args:
-        versions: The lines that it declares, such as ``4.1``.
-        table_format: Its name.
+        versions: The lines that the format declares, such as ``4.1``.
+        table_format: The format's name.
 
     Raises:
         UnsupportedError: It declares other lines only.
@@ -91,5 +91,5 @@ def require_one_of(versions: Sequence[str], table_format: str) -> None:
 
 
 def environment(line: str) -> str:
-    """The folder that ``make setup-<line>`` makes."""
+    """The folder that ``make setup-<line>`` creates."""
     return ".venv" if line == DEFAULT else f".venv-{line}"

@@ -1,4 +1,4 @@
-"""The metrics that Spark observed during a write, asked for without waiting for ever."""
+"""Read the metrics that Spark observed during a write, without waiting for ever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def observed(observation: Observation) -> dict[str, Any]:
-    """The metrics of a finished write; none where Spark saw beforehand that no row would come.
+    """The metrics of a finished write; empty if Spark saw beforehand that there would be no rows.
 
     An adaptive plan that turns out empty loses its observations. ``Observation.get`` then fails in
     Spark 4, and waits for ever in Spark 3.
@@ -20,7 +20,7 @@ def observed(observation: Observation) -> dict[str, Any]:
     python: Any = cast("Any", observation)
     inner = python._jo  # noqa: SLF001 - the only way to ask without failing
     if is_spark3():
-        # Metrics come with the event of the write's end: once all events are told, they are there or never.
+        # Metrics arrive with the event of the write's end: once all events are handled, no more will come.
         getattr(python._jvm, "org.apache.spark.SparkContext").getOrCreate().listenerBus().waitUntilEmpty()
         metrics = inner.getClass().getDeclaredField("metrics")
         metrics.setAccessible(True)
@@ -31,7 +31,7 @@ def observed(observation: Observation) -> dict[str, Any]:
 
 
 def _python(value: Any) -> Any:
-    """A metric as Spark 4 gives it: Spark 3 leaves times as Java's objects."""
+    """A metric as Spark 4 returns it: Spark 3 returns times as Java objects."""
     from py4j.java_gateway import JavaObject
     from pyspark.sql.types import TimestampType
 

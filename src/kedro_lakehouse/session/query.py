@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LOGICAL: Final = "org.apache.spark.sql.catalyst.plans.logical."
 _DESCRIBE: Final = frozenset({"DescribeRelation", "DescribeColumn", "DescribeQueryCommand", "ShowTables"})
-# Statements, and what runs a program of the machine as a part of a query.
+# Statements, and the part of a query that runs a program of the machine.
 _REFUSED: Final = ("Command", "ParsedStatement", "ScriptTransformation")
 _CALLS_JAVA: Final = re.compile(
     r"\b(java_method|(?:try_)?reflect)\b[`\s]*(?:/\*.*?\*/\s*)*\(", re.IGNORECASE | re.DOTALL
@@ -28,7 +28,7 @@ _SETTINGS: Final = {
 
 
 def answer(conf: Mapping[str, str], text: str, *, catalog: str = CATALOG) -> DataFrame:
-    """The answer of one query as a lazy frame; ns.table is found in ``catalog``.
+    """The answer of one query as a lazy frame; a name ``ns.table`` is looked up in ``catalog``.
 
     Raises:
         UnsupportedError: It is not one query that only reads, or Spark cannot understand it.
@@ -53,7 +53,7 @@ def answer(conf: Mapping[str, str], text: str, *, catalog: str = CATALOG) -> Dat
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
-    """A plan's node, and those below it: the parts of WITH too."""
+    """A node of a plan, and all nodes below it, also those of WITH."""
     yield plan
     for below in (plan.children(), plan.innerChildren()):
         for place in range(below.size()):

@@ -1,4 +1,4 @@
-"""One Spark session a process, started at first use."""
+"""One Spark for each process, started at first use, and its sessions."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 _STATIC = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
 _starting = threading.Lock()
-# Spark itself is one to a process; these are its sessions, each with the settings that it was made for.
+# A process has only one Spark; these are its sessions, each with the settings that it was created for.
 _sessions: list[tuple[dict[str, str], SparkSession]] = []
 
 
 def get_session(conf: Mapping[str, str]) -> SparkSession:
-    """Return the Spark session of these settings, starting Spark where it does not run yet.
+    """Return the Spark session of these settings, and start Spark if it does not run yet.
 
-    Spark that somebody else started (a notebook, Glue, EMR) is used as it is; settings of its SQL that
-    differ, such as another lakehouse, get a session of their own on the same Spark.
+    Spark that somebody else started (a notebook, Glue, EMR) is used as it is. If its SQL settings differ,
+    as for another lakehouse, these settings get a session of their own on the same Spark.
 
     Raises:
         JavaNotFoundError: There is no Java that Spark can run on.
         SparkLineError: These settings are for another line of Spark.
-        JarRefusedError: A jar of theirs is not the one that is pinned.
-        JarsNotFetchedError: A jar of theirs cannot be had.
+        JarRefusedError: One of their jars is not the pinned one.
+        JarsNotFetchedError: One of their jars cannot be fetched.
     """
     require_line(conf)
     close_to_others(conf)
@@ -59,9 +59,9 @@ def get_session(conf: Mapping[str, str]) -> SparkSession:
 
 
 def _hush_query_contexts() -> None:
-    """Keep PySpark from logging each failed query's error by handlers of its own: the text quotes values.
+    """Stop PySpark from logging the error of each failed query by its own handlers: it quotes values.
 
-    The error itself is raised, and is told without them.
+    The error itself is still raised, and is reported without the values.
     """
     if importlib.util.find_spec("pyspark.logger") is None:  # Spark 3 logs no such thing
         return
@@ -72,7 +72,7 @@ def _hush_query_contexts() -> None:
 
 
 def spark_runs() -> bool:
-    """Tell whether Spark was started in this process, by whomever."""
+    """Whether Spark was started in this process, by anybody."""
     return _running() is not None
 
 

@@ -1,4 +1,4 @@
-"""What a file source tells about a table's records, whatever its type."""
+"""The interface of a file source: what it says about a table's landed records, whatever its type."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class FileSource(Protocol):
     gives: ClassVar[Literal["changes", "extracts"]]
 
     def __init__(self, config: Any, name: TableName, table: TableConfig) -> None:
-        """Keep the declarations; nothing is listed yet."""
+        """Store the declarations; no file is listed yet."""
 
     def files(self) -> list[LandedFile]:
-        """What has landed, the earliest first."""
+        """The landed files, the earliest first."""
 
     def load_of(self, file: LandedFile) -> Load:
         """Whether a file belongs to a full load or to the changes."""
 
     @property
     def options(self) -> Mapping[Load, CsvOptions]:
-        """How text files are read."""
+        """How text files of each load are read."""
 
     @property
     def headers(self) -> Mapping[Load, bool]:
@@ -39,23 +39,23 @@ class FileSource(Protocol):
 
     @property
     def unnamed_columns(self) -> Mapping[Load, Sequence[str]]:
-        """The columns of text files without a header, where the source does not name them."""
+        """Column names of text files without a header, for which the source declares no names."""
 
     def control(self, source_columns: Sequence[str]) -> frozenset[str]:
-        """Those of the source's columns that tell of the change, not of the row."""
+        """The source's columns that describe the change, not the row, such as the operation."""
 
 
 class GivesChanges(FileSource, Protocol):
-    """A source of change records; a class attribute ``keyed`` that is true says that its lines have keys."""
+    """A source of change records; a class attribute ``keyed = True`` says that its lines have keys."""
 
     decoder: ClassVar[str]
     """A name of the entry-point group ``kedro_lakehouse.change_decoders``."""
 
     def layout(self) -> Any:
-        """What the decoder must know of how the records are written here."""
+        """What the decoder must know about how this source writes its records."""
 
     def require_columns(self, shapes: Sequence[FileShape]) -> None:
-        """Refuse files that lack a column without which their changes mean nothing.
+        """Refuse files that lack a column without which their changes have no meaning.
 
         Raises:
             MissingColumnError: A file with rows lacks such a column.
@@ -63,7 +63,7 @@ class GivesChanges(FileSource, Protocol):
 
 
 class GivesExtracts(FileSource, Protocol):
-    """A source of files that each are the whole table at one time."""
+    """A source of files, each of which is the whole table at one time."""
 
     def order_of(self, file: LandedFile) -> tuple[datetime, str]:
-        """The time and name that order an extract among the others; never the clock."""
+        """The time and name by which an extract is ordered among the others; never the clock."""

@@ -1,4 +1,4 @@
-"""Change-only files: new and changed rows, and nothing about all others."""
+"""Change-only files: they hold new and changed rows, and nothing about all other rows."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class ChangesSource:
     decoder: ClassVar[str] = "changes"
 
     def __init__(self, config: ChangesSourceConfig, name: TableName, table: TableConfig) -> None:
-        """Keep the declarations; nothing is listed yet."""
+        """Store the declarations; no file is listed yet."""
         self._config, self._name, self._table = config, name, table
 
     def files(self) -> list[LandedFile]:
-        """What has landed, by name."""
+        """The landed files, sorted by name."""
         root = f"{self._config.path.rstrip('/')}/{self._table.entity}"
         found = list_files(root, [self._config.pattern], table=self._name, within=self._config.path)
         return sorted(found, key=lambda f: (f.name, f.path))
@@ -45,17 +45,17 @@ class ChangesSource:
 
     @property
     def headers(self) -> Mapping[Load, bool]:
-        """Such files have a header unless they are declared without."""
+        """Such files have a header, unless they are declared without one."""
         given = self._config.csv_for("changes").header
         return dict.fromkeys(("full_load", "changes"), given is not False)
 
     @property
     def unnamed_columns(self) -> Mapping[Load, Sequence[str]]:
-        """The columns of ``types`` in their order."""
+        """The columns of ``types``, in their order."""
         return {"full_load": [], "changes": list(self._table.types)}
 
     def control(self, source_columns: Sequence[str]) -> frozenset[str]:  # noqa: ARG002
-        """The operation, unless the table's ``columns`` list it."""
+        """The operation column, unless the table's ``columns`` list it."""
         wanted = self._table.columns
         listed = set(wanted.include or ()) if wanted else set()
         return frozenset(c for c in [self._config.op_column] if c is not None and c not in listed)
@@ -71,7 +71,7 @@ class ChangesSource:
         )
 
     def require_columns(self, shapes: Sequence[FileShape]) -> None:
-        """Refuse files that lack the operation, or a column of the order.
+        """Refuse files that lack the operation, an order column or the effective time.
 
         Raises:
             MissingColumnError: A file with rows lacks such a column.

@@ -1,4 +1,4 @@
-"""Debezium's messages in files, as sinks write a topic down: JSON lines."""
+"""Debezium's messages in files of JSON lines, as sinks write a topic."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class DebeziumSource:
     keyed: ClassVar[bool] = True
 
     def __init__(self, config: DebeziumSourceConfig, name: TableName, table: TableConfig) -> None:
-        """Keep the declarations; nothing is listed yet."""
+        """Store the declarations; no file is listed yet."""
         self._config, self._name, self._table = config, name, table
 
     def files(self) -> list[LandedFile]:
-        """What has landed, by name."""
+        """The landed files, sorted by name."""
         root = self._config.path.rstrip("/")
         if not self._config.shared:
             root = f"{root}/{self._table.entity}"
@@ -41,7 +41,7 @@ class DebeziumSource:
 
     @property
     def options(self) -> Mapping[Load, CsvOptions]:
-        """JSON has none; text without a schema is cast as Spark does."""
+        """CSV defaults: JSON has no such options; text without a schema is cast as Spark casts it."""
         return dict.fromkeys(("full_load", "changes"), CsvOptions())
 
     @property
@@ -51,16 +51,16 @@ class DebeziumSource:
 
     @property
     def unnamed_columns(self) -> Mapping[Load, Sequence[str]]:
-        """There are none."""
+        """None: JSON names its columns."""
         return {"full_load": [], "changes": []}
 
     def control(self, source_columns: Sequence[str]) -> frozenset[str]:
-        """What Debezium adds begins with two underscores; a column that is renamed is wanted."""
+        """The columns that Debezium adds begin with two underscores; a renamed one counts as data."""
         added = {c for c in source_columns if c.startswith("__")}
         return frozenset(added - self._table.rename.keys())
 
     def layout(self) -> DebeziumLayout:
-        """What the decoder must know of the table."""
+        """What the decoder must know about the table."""
         from kedro_lakehouse.decoders.debezium import DebeziumLayout
 
         return DebeziumLayout(
@@ -70,4 +70,4 @@ class DebeziumSource:
         )
 
     def require_columns(self, shapes: Sequence[FileShape]) -> None:
-        """Nothing more than the keys, which every source must have."""
+        """Require nothing beyond the keys, which every source must have."""

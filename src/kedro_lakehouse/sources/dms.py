@@ -1,4 +1,4 @@
-"""AWS DMS writing to files: ``LOAD*`` files, then change files, in one folder a table."""
+"""Files that AWS DMS writes: ``LOAD*`` files, then change files, in one folder for each table."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class DmsSource:
     gives: ClassVar[Literal["changes", "extracts"]] = "changes"
 
     def __init__(self, config: DmsSourceConfig, name: TableName, table: TableConfig) -> None:
-        """Keep the declarations; nothing is listed yet."""
+        """Store the declarations; no file is listed yet."""
         self._config, self._name, self._table = config, name, table
 
     @property
     def decoder(self) -> str:
-        """Files of JSON hold what DMS writes to Kinesis and Kafka."""
+        """The decoder's name. Files of JSON hold the messages that DMS writes to Kinesis and Kafka."""
         return "dms-json" if self._config.file_format == "json" else "dms"
 
     @property
@@ -43,7 +43,7 @@ class DmsSource:
         return self._config.timestamp_column or (COMMIT_TIME if self._config.file_format == "json" else None)
 
     def files(self) -> list[LandedFile]:
-        """What has landed: the full load first, then changes by name."""
+        """The landed files: the full load first, then changes by name."""
         root = self._config.path.rstrip("/")
         if not self._config.shared:
             root = f"{root}/{self._table.entity}"
@@ -53,7 +53,7 @@ class DmsSource:
         return sorted(found, key=lambda f: (self.load_of(f) == "changes", f.name, f.path))
 
     def load_of(self, file: LandedFile) -> Load:
-        """A full load is known by its name, never by a missing Op."""
+        """A full load is recognised by its file name, never by a missing Op."""
         return "full_load" if fnmatch.fnmatchcase(file.name, self._config.full_load) else "changes"
 
     @property
@@ -63,7 +63,7 @@ class DmsSource:
 
     @property
     def headers(self) -> Mapping[Load, bool]:
-        """DMS writes no header unless it is told to."""
+        """DMS writes no header unless it is configured to."""
         return {load: bool(self._config.csv_for(load).header) for load in LOADS}
 
     @property
@@ -73,7 +73,7 @@ class DmsSource:
         return {"full_load": names, "changes": [self._config.op_column, *names] if names else []}
 
     def control(self, source_columns: Sequence[str]) -> frozenset[str]:
-        """Op, before images, commit time, sequence and the columns of transformation rules."""
+        """Op, before images, commit time, sequence and columns of transformation rules, unless listed."""
         config, wanted = self._config, self._table.columns
         listed = set(wanted.include or ()) if wanted else set()
         named = {config.op_column, config.sequence_column, self._timestamp, *config.control_columns}
@@ -84,7 +84,7 @@ class DmsSource:
         return frozenset(c for c in (named | images) - listed if c)
 
     def layout(self) -> DmsLayout:
-        """How the decoder finds what the task added."""
+        """How the decoder finds the columns that the DMS task added."""
         from kedro_lakehouse.decoders.dms import DmsLayout
 
         config = self._config

@@ -26,7 +26,7 @@ _DIRECTIVES: Final = {
 
 
 def time_of_name(name: str, pattern: str) -> datetime | None:
-    """Read the time in a file's name, at the first place where the pattern fits; UTC unless it says more.
+    """Read the time in a file's name, at the first place where the pattern fits; UTC if it has no zone.
 
     Example:
         >>> time_of_name("2012-12-27T201758Z_x.csv.gz", "%Y-%m-%dT%H%M%SZ").isoformat()
@@ -47,7 +47,7 @@ def time_of_name(name: str, pattern: str) -> datetime | None:
 
 
 def refuse_unfit(name: TableName, table: TableConfig) -> None:
-    """Refuse what a table of full extracts, from files or derived, cannot be.
+    """Refuse a declaration that does not fit a table of full extracts, from files or derived.
 
     Raises:
         ConfigurationError: A key of the declaration does not apply to extracts.
@@ -57,7 +57,7 @@ def refuse_unfit(name: TableName, table: TableConfig) -> None:
 
 
 def _unfit(table: TableConfig) -> Iterator[tuple[str, str, str]]:
-    """What a declaration says that a full extract cannot mean: key, problem, remedy."""
+    """The parts of a declaration that do not fit full extracts: key, problem and remedy of each."""
     if table.effective_time:
         yield "effective_time", "does not apply to extracts.", "Name the column under `valid_from`."
     if table.unset_marker is not None:
@@ -82,12 +82,12 @@ class ExtractSource:
     gives: ClassVar[Literal["changes", "extracts"]] = "extracts"
 
     def __init__(self, config: ExtractSourceConfig, name: TableName, table: TableConfig) -> None:
-        """Keep the declarations; nothing is listed yet."""
+        """Store the declarations; no file is listed yet."""
         self._config, self._name, self._table = config, name, table
         refuse_unfit(name, table)
 
     def files(self) -> list[LandedFile]:
-        """What has landed, the earliest extract first."""
+        """The landed files, the earliest extract first."""
         root = f"{self._config.path.rstrip('/')}/{self._table.entity}"
         return sorted(
             list_files(root, [self._config.pattern], table=self._name, within=self._config.path),
@@ -95,7 +95,7 @@ class ExtractSource:
         )
 
     def order_of(self, file: LandedFile) -> ExtractOrder:
-        """The time and name that order an extract among the others; never the clock.
+        """The time and name by which an extract is ordered among the others; never the clock.
 
         Raises:
             UnreadableFileError: The name holds no time of the declared pattern.
@@ -123,15 +123,15 @@ class ExtractSource:
 
     @property
     def headers(self) -> Mapping[Load, bool]:
-        """Extracts have a header unless they are declared without."""
+        """Extracts have a header, unless they are declared without one."""
         given = self._config.csv_for("full_load").header
         return dict.fromkeys(("full_load", "changes"), given is not False)
 
     @property
     def unnamed_columns(self) -> Mapping[Load, Sequence[str]]:
-        """The columns of ``types`` in their order."""
+        """The columns of ``types``, in their order."""
         return {"full_load": list(self._table.types), "changes": []}
 
     def control(self, source_columns: Sequence[str]) -> frozenset[str]:  # noqa: ARG002
-        """An extract has no columns of its own."""
+        """None: an extract has no columns that describe a change."""
         return frozenset()

@@ -1,4 +1,4 @@
-"""List landed files and look at what they hold: names, types and whether there are rows."""
+"""List landed files and inspect what they hold: column names, types, and whether there are rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Load = Literal["full_load", "changes"]
 
 @dataclass(frozen=True, order=True)
 class LandedFile:
-    """A file as it was when the folder was listed; ``modified`` in milliseconds since the epoch."""
+    """A file as it was when its folder was listed; ``modified`` is in milliseconds since the epoch."""
 
     path: str
     size: int
@@ -46,7 +46,7 @@ class LandedFile:
 
 @dataclass(frozen=True)
 class FileShape:
-    """What a file holds: column names with types, and whether it has rows (None: nobody knows yet).
+    """What a file holds: column names with types, and whether it has rows (None: not known yet).
 
     A text file's columns are strings; a file of zero bytes has none. A file of JSON lines may hold several
     shapes: ``lines`` is then what its decoder found.
@@ -65,21 +65,21 @@ def list_files(
 ) -> list[LandedFile]:
     """List the files below a folder whose names match a pattern, sorted by path.
 
-    A listing takes a while: it may hold a file that landed meanwhile, and have missed an earlier one. So the
-    folder is listed twice, and one call never gives a later file without the earlier ones. What lands or
-    changes meanwhile is left for the next call. The store's own times are compared with each other, and
-    with no clock of this machine. Hidden and unfinished files are passed over, and so is, with a warning,
-    what is no file of the folder ``within`` (by default ``root``): see ``is_inside``.
+    One call never returns a later file without the earlier ones. Because a listing takes a while, it may
+    hold a file that landed meanwhile and lack an earlier one. So the folder is listed twice, and files that
+    land or change meanwhile are left for the next call. Only the store's own times are compared with each
+    other, never a clock of this machine. Hidden and unfinished files are skipped. What is not a file of the
+    folder ``within`` (by default ``root``) is skipped with a warning: see ``is_inside``.
 
     Raises:
-        SourceNotFoundError: There is no such folder, or it is a link that leads out of its source's.
+        SourceNotFoundError: There is no such folder, or it is a link that leads out of its source's folder.
         UnreadableFileError: A file has a name that cannot be read from a disk.
     """
     import fsspec
     from fsspec.implementations.local import LocalFileSystem
 
     fs, path = fsspec.core.url_to_fs(root)
-    fs.invalidate_cache()  # object storage's client remembers listings for the life of the process
+    fs.invalidate_cache()  # object storage's client caches listings for the life of the process
     if not fs.isdir(path):
         raise SourceNotFoundError(
             table=table,
@@ -113,10 +113,13 @@ def list_files(
 
 
 def _settled(first: set[LandedFile], second: set[LandedFile]) -> set[LandedFile]:
-    """The unchanged files of the first listing, and what it missed of files older than its newest one."""
+    """The unchanged files of the first listing, plus files that it missed and that are older than its newest.
+
+    If more files of the newest one's time landed meanwhile, files of that time are left for the next call.
+    """
     newest = max(f.modified for f in first)
     meanwhile = second - first
-    # Object storage tells whole seconds: whether all files of the newest one were there is not known.
+    # Object storage gives times in whole seconds, so even more files of the newest second may be landing.
     unsettled = any(f.modified == newest for f in meanwhile)
     changed = {f.path for f in first - second}
     earlier = {f for f in meanwhile if f.modified < newest and f.path not in changed}
@@ -124,8 +127,8 @@ def _settled(first: set[LandedFile], second: set[LandedFile]) -> set[LandedFile]
 
 
 def _listed(fs: AbstractFileSystem, path: str) -> dict[LandedFile, tuple[str, Mapping[str, Any]]]:
-    """The files below a folder as they are now, none hidden or unfinished; path and facts of each."""
-    fs.invalidate_cache()  # object storage's client remembers listings for the life of the process
+    """The files below a folder as they are now, with path and facts; hidden and unfinished ones left out."""
+    fs.invalidate_cache()  # object storage's client caches listings for the life of the process
     found: dict[LandedFile, tuple[str, Mapping[str, Any]]] = {}
     for name, facts in fs.find(path, detail=True).items():
         parts = name.removeprefix(path).strip("/").split("/")
@@ -137,10 +140,10 @@ def _listed(fs: AbstractFileSystem, path: str) -> dict[LandedFile, tuple[str, Ma
 
 
 def is_inside(fs: Any, path: str, facts: Mapping[str, Any], source: str) -> bool:
-    """Whether a listed path is a file of a source's folder: no pipe, no link and no name that leads out.
+    """Whether a listed path is a file of a source's folder: no pipe, and no link or name that leads out.
 
-    A key of object storage may hold ``..`` or nothing between two ``/``; whoever reads it by a path would
-    read another one.
+    A key of object storage may hold ``..`` or nothing between two ``/``: read as a path, it would be that
+    of another file.
     """
     if any(part in ("", ".", "..") for part in path.removeprefix(source).strip("/").split("/")):
         return False
@@ -150,14 +153,14 @@ def is_inside(fs: Any, path: str, facts: Mapping[str, Any], source: str) -> bool
 
 
 def _leads_inside(fs: Any, path: str, source: str) -> bool:
-    """Whether a path still lies in a source's folder when links are followed; object storage has none."""
+    """Whether a path lies in a source's folder even after links are followed; object storage has no links."""
     from fsspec.implementations.local import LocalFileSystem
 
     return not isinstance(fs, LocalFileSystem) or Path(path).resolve().is_relative_to(Path(source).resolve())
 
 
 def _opened(file: LandedFile, mode: str, **options: Any) -> Any:
-    """A landed file, opened by its path: an address could be taken for one of several (``a::b``)."""
+    """Open a landed file by its path: fsspec would split an address such as ``a::b`` into several."""
     import fsspec
 
     fs = fsspec.filesystem(file.path.partition("://")[0] if "://" in file.path else "file")
@@ -170,7 +173,7 @@ def _modified(facts: dict[str, Any]) -> float:
 
 
 def bounded(files: Iterable[LandedFile], max_files: int, max_bytes: int) -> list[list[LandedFile]]:
-    """Cut a backlog into batches of at most so many files and bytes, at least one file each."""
+    """Cut a backlog into batches of at most ``max_files`` and ``max_bytes``, with at least one file each."""
     batches: list[list[LandedFile]] = []
     room = 0
     for file in files:
@@ -191,7 +194,7 @@ def shapes(  # noqa: PLR0913 - what to look at, and how
     headers: dict[Load, bool],
     fallback: dict[Load, Sequence[str]],
 ) -> list[FileShape]:
-    """Look into files, side by side: parquet footers, csv headers.
+    """Inspect files in parallel: the footers of parquet, the headers of csv.
 
     Raises:
         UnreadableFileError: A file is truncated or not of the declared format.
@@ -247,7 +250,7 @@ def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableN
             table=table, file=file.name, detail="its first line cannot be read"
         ) from error
     clean = [name.removeprefix("\ufeff") for name in names]
-    # By their places: in a file that lacks its header the names would be values.
+    # The error gives positions, not names: if a file lacks its header, the names are values of a row.
     wrong = [n for n, name in enumerate(clean, 1) if not name or name in clean[: n - 1]]
     if clean and wrong:
         raise UnreadableFileError(
@@ -279,7 +282,7 @@ def _headerless(file: LandedFile, load: Load, names: Sequence[str], table: Table
 
 
 def line_shapes(files: Sequence[tuple[LandedFile, Load]], found: Sequence[LineShape]) -> list[FileShape]:
-    """What files of JSON lines hold, by what was found in them; a file without a finding has no rows."""
+    """The shapes of files of JSON lines, by what was found in them; a file without a finding has no rows."""
     by_place: dict[str, list[LineShape]] = {}
     for shape in found:
         by_place.setdefault(shape.place, []).append(shape)

@@ -1,9 +1,9 @@
-"""The ledger of planned batches, and the chain of published ones that it is read against.
+"""The ledger of planned batches, and the chain of those that were published.
 
-Several runs may plan a batch of one number. What tells which of their plans counts is the bookmark of the
-published table, and never a clock: the bookmark holds the identity of its plan (``content_hash``), that plan
-names the one that it follows, and so on back to the first batch. A plan outside of this chain is void, and
-its files are new again.
+Several runs may plan a batch of the same number. The bookmark of the published table decides which plan
+counts, never a clock: the bookmark holds the identity of its plan (``content_hash``), that plan names the
+plan that it follows, and so on back to the first batch. A plan outside of this chain is void, and its files
+are new again.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ _REBUILD: Final = "rebuild:"
 
 @dataclass(frozen=True)
 class PlannedFiles:
-    """A batch as the ledger has it.
+    """A planned batch as the ledger records it.
 
-    ``content_hash`` is the identity of the plan: of its files, and of everything planned before it.
+    ``content_hash`` is the identity of the plan: it stands for its files, and for everything that was
+    published before it. ``follows`` is the identity of the plan before it.
     """
 
     batch: int
@@ -46,16 +47,16 @@ class PlannedFiles:
 
     @property
     def is_replay(self) -> bool:
-        """Whether the batch brings events back from quarantine; its files are in other batches too."""
+        """Whether the batch replays events from quarantine; its files are in other batches too."""
         return self.content_hash.startswith(_REPLAY)
 
 
 @dataclass(frozen=True)
 class Chain:
-    """What the ledger says of a table, given the bookmark of its change log.
+    """What the ledger says about a table, given the bookmark of its change log.
 
-    ``published`` are the plans of its batches, in their order; ``open`` those that follow the last of them:
-    of these at most one will be published.
+    ``published`` are the plans of the published batches, in order. ``open`` are the plans that follow the
+    last of them: at most one of these will be published.
     """
 
     epoch: int
@@ -63,21 +64,21 @@ class Chain:
     open: tuple[PlannedFiles, ...]
     refused: frozenset[LandedFile]
     void: frozenset[tuple[int, str]] = frozenset()
-    """Number and identity of the plans in whose place another one was published: for good."""
+    """Number and identity of the plans that will never be published: another one was in their place."""
 
     @property
     def batch(self) -> int:
-        """The number of the last published batch; 0 where there is none."""
+        """The number of the last published batch; 0 if there is none."""
         return self.published[-1].batch if self.published else 0
 
     @property
     def is_given_up(self) -> bool:
-        """Whether a rebuild has begun since its last batch: that one is dropped before another is planned."""
+        """Whether a rebuild has begun since the last batch: the old change log is dropped before any plan."""
         return bool(self.published) and self.published[-1].epoch < self.epoch
 
     @property
     def head(self) -> str:
-        """The identity of the last published plan; empty where there is none."""
+        """The identity of the last published plan; empty if there is none."""
         return self.published[-1].content_hash if self.published else ""
 
     def holds(self, batch: int, content_hash: str) -> bool:
@@ -85,7 +86,7 @@ class Chain:
         return 0 < batch <= self.batch and self.published[batch - 1].content_hash == content_hash
 
     def accepted(self) -> list[LandedFile]:
-        """The files of the published batches, without those that were refused."""
+        """The files of the published batches, without the refused ones."""
         return [f for p in self.published for f in p.files if f not in p.refused]
 
     @cached_property
@@ -93,15 +94,15 @@ class Chain:
         return self.refused.union(*(p.files for p in self.published))
 
     def new(self, files: Iterable[LandedFile]) -> list[LandedFile]:
-        """Those of ``files`` that no published batch holds; a file that was replaced since is new."""
+        """Those of ``files`` that are neither published nor refused; a file replaced since then is new."""
         return [f for f in files if f not in self._known]
 
 
 class Ledger:
-    """The ledger of one table; its rows are read once, and again when the bookmark is one that they lack."""
+    """The ledger of one table; its rows are read once, and again if they lack the plan of the bookmark."""
 
     def __init__(self, store: OpsStore, table: TableName, run_id: str) -> None:
-        """Keep the store; nothing is read yet."""
+        """Store where the ledger is; nothing is read yet."""
         self._store, self._table, self._run_id = store, str(table), run_id
         self._rows: list[dict[str, Any]] | None = None
 
@@ -112,25 +113,25 @@ class Ledger:
 
     @property
     def epoch(self) -> int:
-        """The number of the last rebuild from landed files; 0 where there was none."""
+        """The number of the last rebuild from landed files; 0 if there was none."""
         return max((_epoch(r) for r in self._read()), default=0)
 
     @property
     def given_up(self) -> frozenset[str]:
-        """The identities of the stored tables that the last rebuild gave up."""
+        """The uuids of the stored tables that the last rebuild gave up."""
         marks = [r["content_hash"] or "" for r in self._read() if _epoch(r) == self.epoch]
         found = [m.removeprefix(_REBUILD) for m in marks if m.startswith(_REBUILD)]
         return frozenset(uuid for mark in found for uuid in mark.split(",")) - {""}
 
     def read_again(self) -> None:
-        """See the rows that other runs have written meanwhile."""
+        """Forget the rows read so far, so that the next read includes those of other runs."""
         self._rows = None
 
     def chain(self, bookmark: CommitReport | None) -> Chain:
         """Read the ledger against the bookmark of the change log.
 
         Args:
-            bookmark: Of the change log as it is published now; None where nothing is.
+            bookmark: The bookmark of the change log as published now; None if nothing is published.
 
         Raises:
             LedgerGapError: The ledger does not hold the plan of a published batch.
@@ -146,14 +147,14 @@ class Ledger:
     def plan(
         self, chain: Chain, files: Sequence[LandedFile], refused: Mapping[LandedFile, str]
     ) -> PlannedFiles:
-        """Write the batch after the chain's last one down, before any of its rows is written.
+        """Record the plan of the batch after the chain's last one, before any of its rows is written.
 
-        A plan of the same files that stands there already is taken as it is.
+        If the ledger holds the same open plan already, that one is used and nothing is written.
         """
         return self._plan(chain, files, refused)
 
     def plan_replay(self, chain: Chain, files: Sequence[LandedFile], what: str) -> PlannedFiles:
-        """Write down a batch of events that leave quarantine; ``what`` identifies them."""
+        """Record the plan of a batch that replays events from quarantine; ``what`` identifies the events."""
         return self._plan(chain, files, {}, prefix=_REPLAY, what=what)
 
     def _plan(
@@ -180,14 +181,14 @@ class Ledger:
         return planned
 
     def begin_again(self, stored: Iterable[str]) -> int:
-        """Let all files be new, and give up the stored tables of these identities; the new epoch's number."""
+        """Begin a new epoch: all files are new, the tables with these uuids given up; return its number."""
         self.read_again()
         epoch = self.epoch + 1
         self._append(None, _REBUILD + ",".join(sorted(stored)), (), {}, Chain(epoch, (), (), frozenset()))
         return epoch
 
     def refuse(self, chain: Chain, refused: Mapping[LandedFile, str]) -> None:
-        """Write down files that no batch will ever hold as long as the chain's last batch is published."""
+        """Record files that no batch will hold as long as the chain's last batch stays published."""
         self._append(None, None, tuple(sorted(refused)), refused, chain)
 
     def _append(
@@ -222,13 +223,13 @@ def _epoch(row: Mapping[str, Any]) -> int:
 
 
 def _chain(rows: Sequence[Mapping[str, Any]], bookmark: CommitReport | None, epoch: int) -> Chain | None:
-    """The chain that ends in the bookmark; None where a plan of it is not among the rows."""
+    """The chain that ends in the bookmark; None if the rows lack one of its plans."""
     if epoch == 0:
         rows = _since_the_last_rebuild(rows)
     plans = {_identity(r): r for r in _by_time(rows) if r["batch"] is not None}
     published: list[PlannedFiles] = []
     at = (bookmark.batch, bookmark.content_hash) if bookmark and bookmark.batch else None
-    while at is not None:
+    while at is not None:  # backwards, from the plan of the bookmark to that of the first batch
         row = plans.get(at)
         if row is None:
             return None
@@ -243,7 +244,7 @@ def _chain(rows: Sequence[Mapping[str, Any]], bookmark: CommitReport | None, epo
         epoch=max(epoch, head.epoch if head else 0),
         published=tuple(published),
         open=tuple(replace(_planned(plans[i]), follows=follows) for i in may_follow),
-        # Of a higher number nothing is known for good: this bookmark may be an old one by now.
+        # No plan of a higher number is void yet: newer batches may be published that this bookmark lacks.
         void=frozenset(
             i
             for i, r in plans.items()
@@ -270,7 +271,7 @@ def _by_time(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _since_the_last_rebuild(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Rows of ledgers from before epochs were numbered: there the newest rebuild ended what was before it."""
+    """The rows since the newest rebuild, in ledgers without numbered epochs: it ended what was before it."""
     ordered = _by_time(rows)
     begun = [i for i, r in enumerate(ordered) if (r["content_hash"] or "").startswith(_REBUILD)]
     return ordered[begun[-1] :] if begun else ordered
@@ -281,7 +282,7 @@ def _before(
 ) -> tuple[int, str] | None:
     """The identity of the plan that a published one follows.
 
-    Ledgers from before plans named it hold one plan that counts for each number: the newest.
+    In older ledgers, whose plans do not name it, the newest plan of each number is the one that counts.
     """
     number = row["batch"] - 1
     if number == 0:
@@ -299,6 +300,7 @@ def _may_follow(
     epoch: int,
     plans: Mapping[tuple[int, str], Mapping[str, Any]],
 ) -> bool:
+    """Whether a plan directly follows the last published one, ``head``, in the present epoch."""
     if identity[0] != (head.batch if head else 0) + 1 or _epoch(row) != max(epoch, head.epoch if head else 0):
         return False
     if row.get("follows") or head is None or row.get("epoch") is not None:

@@ -1,4 +1,4 @@
-"""Read landed files as raw records: source columns, and where each record stood."""
+"""Read landed files as raw records: source columns, and the position of each record in its file."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def read_groups(
 
 
 def read_lines(session: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
-    """Read text files as lazy lines; blank lines count in the numbering and are left out.
+    """Read text files as lazy lines; blank lines are left out, but count in the line numbers.
 
     Schema:
         returns: ``value``, ``key`` (null), ``_position`` (file, line), ``__file``.
@@ -90,13 +90,13 @@ def _place() -> list[Column]:
 
 
 def _file_name() -> Column:
-    """The file's own name, as it was listed: Spark tells it as a part of an address (``with%20blank``)."""
-    # To decode as forms do, which this function does, would make a blank of a plus.
+    """The file's own name, as it was listed: Spark gives it encoded for an address (``with%20blank``)."""
+    # ``url_decode`` would also change a plus into a blank, as in forms: so each plus is encoded first.
     return F.url_decode(F.regexp_replace("_metadata.file_name", r"\+", "%2B"))
 
 
 def _line() -> Column:
-    """The number of a line: text has no row index, so lines are numbered by file, on the scan itself."""
+    """The number of a line in its file: text has no row index, so lines are numbered on the scan itself."""
     return F.row_number().over(Window.partitionBy("__path").orderBy("__block", "__id")).cast("long")
 
 
@@ -125,7 +125,7 @@ def _csv(
         "nullValue": options.null_value, "emptyValue": "", "encoding": options.encoding,
         "multiLine": options.multiline,
         "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "enforceSchema": True,
-        # With pruned columns Spark would not notice a ragged line.
+        # If it pruned columns, Spark would not notice a line with too few or too many values.
         "columnPruning": False,
     }  # fmt: skip
     for name, value in given.items():

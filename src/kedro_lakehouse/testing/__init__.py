@@ -1,4 +1,4 @@
-"""The contract that every plug-in keeps, as pytest classes that its own tests subclass."""
+"""The contract that every plug-in must fulfil, as pytest classes that its own tests subclass."""
 
 from kedro_lakehouse.testing.formats import TableFormatContract
 from kedro_lakehouse.testing.making import cut_off

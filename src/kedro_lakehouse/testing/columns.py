@@ -1,4 +1,4 @@
-"""The suite that every vector index of the column search runs."""
+"""The contract suite for vector indexes of the column search."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ IDS: Final = [f"ns.t.c{number}" for number in range(59)] + ["ns.t.\"odd' name"]
 
 
 class VectorIndexContract:
-    """What holds of every vector index; a subclass opens its own in ``opened``."""
+    """What must be true of every vector index; a subclass opens its own in ``opened``."""
 
     def opened(self, settings: IndexSettings) -> VectorIndex:
-        """Open the index that is judged; new where its folder is."""
+        """Open the index under test, anew in the folder of the settings."""
         raise NotImplementedError
 
     @pytest.fixture

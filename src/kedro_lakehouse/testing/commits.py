@@ -1,4 +1,4 @@
-"""What holds of the commits of every table format."""
+"""What must be true of the commits of every table format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class CommitContract(MadeFormat):
-    """Rows and bookmark come together or not at all, whoever else writes and whatever gets lost."""
+    """Rows and bookmark are published together or not at all, whoever else writes and whatever gets lost."""
 
     def test_a_new_table_is_empty_and_has_no_bookmark(self, made: TableFormat, table: TableName) -> None:
         assert (made.state(table), made.uuid(table)) == (None, None)

@@ -1,4 +1,4 @@
-"""The suite that every embedder runs."""
+"""The contract suite for embedders."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ TEXTS: Final = ("city of birth", "zip code", "city", "price 12.50", "City", "zip
 
 
 class EmbedderContract:
-    """What holds of every embedder; a subclass makes its own in the fixture ``embedder``.
+    """What must be true of every embedder; a subclass provides its own in the fixture ``embedder``.
 
-    A model with words of its own knows at least those of ``TEXTS``.
+    A model with a fixed vocabulary must know at least the words of ``TEXTS``.
 
     Example:
         >>> class TestMine(EmbedderContract):  # doctest: +SKIP
@@ -29,7 +29,7 @@ class EmbedderContract:
 
     @pytest.fixture
     def embedder(self) -> Embedder:
-        """The embedder that is judged."""
+        """The embedder under test."""
         raise NotImplementedError
 
     def test_every_text_has_one_unit_row_in_its_place(self, embedder: Embedder) -> None:

@@ -1,4 +1,4 @@
-"""What holds of every table format: subclass ``TableFormatContract`` and give it a way to make the format."""
+"""What must be true of every table format: subclass ``TableFormatContract`` and provide its fixtures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class TableFormatContract(CommitContract):
-    """The suite. A capability that is declared is proved; what is declared as lacking is refused.
+    """The contract suite: it proves each declared capability, and that the format refuses the others.
 
     Example:
         In the plug-in's own tests::
@@ -61,7 +61,7 @@ class TableFormatContract(CommitContract):
     """
 
     hostile: ClassVar[Sequence[str]] = HOSTILE
-    """Names of columns that the format keeps."""
+    """Names of columns, hard to quote, that the format must be able to store."""
 
     def test_rows_are_merged_by_key(
         self, made: TableFormat, session: SparkSession, filled: TableName
@@ -113,7 +113,7 @@ class TableFormatContract(CommitContract):
     ) -> None:
         absent, audited = frame_of(session, (77, "", 0)).select("id"), made.capabilities.staged_audit
         error = AuditFailedError if made.capabilities.merge else UnsupportedError
-        # What is not staged where it can be audited is believed as it was planned.
+        # A format without a staged audit commits the merge as it was planned, without a check.
         with (
             pytest.raises(error) if audited else nullcontext(),
             made.stage(filled, made.state(filled)) as stage,
@@ -284,7 +284,8 @@ class TableFormatContract(CommitContract):
         made.create(table, COLUMNS, Layout())
         for batch in range(1, 7):
             commit(batch)
-        # Nothing is young here: what maintenance.yml would not allow shows that a replay needs no old file.
+        # With ages of zero, which maintenance.yml would not allow, everything counts as old: so it is shown
+        # that a replay needs no old file.
         at_once = ExpireConfig.model_construct(older_than=timedelta(0), keep=1)
         orphans = OrphansConfig.model_construct(older_than=timedelta(0))
         settings = TableMaintenanceConfig().model_copy(update={"expire": at_once, "orphans": orphans})

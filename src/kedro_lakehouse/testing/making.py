@@ -1,4 +1,4 @@
-"""How the contract of table formats gets its format, and tables to try it on."""
+"""Fixtures of the table format contract: the format under test, and tables to test it on."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
     from kedro_lakehouse.formats.base import TableFormat
 
     MakeFormat = Callable[[str], TableFormat]
-    """Makes the format anew, for the run of this name; all of them on one lakehouse."""
+    """Creates the format anew, for the run of this name; all of them share one lakehouse."""
 
     Lose = Callable[["Lost"], AbstractContextManager[None]]
-    """Loses what it is told to: a commit within the block gets no answer."""
+    """Loses the request or the answer of a commit within the block, so that it gets no answer."""
 
 Lost = Literal["request", "answer"]
-"""What of a commit gets lost: it never comes to the store, or is done there and nobody is told."""
+"""What a commit loses: its request never reaches the store, or it is done there but the answer gets lost."""
 numbers = itertools.count(1)
-"""What tells the names of tables of one test run apart."""
+"""Numbers that make the names of tables distinct within one test run."""
 
 
 @contextlib.contextmanager
 def cut_off(
     owner: Any, name: str, lost: Lost, error: Exception, look_up: tuple[Any, str] | None = None
 ) -> Iterator[None]:
-    """Let a function that commits raise an error, after or before its work; then nothing can be looked up.
+    """Make a function that commits raise an error before or after its work; then no lookup works either.
 
     Args:
         owner: The class or module of the function.
         name: The function's name.
-        lost: The answer, where the work is done; the request, where it is not.
-        error: What is raised.
+        lost: ``answer``: the work is done before the error is raised; ``request``: it is not done.
+        error: The error to raise.
         look_up: Class and name of the function that looks a commit up; it raises the error from then on.
     """
     work = getattr(owner, name)
@@ -63,23 +63,23 @@ def cut_off(
 
 
 class MadeFormat:
-    """The fixtures of the contract."""
+    """The fixtures of the contract; a subclass provides the first three."""
 
     @pytest.fixture(scope="class")
     @classmethod
     def make_format(cls) -> MakeFormat:
-        """How the format is made; a subclass says it."""
+        """Creates the format; a subclass provides it."""
         raise NotImplementedError
 
     @pytest.fixture(scope="class")
     @classmethod
     def session(cls) -> SparkSession:
-        """The Spark session that the format has; a subclass says it."""
+        """The Spark session that the format uses; a subclass provides it."""
         raise NotImplementedError
 
     @pytest.fixture
     def lose(self) -> Lose:
-        """How a commit gets no answer; a subclass says it."""
+        """Makes a commit get no answer; a subclass provides it."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -89,7 +89,7 @@ class MadeFormat:
 
     @pytest.fixture
     def table(self) -> TableName:
-        """A name that no table has had."""
+        """A name that no table has had before."""
         return TableName("contract", f"table{next(numbers)}")
 
     @pytest.fixture

@@ -1,8 +1,8 @@
-"""A table format in memory that keeps the whole contract: for tests of what happens between two writers.
+"""A table format in memory that fulfils the whole contract: for tests of what happens between two writers.
 
-Rows are dictionaries, tables are values that are swapped whole. Every look at what writers share goes through
-``MemoryLake.touch``, so that a scheduler can stop a writer there. With a Spark session frames go in and come
-out; without one ``Rows`` do, and no JVM is needed.
+Rows are dictionaries. Tables are values that are swapped as a whole. Every access to what writers share calls
+``MemoryLake.touch``, so that a scheduler can stop a writer there. With a Spark session the format takes and
+returns Spark's frames; without one it takes and returns ``Rows``, and needs no JVM.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows where there is no Spark."""
+    """Rows in place of a frame, for tests without Spark."""
 
     rows: tuple[Row, ...] = ()
 
@@ -54,7 +54,7 @@ class _Snapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class _Table:
-    """A table as all writers see it; one that is changed is another value."""
+    """A table as all writers see it; a change makes a new value."""
 
     uuid: str
     columns: Mapping[str, T.DataType]
@@ -75,7 +75,7 @@ class _Table:
 
 @dataclass
 class MemoryLake:
-    """What all writers share. ``touch`` is called before every look at it and every change of it."""
+    """What all writers share. ``touch`` is called before every read and every change of it."""
 
     touch: Callable[[str], None] = lambda _: None
     tables: dict[TableName, _Table] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class MemoryLake:
         return self.tables.get(table)
 
     def swap(self, table: TableName, found: _Table | None, changed: _Table | None) -> bool:
-        """Put a changed table in the place of the one that was found; whether that was still there."""
+        """Replace the table that was found by a changed one; False if another writer changed it meanwhile."""
         self.touch(f"write {table}")
         if self.tables.get(table) is not found:
             return False
@@ -99,7 +99,7 @@ class MemoryLake:
         return True
 
     def changed(self, table: TableName, change: Callable[[_Table], _Table]) -> _Table | None:
-        """Change a table whatever others change meanwhile; None where there is none."""
+        """Change a table, trying again while others change it too; None if there is no such table."""
         while True:
             found = self.find(table)
             if found is None:
@@ -113,7 +113,7 @@ _lakes: dict[str, MemoryLake] = {}
 
 
 def lake_of(place: str) -> MemoryLake:
-    """The lake of a place; all formats that are made for the place share it."""
+    """The lake of a place; all formats that are created for the place share it."""
     return _lakes.setdefault(place, MemoryLake())
 
 
@@ -124,7 +124,7 @@ class MemoryFormat:
     capabilities: ClassVar[Capabilities] = Capabilities(views=False)
 
     def __init__(self, context: FormatContext, lake: MemoryLake | None = None) -> None:
-        """Keep the lake: the one of the lakehouse's place, or a given one that needs no session."""
+        """Use the lake of the lakehouse's place, or a given lake, which needs no session."""
         self._session = context.session if lake is None else None
         self._lake, self._run_id = lake or lake_of(context.lakehouse), context.run_id
         self._names = SessionCatalog(context.session, "parquet")
@@ -137,7 +137,7 @@ class MemoryFormat:
         return None
 
     def state(self, table: TableName) -> TableState | None:
-        """Where a table stands, or None where there is none."""
+        """The table's published state, or None if there is no such table."""
         found = self._lake.find(table)
         return None if found is None else _state(found, sorted(self._lake.stages.get(table, ())))
 
@@ -165,18 +165,18 @@ class MemoryFormat:
         return _spark_frame(self._session(), rows, columns)
 
     def sql(self, table: TableName) -> str:
-        """SQL text of the rows as they are now, to stand behind FROM."""
+        """SQL text for a FROM clause that reads the rows as they are now."""
         found = self._there(table)
         return _as_files(self._frame(found.rows, found.columns))
 
     def rows_at(self, table: TableName, snapshot_id: int) -> str:
-        """SQL text of the rows as they were in one snapshot."""
+        """SQL text for a FROM clause that reads the rows as of one snapshot."""
         found = self._there(table)
         seen = next(s for s in found.snapshots if s.snapshot_id == snapshot_id)
         return _as_files(self._frame([row for file in seen.files for row in file], found.columns))
 
     def holds_snapshot(self, table: TableName, snapshot_id: int) -> bool:
-        """Whether a snapshot has not expired."""
+        """Whether a snapshot exists and has not expired."""
         found = self._lake.find(table)
         return found is not None and any(s.snapshot_id == snapshot_id for s in found.snapshots)
 
@@ -187,14 +187,14 @@ class MemoryFormat:
         return any(v is not None and low <= v <= high for v in values)
 
     def bounds(self, table: TableName, columns: Sequence[str], where: str, low: int, high: int) -> Bounds:
-        """How many rows have ``where`` in a range; nothing is told of other columns."""
+        """Row count of the rows whose ``where`` lies in a range; no value ranges of other columns."""
         del columns
         found = self._lake.find(table)
         rows = [r for r in found.rows if low <= (r.get(where) or 0) <= high] if found else []
         return Bounds(rows=len(rows), ranges={})
 
     def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
-        """Create the table where it does not exist."""
+        """Create the table if it does not exist."""
         if self._lake.find(table) is None:
             made = _Table(uuid=uuid.uuid4().hex, columns=dict(columns), properties=dict(layout.properties))
             self._lake.swap(table, None, made)
@@ -211,22 +211,22 @@ class MemoryFormat:
         self._lake.changed(table, lambda t: replace(t, columns={**t.columns, **wider}))
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
-        """Make a view of the session's, unless it is there as defined; whether it was made."""
+        """Register a view with the session unless it is there with this digest; True if it was registered."""
         return self._names.ensure_view(view, definition, digest)
 
     def uuid(self, table: TableName) -> str | None:
-        """What tells a table from one that is made later under its name; None where there is none."""
+        """The table's unique id: a later table of the same name has another one; None if no table exists."""
         found = self._lake.find(table)
         return found.uuid if found else None
 
     def drop(self, table: TableName, *, uuid: str | None = None) -> None:
-        """Drop a table with what was staged of it; with ``uuid`` only if it is still that one."""
+        """Drop the table and its stages; with ``uuid``, only if the table still has that id."""
         while (found := self._lake.find(table)) is not None and uuid in (None, found.uuid):
             if self._lake.swap(table, found, None):
                 self._lake.stages.pop(table, None)
 
     def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
-        """The published commits that are kept, the newest first, each with its snapshot."""
+        """The published commits, newest first, each with its snapshot."""
         found = self._lake.find(table)
         yield from reversed(found.commits if found else ())
 
@@ -239,12 +239,12 @@ class MemoryFormat:
 
 
 class MemoryStage:
-    """One change of a table in the making."""
+    """One unpublished change of a table."""
 
     def __init__(
         self, made: MemoryFormat, lake: MemoryLake, table: TableName, state: TableState | None, run_id: str
     ) -> None:
-        """Begin with the table's rows as they are if it is still in the planned state."""
+        """Begin with the table's rows, if the table is still in the planned state."""
         self._format, self._lake, self.table = made, lake, table
         self._planned_on = state.version if state else ""
         self._mark = f"{run_id}.{uuid.uuid4().hex[:8]}"
@@ -270,20 +270,20 @@ class MemoryStage:
         return tuple({c: row.get(c) for c in self._base.columns} | row for row in _rows(rows))
 
     def append(self, rows: Any) -> None:
-        """Stage rows that are added."""
+        """Stage rows to append."""
         self._added = self._filled(rows)
         self._files = (*self._begin(), self._added)
         self.has_new_rows = True
 
     def replace(self, rows: Any) -> None:
-        """Stage rows that stand in the place of all that are there."""
+        """Stage rows that replace all rows of the table."""
         self._begin()
         self._added = self._filled(rows)
         self._files = (self._added,)
         self.has_new_rows = True
 
     def replace_where(self, condition: str, rows: Any) -> None:
-        """Stage rows that stand in the place of those that meet a condition, which Spark evaluates."""
+        """Stage rows that replace the rows that meet a condition, which Spark evaluates."""
         kept = self._frame(self._base.rows).where(f"NOT coalesce(({condition}), false)")
         self._begin()
         self._added = self._filled(rows)
@@ -315,23 +315,23 @@ class MemoryStage:
         return [r for file in (self._base.files if self._files is None else self._files) for r in file]
 
     def staged(self) -> Any:
-        """The whole table as it is staged."""
+        """The whole table with the staged change applied."""
         return self._frame(self._all())
 
     def appended(self) -> Any:
-        """The rows that were staged to come."""
+        """The new rows of the staged change."""
         return self._frame(self._added)
 
     def written(self, columns: Sequence[str]) -> None:
-        """None: nothing is in files."""
+        """None: the rows are not in files."""
         del columns
 
     def rows(self) -> int:
-        """How many rows the staged table has."""
+        """Row count of the staged table."""
         return len(self._all())
 
     def expect(self, rows: int) -> None:
-        """Compare the staged table's number of rows.
+        """Check that the staged table has ``rows`` rows.
 
         Raises:
             AuditFailedError: It has another number of rows.
@@ -348,10 +348,10 @@ class MemoryStage:
         properties: Mapping[str, str] | None = None,
         without: Sequence[str] = (),
     ) -> int | None:
-        """Make the staged change and the bookmark visible in one commit; the new snapshot's id.
+        """Publish the staged change and the bookmark in one commit; return the new snapshot's id.
 
         Raises:
-            CommitConflictError: The table is not in the planned state any more; nothing was published.
+            CommitConflictError: The table is no longer in the planned state; nothing was published.
             CommitUnknownError: There was no answer.
         """
         while True:
@@ -364,7 +364,7 @@ class MemoryStage:
                     break
             except OSError as error:
                 raise CommitUnknownError(table=self.table, batch=report.batch) from error
-        self._lake.stages.pop(self.table, None)  # on the planned state, and so void: those of dead runs too
+        self._lake.stages.pop(self.table, None)  # all on the planned state, and so void
         self._files = None
         return changed.head.snapshot_id if changed.head else None
 
@@ -396,13 +396,13 @@ class MemoryStage:
 
 
 class _Maintenance:
-    """Puts the files of tables in order."""
+    """Maintains the files of tables."""
 
     def __init__(self, lake: MemoryLake) -> None:
         self._lake = lake
 
     def storage(self, table: TableName) -> Storage | None:
-        """What a table consists of; a row counts as one byte."""
+        """The table's files and snapshots; a row counts as one byte."""
         found = self._lake.find(table)
         if found is None:
             return None
@@ -412,7 +412,7 @@ class _Maintenance:
         )  # fmt: skip
 
     def plan(self, table: TableName, settings: TableMaintenanceConfig) -> Sequence[Action]:
-        """What is due; nothing below the thresholds."""
+        """The actions that are due; none below the thresholds."""
         found, actions = self._lake.find(table), list[Action]()
         if found is not None and len(found.files) >= settings.compact.small_files:
             actions.append(
@@ -424,7 +424,7 @@ class _Maintenance:
         return actions
 
     def perform(self, table: TableName, action: Action, settings: TableMaintenanceConfig) -> None:
-        """Do one thing that is due.
+        """Perform one action that is due.
 
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
@@ -446,13 +446,13 @@ class _Maintenance:
 
 
 class _Snapshots:
-    """Lists and goes back to the states of tables; they have no names here."""
+    """Lists the snapshots of tables and rolls back to them; they have no names here."""
 
     def __init__(self, lake: MemoryLake) -> None:
         self._lake = lake
 
     def list(self, table: TableName) -> Sequence[Snapshot]:
-        """The snapshots that can still be read, the newest first."""
+        """The snapshots that can still be read, newest first."""
         found = self._lake.find(table)
         head = found.head if found else None
         main, at = set[int](), head.snapshot_id if head else None
@@ -475,22 +475,22 @@ class _Snapshots:
         return seen[-1] if seen else None
 
     def tag(self, table: TableName, name: str, snapshot_id: int) -> None:
-        """Names are not kept."""
+        """Refused: snapshots have no names here."""
         raise NotImplementedError
 
     branch = tag
 
     def forget(self, table: TableName, name: str) -> None:
-        """Names are not kept."""
+        """Refused: snapshots have no names here."""
         raise NotImplementedError
 
     def roll_back(
         self, table: TableName, snapshot_id: int, properties: Mapping[str, str], *, planned_on: TableState
     ) -> None:
-        """Publish an earlier snapshot again, with these properties, in one commit; empty ones are removed.
+        """Publish an earlier snapshot again and set ``properties`` in one commit; empty ones are removed.
 
         Raises:
-            CommitConflictError: The table is not in the planned state any more; nothing was changed.
+            CommitConflictError: The table is no longer in the planned state; nothing was changed.
         """
         found = self._lake.find(table)
         then = next((s for s in found.snapshots if s.snapshot_id == snapshot_id), None) if found else None
@@ -531,7 +531,7 @@ def _new_snapshot(
 
 
 def _rows(frame: Any) -> list[Row]:
-    """The rows of what was handed over."""
+    """The rows of a ``Rows`` or of a Spark frame."""
     if isinstance(frame, Rows):
         return list(frame.rows)
     return [dict(zip(frame.columns, row, strict=True)) for row in frame.collect()]
@@ -546,7 +546,7 @@ def _spark_frame(session: SparkSession, rows: Sequence[Row], columns: Mapping[st
 
 
 def _as_wide(value: Any, kind: T.DataType) -> Any:
-    """A value with the fields that its type has got since."""
+    """A value with the fields that were added to its type since it was written."""
     from pyspark.sql import types as T
 
     if not isinstance(kind, T.StructType) or value is None:

@@ -1,4 +1,4 @@
-"""Rows, a bookmark and their readers, as the contract of table formats uses them."""
+"""Sample rows, a sample bookmark and functions that read rows, for the table format contract."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS: Final[Mapping[str, T.DataType]] = {
     "id": T.LongType(), "word": T.StringType(), "n": T.IntegerType(),
 }  # fmt: skip
 FIRST: Final = ((1, "one", 1), (2, "two", 2), (3, "three", 3))
-"""The rows of a table that the contract filled."""
+"""The rows that the contract fills a table with."""
 HOSTILE: Final = ("a b", "o'clock", "dot.ted", "back`tick", 'quo"te', "naïve ✓", "select", "(sum)=1;--")
 
 
@@ -48,12 +48,12 @@ def frame_of(
 
 
 def state_of(made: TableFormat, table: TableName) -> TableState:
-    """What a table that is there consists of."""
+    """The state of a table that must exist."""
     found = made.state(table)
     assert found is not None
     return found
 
 
 def spark_types(columns: Mapping[str, T.DataType]) -> dict[str, str]:
-    """The types of columns by their names in SQL, which say nothing of nulls."""
+    """The types of columns as SQL names them, which say nothing about nulls."""
     return {name: kind.simpleString() for name, kind in columns.items()}

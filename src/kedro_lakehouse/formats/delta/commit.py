@@ -1,4 +1,4 @@
-"""One commit of a Delta table: a staged change, the count of our commits and the note, all or nothing."""
+"""One commit of a Delta table: the staged change, the number of our commit and its note, or nothing."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _NOT_AS_PLANNED: Final = "kedro_lakehouse: the table is not as the merge presume
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaCommit:
-    """Commits to one table on one state of it, which ``planned`` tells (``DeltaLog.state_version``).
+    """Commits to one table, if it is still in the state ``planned`` (its ``DeltaLog.state_version``).
 
-    Every commit of ours raises Delta's transaction number of ``APP_ID`` by one from that of the state
-    it was planned on. Delta leaves out, or refuses, a transaction whose number the table has: so of two
-    writers that planned on one state one wins, whenever they look whether the table is still in it.
+    Each of our commits has a transaction number of ``APP_ID`` in Delta's log: that of the state it was
+    planned on, plus one. Delta skips or refuses a transaction whose number the table already has. So of
+    two writers that planned on one state only one wins, no matter when each of them checks the state.
     """
 
     session: SparkSession
@@ -56,7 +56,7 @@ class DeltaCommit:
     turn: TakeTurn = no_turn
 
     def is_current(self) -> bool:
-        """Whether the table is still in the state that was planned on."""
+        """Whether the table is still in the state that the commit was planned on."""
         log = self.log()
         return log is not None and log.state_version == self.planned
 
@@ -68,12 +68,12 @@ class DeltaCommit:
         without: Sequence[str],
         rows: int,
     ) -> int | None:
-        """Make a change visible, with the bookmark in the same entry of the log; the new version.
+        """Publish the change and the bookmark in one entry of the log; return the new version.
 
         Raises:
-            CommitConflictError: The table is not in the state any more that was planned on.
-            CommitUnknownError: The log cannot be read, which alone tells what became of the commit.
-            AuditFailedError: The table has not the rows that a merge presumes.
+            CommitConflictError: The table is no longer in the state that the commit was planned on.
+            CommitUnknownError: The log cannot be read, and nothing else says what became of the commit.
+            AuditFailedError: The table does not have the rows that a merge presumes.
         """
         with self.turn(self.table) as confirm:
             log = self.log()
@@ -97,6 +97,7 @@ class DeltaCommit:
             self._drop_columns(log, without)
             self._write(self._own_session(note), change)
         except Exception as error:
+            # The error may have come after the commit, so the log is asked first.
             version = self._published(note, batch, error)
             if version is not None:
                 return version
@@ -104,19 +105,19 @@ class DeltaCommit:
                 raise
             raise meant from error
         version = self._published(note, batch, None)
-        if version is None:  # Delta left the transaction out
+        if version is None:  # Delta skipped the transaction: its number is taken
             raise CommitConflictError(table=self.table, attempts=1)
         return version
 
     def _drop_columns(self, log: DeltaLog, names: Sequence[str]) -> None:
-        """Take columns away, in an entry of its own before: columns of one commit cannot go in Delta."""
+        """Drop columns in an earlier entry of the log: Delta cannot drop them in the commit itself."""
         held = {f["name"] for f in log.schema}
         gone = [quote(name) for name in names if name in held]
         if gone:
             self.session.sql(f"ALTER TABLE delta.{quote(self.path)} DROP COLUMNS ({', '.join(gone)})")
 
     def _own_session(self, note: Note) -> SparkSession:
-        """A session for this commit alone: Delta takes number and note from its settings."""
+        """A cloned session for this commit alone: Delta reads number and note from a session's settings."""
         from pyspark.sql import SparkSession
 
         cloned = SparkSession(self.session.sparkContext, self.session._jsparkSession.cloneSession())
@@ -124,7 +125,7 @@ class DeltaCommit:
             "spark.databricks.delta.write.txnAppId": APP_ID,
             "spark.databricks.delta.write.txnVersion": str(note.number),
             "spark.databricks.delta.commitInfo.userMetadata": note.to_text(),
-            # The rows that come need not meet the condition by which others go.
+            # The new rows need not meet the condition that selects the rows to delete.
             "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
         }
         for key, value in settings.items():
@@ -143,12 +144,12 @@ class DeltaCommit:
             return
         writer = rows.write.format("delta").mode("append" if change.kind == "append" else "overwrite")
         if change.kind != "append":
-            # Also where all rows go: an overwrite without a condition would take the clustering away.
+            # Also if all rows are replaced: an overwrite without a condition would remove the clustering.
             writer = writer.option("replaceWhere", change.condition or "true")
         writer.save(self.path)
 
     def _published(self, note: Note, batch: int, error: Exception | None) -> int | None:
-        """Look for this commit in the log: its version; None where it is not there.
+        """The version of this commit in the log; None if it is not there.
 
         Raises:
             CommitUnknownError: The log cannot be read.
@@ -176,16 +177,17 @@ class DeltaCommit:
 
 
 def merge_statement(path: str, change: StagedChange, columns: Sequence[str]) -> str:
-    """The MERGE of the view ``staged``; it fails, uncommitted, where a row is there or not against plan."""
+    """The MERGE of the view ``staged``; it fails, uncommitted, if a row exists or is missing against plan."""
     same = [f"t.{quote(c)} = s.{quote(c)}" for c in change.on]
     near = [
         f"t.{quote(c)} BETWEEN {constant(low)} AND {constant(high)}" for c, (low, high) in change.near.items()
     ]
-    # By name, for Delta's star cannot take names with backticks.
+    # Columns by name, because Delta's star cannot take names with backticks.
     names = [quote(c) for c in columns if c != MARK]
     values = [f"s.{name}" for name in names]
     sets = [f"t.{name} = s.{name}" for name in names]
     first, mark = quote(change.on[0]), f"s.{quote(MARK)}"
+    # Only a row that contradicts the plan reaches the two clauses without a mark: they end the statement.
     wrong = f"raise_error('{_NOT_AS_PLANNED}')"
     return (
         f"MERGE INTO delta.{quote(path)} AS t USING staged AS s ON {' AND '.join([*same, *near])} "  # noqa: S608 - quoted

@@ -38,18 +38,18 @@ _BASE_PROPERTIES: Final = {
     "delta.enableDeletionVectors": "true",
     "delta.enableTypeWidening": "true",
     "delta.enableInCommitTimestamps": "true",
-    # A cleaned log would forget the bookmark.
+    # A cleaned log would lose the bookmark.
     "delta.enableExpiredLogCleanup": "false",
 }
 _OWN: Final = ("delta.", "kedro_lakehouse.")
 _OF_ICEBERG: Final = "write.distribution-mode"
-"""What the pipelines themselves say of a layout, and Delta has no word for."""
+"""A property that the pipelines themselves put into a layout; Delta has none like it, so it is ignored."""
 _EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
 class DeltaFormat:
-    """Tables at ``<lakehouse>/warehouse/<namespace>/<table>``, in SQL by name in ``spark_catalog``."""
+    """Tables at ``<lakehouse>/warehouse/<namespace>/<table>``; SQL finds them in ``spark_catalog``."""
 
     name: ClassVar[str] = "delta"
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -61,7 +61,7 @@ class DeltaFormat:
     )
 
     def __init__(self, context: FormatContext) -> None:
-        """Keep how to get at the session, and where the tables lie; nothing is opened."""
+        """Store how to open the session, and where the tables lie; nothing is opened yet."""
         self._session, self._run_id = context.session, context.run_id
         self._warehouse = f"{context.lakehouse.rstrip('/')}/warehouse"
         self._storage = storage_options(context.spark_conf, self._warehouse)
@@ -72,7 +72,7 @@ class DeltaFormat:
 
     @classmethod
     def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
-        """What the environment lacks for Delta; None where nothing."""
+        """What the environment lacks for Delta; None if nothing."""
         if importlib.util.find_spec("deltalake") is None:
             return "the package deltalake is not installed (`pip install 'kedro-lakehouse[delta]'`)"
         loaded = spark_conf.get("spark.sql.extensions")
@@ -90,7 +90,9 @@ class DeltaFormat:
         return DeltaLog.open(table, self.path(table), self._storage)
 
     def state(self, table: TableName) -> TableState | None:
-        """Where a table stands, or None where there is none. Starts no JVM, unless others changed rows.
+        """The table's published state, or None if there is no such table.
+
+        Starts no JVM, unless others changed rows: those are counted by Spark.
 
         Raises:
             BookmarkGoneError: Somebody else cleaned the table's log.
@@ -112,7 +114,7 @@ class DeltaFormat:
         )
 
     def _counted(self, table: TableName, log: DeltaLog) -> int:
-        """The rows of a table that others changed: Delta counts them from the log, deletion vectors too."""
+        """Row count of a table that others changed: Delta counts from the log, with deletion vectors."""
         return self.read(table).count() if log.rows() else 0
 
     def read(self, table: TableName) -> DataFrame:
@@ -123,7 +125,7 @@ class DeltaFormat:
     def read_at(self, table: TableName, time: datetime) -> DataFrame:
         """The table as it was published at a time."""
         state = self.state(table)
-        # Delta refuses times after the last commit.
+        # Delta refuses times after the last commit, so from there on the newest version is read.
         if state and state.snapshot_time is not None and time.timestamp() * 1000 >= state.snapshot_time:
             return self.read(table)
         moment = time.isoformat(sep=" ", timespec="milliseconds")
@@ -131,12 +133,12 @@ class DeltaFormat:
         return reader.load(self.path(table))
 
     def sql(self, table: TableName) -> str:
-        """The table's quoted name in Spark's catalog, where it is registered from now on."""
+        """Register the table in Spark's catalog; return its quoted name there."""
         self._names.register(table, self.path(table))
         return self._names.sql(table)
 
     def glance(self, table: TableName) -> TableSummary | None:
-        """Where a table stands; starts no JVM. Rows that others deleted by mark alone are counted."""
+        """The table's summary; starts no JVM. Rows that others deleted by deletion vectors are counted."""
         log = self._log(table)
         if log is None:
             return None
@@ -151,29 +153,30 @@ class DeltaFormat:
         )
 
     def rows_at(self, table: TableName, snapshot_id: int) -> str:
-        """SQL text of a table as it was in one version, to stand behind FROM."""
+        """SQL text for a FROM clause that reads the table as of one version."""
         return f"{self.sql(table)} VERSION AS OF {int(snapshot_id)}"
 
     def holds_snapshot(self, table: TableName, snapshot_id: int) -> bool:
-        """Whether log and files of a version are there."""
+        """Whether the log and the files of a version still exist."""
         now = self._log(table)
         then = now.at(snapshot_id) if now else None
         if now is None or then is None:
             return False
+        # The files of the newest version exist in any case.
         return all(is_there(self._session(), file) for file in then.files - now.files)
 
     def may_hold(self, table: TableName, column: str, low: object, high: object) -> bool:
-        """Whether a table may hold values of a column between two bounds: by the log alone, no job."""
+        """Whether the table may hold a value of a column between two bounds: by the log alone, no job."""
         log = self._log(table)
         return log is not None and log.may_hold(column, low, high)
 
     def bounds(self, table: TableName, columns: Sequence[str], where: str, low: int, high: int) -> Bounds:
-        """How many rows, and which values of columns, may have ``where`` in a range: by the log alone."""
+        """Row count and value ranges of the rows whose column ``where`` may lie in a range, by the log."""
         log = self._log(table)
         return log.bounds(columns, where, low, high) if log else Bounds(rows=0, ranges={})
 
     def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
-        """Create the table where it does not exist; ``sort_by`` clusters it.
+        """Create the table if it does not exist; ``sort_by`` clusters it.
 
         Raises:
             UnsupportedError: The layout has a transform, both partitions and an order, or a property
@@ -191,9 +194,10 @@ class DeltaFormat:
         self._names.register(table, self.path(table))
 
     def _make(self, table: TableName, statement: str) -> None:
-        """Run the statement that makes a table, unless it is there.
+        """Run the statement that creates a table, unless the table exists.
 
-        One writer makes it at a time, so that nobody takes what another is just writing for a killed run's.
+        One writer at a time does so. Otherwise a writer could mistake files that another one is just
+        writing for those of a killed run, and delete them.
         """
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -202,14 +206,14 @@ class DeltaFormat:
         with publish_turn(self._leases, table) as confirm:
             if self._log(table) is not None:
                 return
-            # Delta makes no table where a killed CREATE TABLE left its folders.
+            # Delta refuses to create a table where a killed CREATE TABLE left its folders.
             delete_unfinished(session, f"{self.path(table)}/_delta_log")
             confirm()
             try:
                 session.sql(statement)
             except (Py4JError, PySparkException):
                 if self._log(table) is None:
-                    raise  # else another writer made it, who had taken the turn over
+                    raise  # else another writer took the turn over and created it
 
     def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
         """Add missing columns and struct fields and widen types; what is there already stays.
@@ -232,10 +236,10 @@ class DeltaFormat:
             raise CommitConflictError(table=table, attempts=1) from error
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
-        """Register a view with the session, unless it is there as defined; whether it was registered.
+        """Register a view with the session unless it is registered with this digest; True if it was.
 
         Raises:
-            UnsupportedError: A table bears the view's name.
+            UnsupportedError: A table has the view's name.
         """
         if self._log(view) is not None:
             raise UnsupportedError(
@@ -245,17 +249,17 @@ class DeltaFormat:
         return self._names.ensure_view(view, definition, digest)
 
     def uuid(self, table: TableName) -> str | None:
-        """What tells a table from one that is made later under its name; None where there is none."""
+        """The table's unique id: a later table of the same name has another one; None if no table exists."""
         log = self._log(table)
         return log.uuid if log else None
 
     def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
-        """The published commits that the table still keeps, the newest first, each with its version."""
+        """The published commits that the log still holds, newest first, each with its version."""
         log = self._log(table)
         return commits_of_batches((note.bookmark, at) for note, at in log.notes()) if log else iter(())
 
     def drop(self, table: TableName, *, uuid: str | None = None) -> None:
-        """Drop a table with its files and all that is staged of it; with ``uuid`` only that very one."""
+        """Drop the table, its files and its stages; with ``uuid``, only if the table still has that id."""
         if uuid is not None and self.uuid(table) != uuid:
             return
         self._names.forget(table)

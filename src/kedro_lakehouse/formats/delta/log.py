@@ -1,4 +1,4 @@
-"""What the log of a Delta table tells, read by delta-rs: no Spark job, no JVM."""
+"""Read the log of a Delta table with delta-rs: no Spark job, no JVM."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
 
 APP_ID: Final = "kedro_lakehouse"
-"""Under this identifier a table's transactions are counted: Delta keeps the number in every checkpoint."""
+"""The identifier of our transactions in a table: Delta stores the last one's number in every checkpoint."""
 _TIDY: Final = frozenset(
     {
         "OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
@@ -28,17 +28,17 @@ _TIDY: Final = frozenset(
         "COMPUTE STATS", "ADD FEATURE",
     }
 )  # fmt: skip
-"""Operations after which a table holds the same rows."""
+"""Operations that do not change a table's rows."""
 _CUT: Final = timedelta(milliseconds=1)
-"""Delta cuts times to milliseconds in its statistics."""
+"""Delta cuts times to milliseconds in its statistics: the true highest time may be later by up to this."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """What a commit of ours says of itself, as user metadata in Delta's log: one JSON text.
+    """What each of our commits writes into Delta's log, as its user metadata: one JSON text.
 
-    ``number`` counts the commits of ours, ``token`` tells this one from another with its number;
-    ``bookmark`` is the commit's report, ``rows`` the table's rows after it.
+    ``number`` counts our commits; ``token`` distinguishes this commit from another one with its number;
+    ``bookmark`` is the commit's report; ``rows`` is the table's row count after it.
     """
 
     number: int
@@ -48,12 +48,12 @@ class Note:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def to_text(self) -> str:
-        """The text in the log."""
+        """Write the note as the text that the log holds."""
         return json.dumps({APP_ID: asdict(self)}, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str | None) -> Self | None:
-        """Read it back; None for the metadata of others."""
+        """Read a note from its text; None for user metadata that is not ours."""
         try:
             found = json.loads(text or "null")
         except ValueError:
@@ -63,9 +63,9 @@ class Note:
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The last commit of ours, and the newest one of anybody's that may have changed rows.
+    """Our last commit, and version and time of the newest commit by anybody that may have changed rows.
 
-    ``alone`` tells that nobody else changed rows since.
+    ``alone`` says that nobody else changed rows since our commit.
     """
 
     note: Note | None
@@ -75,15 +75,15 @@ class Head:
 
 
 class DeltaLog:
-    """One table's log, as it was when it was opened."""
+    """The log of one table, as it was when it was opened."""
 
     def __init__(self, table: TableName, opened: DeltaTable, storage: dict[str, str]) -> None:
-        """Keep the opened table."""
+        """Store the opened table."""
         self._table, self._opened, self._storage = table, opened, storage
 
     @classmethod
     def open(cls, table: TableName, path: str, storage: dict[str, str]) -> Self | None:
-        """Open a log at its newest version; None where there is none."""
+        """Open a log at its newest version; None if there is no table."""
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
@@ -93,7 +93,7 @@ class DeltaLog:
             return None
 
     def at(self, version: int) -> Self | None:
-        """The log as it was at a version; None where that cannot be told any more."""
+        """The log as of a version; None if that can no longer be read."""
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
@@ -120,7 +120,7 @@ class DeltaLog:
 
     @property
     def schema(self) -> list[dict[str, Any]]:
-        """The table's columns as Delta describes them, which is as Spark does."""
+        """The table's columns as Delta describes them in JSON, in the same form as Spark."""
         fields: list[dict[str, Any]] = json.loads(self._opened.schema().to_json())["fields"]
         return fields
 
@@ -131,10 +131,10 @@ class DeltaLog:
 
     @cached_property
     def head(self) -> Head:
-        """Our last commit, looked for from the newest entry on.
+        """Our last commit, searched backwards from the newest entry.
 
         Raises:
-            BookmarkGoneError: The log was cleaned by somebody else, and the entry is gone.
+            BookmarkGoneError: Somebody else cleaned the log, and the entry is gone.
         """
         number = self._opened.transaction_version(APP_ID)
         newest: dict[str, Any] = {}
@@ -151,19 +151,19 @@ class DeltaLog:
 
     @property
     def state_version(self) -> str:
-        """Tells the state that our last commit published from every other one, also of an earlier table.
+        """Identifies the state that our last commit published, also against states of an earlier table.
 
         Raises:
-            BookmarkGoneError: The log was cleaned by somebody else, and the entry is gone.
+            BookmarkGoneError: Somebody else cleaned the log, and the entry is gone.
         """
         note = self.head.note
         return f"{self.uuid}:{note.number}:{note.token}" if note else no_commit_yet(self.uuid)
 
     def version_of(self, note: Note) -> int | None:
-        """The version that a commit of ours made, also where others followed; None where it is not there.
+        """The version that one of our commits made, even if others followed; None if it is not in the log.
 
         Raises:
-            BookmarkGoneError: The log was cleaned by somebody else, and does not tell.
+            BookmarkGoneError: Somebody else cleaned the log, so it cannot say.
         """
         reached = self._opened.transaction_version(APP_ID) or 0
         oldest = 0
@@ -171,6 +171,7 @@ class DeltaLog:
             found, oldest = Note.from_text(entry.get("userMetadata")), int(entry["version"])
             if found is not None and found.token == note.token:
                 return oldest
+            # The table never got this number, or the search has passed the place where it would be.
             if reached < note.number or (found is not None and found.number < note.number):
                 return None
         if oldest:
@@ -178,13 +179,13 @@ class DeltaLog:
         return None
 
     def notes(self) -> Iterator[tuple[Note, int]]:
-        """The commits of ours that the log keeps, the newest first, each with its version."""
+        """The notes of our commits in the log, newest first, each with its version."""
         for entry in self._entries():
             if note := Note.from_text(entry.get("userMetadata")):
                 yield note, int(entry["version"])
 
     def _entries(self) -> Iterator[dict[str, Any]]:
-        """The log's entries, newest first; mostly the first one is enough."""
+        """The log's entries, newest first; read in steps, because mostly the first one is enough."""
         seen = 0
         for limit in (1, 20, None):
             entries = self._opened.history(limit)
@@ -194,29 +195,29 @@ class DeltaLog:
             seen = len(entries)
 
     def rows(self) -> int:
-        """How many rows the files have; of these, deletion vectors may mark some as gone."""
+        """Row count of the data files, including rows that deletion vectors mark as deleted."""
         return sum(f["num_records"] or 0 for f in self._files())
 
     def size(self) -> int:
-        """How many bytes the table's files have."""
+        """The bytes of all of the table's data files."""
         return sum(f["size_bytes"] or 0 for f in self._files())
 
     def sizes(self) -> list[tuple[str, int]]:
-        """Of each data file its partition, as text, and its bytes."""
+        """The partition, as text, and the bytes of each data file."""
         return [(str(f.get("partition") or ""), int(f["size_bytes"] or 0)) for f in self._files()]
 
     def forgotten(self, older_than: timedelta) -> set[str]:
-        """The files in the table's folder that no version has had since so long ago."""
+        """The files in the table's folder that no version younger than ``older_than`` has used."""
         hours = int(older_than.total_seconds() // 3600)
         listed = self._opened.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False)
         return set(listed)
 
     def may_hold(self, column: str, low: Any, high: Any) -> bool:
-        """Whether some file may hold values of a column between two bounds; yes where nothing tells."""
+        """Whether some file may hold a value of a column between two bounds; True without statistics."""
         return any(_meets(span, low, high) for _, span in self._spans(column))
 
     def bounds(self, columns: Sequence[str], where: str, low: int, high: int) -> Bounds:
-        """How many rows, and which values of columns, the files hold whose ``where`` may lie in a range."""
+        """Row count and value ranges of the files whose column ``where`` may lie in a range."""
         spans = self._spans(where)
         chosen = {i for i, (_, span) in enumerate(spans) if _meets(span, low, high)}
         ranges: dict[str, tuple[Any, Any]] = {}
@@ -234,7 +235,7 @@ class DeltaLog:
         return files
 
     def _spans(self, column: str) -> list[tuple[int, tuple[Any, Any] | None]]:
-        """Of each file its rows, and between which values a column (or a struct's field) lies."""
+        """Of each file: its row count, and the lowest and highest value of a column (or a struct's field)."""
         path = _physical(column.split("."), self.schema)
         found: list[tuple[int, tuple[Any, Any] | None]] = []
         for file in self._files():
@@ -249,7 +250,7 @@ class DeltaLog:
 
 
 def no_commit_yet(uuid: str) -> str:
-    """What tells the state of a table to which we have committed nothing."""
+    """The ``state_version`` of a table to which we have committed nothing."""
     return f"{uuid}:0"
 
 
@@ -259,7 +260,7 @@ def _place(entry: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _physical(path: Sequence[str], fields: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The names by which files and statistics know a column: with column mapping they are Delta's own."""
+    """A column's path as files and statistics name it: with column mapping the names are Delta's own."""
     found: list[str] = []
     for name in path:
         one = next((f for f in fields if f["name"] == name), None)
@@ -288,5 +289,5 @@ def _meets(span: tuple[Any, Any] | None, low: Any, high: Any) -> bool:
         most += _CUT
     try:
         return bool(least <= high and low <= most)
-    except TypeError:  # values of another type than the statistics': nothing is told
+    except TypeError:  # values of another type than the statistics'
         return True

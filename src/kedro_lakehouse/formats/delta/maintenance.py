@@ -27,10 +27,11 @@ _CHECKED: Final = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 class DeltaMaintenance:
-    """Puts the files of Delta tables in order; the log keeps every entry, and with them the bookmarks.
+    """Maintains the files of Delta tables; every entry of the log stays, and with it the bookmarks.
 
-    Delta writes the lists of a table's files anew by itself (checkpoints), and drops what deletion
-    vectors hide when it compacts: neither is work of its own here. Old versions and orphans go together.
+    Two kinds of work are not planned here: Delta itself rewrites its lists of files (checkpoints), and a
+    compaction drops the rows that deletion vectors hide. Files of old versions and orphan files are
+    deleted by one action.
     """
 
     def __init__(
@@ -40,11 +41,11 @@ class DeltaMaintenance:
         path: Callable[[TableName], str],
         turn: TakeTurn,
     ) -> None:
-        """Keep how to get at session and logs, and how writers take turns; nothing is opened."""
+        """Store how to open session and logs, and how writers take turns; nothing is opened yet."""
         self._session, self._log, self._path, self._turn = session, log, path, turn
 
     def storage(self, table: TableName) -> Storage | None:
-        """What a table consists of, from its log; None where there is no such table."""
+        """The table's files and versions, by its log; None if there is no such table."""
         log = self._log(table)
         if log is None:
             return None
@@ -53,7 +54,7 @@ class DeltaMaintenance:
         )
 
     def plan(self, table: TableName, settings: TableMaintenanceConfig) -> Sequence[Action]:
-        """What is due, in the order in which it is to be done; starts no JVM."""
+        """The actions that are due, in the order to perform them; starts no JVM."""
         log = self._log(table)
         if log is None:
             return []
@@ -67,7 +68,7 @@ class DeltaMaintenance:
         return actions
 
     def perform(self, table: TableName, action: Action, settings: TableMaintenanceConfig) -> None:
-        """Do one thing that is due.
+        """Perform one action that is due.
 
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
@@ -88,7 +89,7 @@ class DeltaMaintenance:
             raise
 
     def _vacuum(self, at: str, older_than: dt.timedelta) -> None:
-        """Delete files; Delta's own floor of a week is lifted, for maintenance.yml has one."""
+        """Delete old files. Delta's own minimum of a week is switched off: maintenance.yml has its own."""
         from pyspark.sql import SparkSession
 
         session = self._session()
@@ -98,7 +99,7 @@ class DeltaMaintenance:
 
 
 def _age(settings: TableMaintenanceConfig) -> dt.timedelta:
-    """How old a file is that goes: VACUUM takes old versions' files and orphans alike."""
+    """The age from which files are deleted: VACUUM treats old versions' files and orphans alike."""
     return max(settings.expire.older_than, settings.orphans.older_than)
 
 

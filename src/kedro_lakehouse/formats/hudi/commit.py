@@ -1,4 +1,4 @@
-"""The one commit of a change of a Hudi table: data, bookmark, properties and number of rows together."""
+"""Commit a change of a Hudi table: data, bookmark, properties and row count in one commit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OPERATIONS: Final = {
     "replace": "insert_overwrite_table", "replace_where": "insert_overwrite_table",
 }  # fmt: skip
 RACED: Final = "HoodieWriteConflictException"
-"""What Hudi calls the loss of a race, in the text of its error."""
+"""The name of a lost race in the text of Hudi's error."""
 _DROPS_COLUMNS: Final = {
     "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
     "hoodie.write.set.null.for.missing.columns": "false",
@@ -40,14 +40,14 @@ _DROPS_COLUMNS: Final = {
 
 
 class HudiCommit:
-    """Publishes what was planned on one state of a table, if the table is still in it."""
+    """Publishes a change that was planned on one state of a table, if the table is still in that state."""
 
     def __init__(self, table: HudiTable, planned: str, leases: str) -> None:
-        """Keep which state the change was planned on, and where writers take their turns."""
+        """Store the table, the state that the change was planned on, and where writers take their turns."""
         self._table, self._planned, self._leases = table, planned, leases
 
     def is_current(self) -> bool:
-        """Whether the table is still in the state that was planned on."""
+        """Whether the table is still in the state that the commit was planned on."""
         timeline = self._table.timeline()
         return timeline.exists() and timeline.state_version == self._planned
 
@@ -59,11 +59,11 @@ class HudiCommit:
         without: Sequence[str],
         rows: int,
     ) -> int | None:
-        """Commit, after which the table has so many rows; the instant of the commit.
+        """Commit the change, after which the table has ``rows`` rows; return the instant of the commit.
 
         Raises:
-            CommitConflictError: The table is not in the state any more that was planned on.
-            CommitUnknownError: The timeline cannot be read, which alone tells what became of the commit.
+            CommitConflictError: The table is no longer in the state that the commit was planned on.
+            CommitUnknownError: The timeline cannot be read, and nothing else says what became of the commit.
         """
         with turn_to_commit(self._table, self._planned, self._leases) as turn:
             state = {"rows": rows, "properties": turn.timeline.state["properties"] | dict(properties)}
@@ -94,7 +94,7 @@ class HudiCommit:
             )
         except (Py4JError, PySparkException) as error:
             failed = error
-        # What failed may have come after the commit.
+        # The error may have come after the commit, so the timeline is asked first.
         instant = self._published(carried[TOKEN], turn.timeline.newest, report.batch)
         if instant is not None:
             return int(instant)
@@ -106,14 +106,14 @@ class HudiCommit:
 
     def _marked(self, change: StagedChange, schema: T.StructType) -> DataFrame:
         rows = change.rows
-        if change.kind == "replace_where":  # Hudi replaces whole tables
+        if change.kind == "replace_where":  # Hudi replaces only whole tables
             stays = self._table.read().where(f"NOT coalesce(({change.condition}), false)")
             rows = stays.unionByName(rows, allowMissingColumns=True)
         deleted = column(MARK) == GONE if change.kind == "merge" else F.lit(False)
         return self._table.keyed(rows, schema, deleted)
 
     def _published(self, token: str, before: CompletedCommit | None, batch: int) -> str | None:
-        """Look for the commit with this token among those since the state that was planned on: its instant.
+        """The instant of the commit with this token, if there is one after the planned state; else None.
 
         Raises:
             CommitUnknownError: The timeline cannot be read.

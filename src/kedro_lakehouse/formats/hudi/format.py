@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _EXTENSION: Final = "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"
 _KEYGEN: Final = "org.apache.hudi.keygen."
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""What Avro, in which Hudi keeps schemas, lets a name be."""
+"""The names that Avro allows; Hudi stores schemas in Avro."""
 
 
 class HudiFormat:
@@ -52,7 +52,7 @@ class HudiFormat:
     )
 
     def __init__(self, context: FormatContext) -> None:
-        """Keep how to get at the session, and where tables lie; nothing is opened."""
+        """Store how to open the session, and where tables lie; nothing is opened yet."""
         self._session, self._lakehouse, self._run_id = context.session, context.lakehouse, context.run_id
         self._leases = f"{context.lakehouse}/leases"
         self._names = SessionCatalog(context.session, "hudi")
@@ -65,7 +65,7 @@ class HudiFormat:
 
     @classmethod
     def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
-        """What the environment's Spark settings lack; None where nothing."""
+        """What the environment's Spark settings lack for Hudi; None if nothing."""
         if _EXTENSION in spark_conf.get("spark.sql.extensions", ""):
             return None
         return f"spark.sql.extensions does not name {_EXTENSION}"
@@ -78,7 +78,7 @@ class HudiFormat:
         return HudiTable(self._session(), table, path, self._settings)
 
     def state(self, table: TableName) -> TableState | None:
-        """Where a table stands, or None where there is none; no Spark job."""
+        """The table's published state, or None if there is no such table. Starts no Spark job."""
         timeline = self._table(table).timeline()
         if not timeline.exists():
             return None
@@ -105,21 +105,21 @@ class HudiFormat:
         return found.read(**{"as.of.instant": seen.instant if seen else instant_of(time)})
 
     def sql(self, table: TableName) -> str:
-        """The table's name in the session's catalog, which is told of it."""
+        """Register the table in the session's catalog; return its quoted name there."""
         self._names.register(table, self._table(table).path)
         return self._names.sql(table)
 
     def rows_at(self, table: TableName, snapshot_id: int) -> str:
-        """SQL text of a table as of one commit, to stand behind FROM."""
+        """SQL text for a FROM clause that reads the table as of one commit."""
         return f"{self.sql(table)} TIMESTAMP AS OF '{int(snapshot_id)}'"
 
     def holds_snapshot(self, table: TableName, snapshot_id: int) -> bool:
-        """Whether a commit is neither archived nor cleaned."""
+        """Whether the table can still be read as of a commit: it is neither archived nor cleaned."""
         timeline = self._table(table).timeline()
         return timeline.exists() and timeline.holds(str(snapshot_id))
 
     def may_hold(self, table: TableName, column: str, low: object, high: object) -> bool:
-        """Whether a partition of this one value is there; yes for all that partitions do not tell."""
+        """Whether a partition of this one value exists; True for every question that needs more than that."""
         timeline = self._table(table).timeline()
         if not timeline.exists():
             return False
@@ -128,15 +128,15 @@ class HudiFormat:
         return timeline.exists(f"{column}={low}")
 
     def bounds(self, table: TableName, *_: object) -> Bounds:
-        """Whatever is asked for, no more rows than the table has; its commits tell of no ranges."""
+        """The row count of the whole table, whatever is asked for; Hudi's commits hold no value ranges."""
         state = self.state(table)
         return Bounds(rows=state.rows if state else 0, ranges={})
 
     def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
-        """Create the table where it does not exist; starts no job.
+        """Create the table if it does not exist; starts no job.
 
         Raises:
-            UnsupportedError: A column has a name, or the layout a partition, that Hudi cannot have.
+            UnsupportedError: Hudi cannot have the name of a column, or a partition of the layout.
         """
         if self._table(table).timeline().exists():
             return
@@ -161,7 +161,7 @@ class HudiFormat:
             found.timeline().make(schema, made, self._table_settings(table, layout, table_type))
 
     def _table_settings(self, table: TableName, layout: Layout, table_type: str) -> dict[str, str]:
-        """What hoodie.properties says of a new table; other writers and readers of Hudi go by it."""
+        """The entries of hoodie.properties for a new table; other writers and readers of Hudi obey them."""
         partitions = ",".join(layout.partition_by)
         generator = {0: "NonpartitionedKeyGenerator", 1: "SimpleKeyGenerator"}.get(len(layout.partition_by))
         return {
@@ -181,7 +181,7 @@ class HudiFormat:
         """Add missing columns and struct fields and widen types, by a commit without rows.
 
         Raises:
-            CommitConflictError: The table is not in this state any more.
+            CommitConflictError: The table is no longer in this state.
             IncompatibleTypeError: A column would have to become a type that loses values.
         """
         wanted = wider_columns(table, state.columns, columns)
@@ -194,25 +194,25 @@ class HudiFormat:
             carried = {BOOKMARK: newest.bookmark} if newest and newest.bookmark else {}
             turn.confirm()
             found.write(rows, found.adding, carried=carried, state=turn.timeline.state)
-        self._names.forget(table)  # SQL knows the columns that were there when it was told
+        self._names.forget(table)  # SQL knows only the columns at the time of registration
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
-        """Make a view of the session's, unless it is there as defined; whether it was made."""
+        """Register a view with the session unless it is there with this digest; True if it was registered."""
         return self._names.ensure_view(view, definition, digest)
 
     def uuid(self, table: TableName) -> str | None:
-        """What tells a table from one that is made later under its name; None where there is none."""
+        """The table's unique id: a later table of the same name has another one; None if no table exists."""
         timeline = self._table(table).timeline()
         return timeline.uuid if timeline.exists() else None
 
     def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
-        """The published commits that the table still keeps, the newest first, each with its instant."""
+        """The published commits that the timeline still holds, newest first, each with its instant."""
         timeline = self._table(table).timeline()
         kept = timeline.commits() if timeline.exists() else ()
         return commits_of_batches((one.bookmark, int(one.instant)) for one in kept)
 
     def drop(self, table: TableName, *, uuid: str | None = None) -> None:
-        """Drop a table with its files and all that is staged of it; with ``uuid`` only that very one."""
+        """Drop the table, its files and its stages; with ``uuid``, only if the table still has that id."""
         if uuid is not None and self.uuid(table) != uuid:
             return
         self._names.forget(table)
@@ -223,7 +223,7 @@ class HudiFormat:
     def stage(self, table: TableName, state: TableState | None) -> Iterator[StagedFiles]:
         """Open a stage on one published state of the table; what the block leaves unpublished is dropped."""
         found = self._table(table)
-        held = state or self.state(table)  # a table that was made just now has columns, and no commit
+        held = state or self.state(table)  # a table that was just created has columns, but no commit
         planned = state.version if state else state_version(self.uuid(table) or "", None)
         commit = HudiCommit(found, planned, self._leases)
         stage = StagedFiles(
@@ -236,7 +236,7 @@ class HudiFormat:
 
 
 def _layout_settings(layout: Layout) -> dict[str, str]:
-    """Write options that follow from a layout."""
+    """Hudi's write options that follow from a layout."""
     settings = {}
     if layout.sort_by:
         settings[SORT] = ",".join(layout.sort_by)
@@ -247,10 +247,10 @@ def _layout_settings(layout: Layout) -> dict[str, str]:
 
 
 def refuse_names(table: TableName, columns: Mapping[str, T.DataType]) -> None:
-    """Refuse what Hudi cannot hold a column or a struct's field by.
+    """Refuse names of columns and struct fields that Hudi cannot store.
 
     Raises:
-        UnsupportedError: Such a name; the error lists them.
+        UnsupportedError: There are such names; the error lists them.
     """
     names = [*columns, *_fields(columns.values())]
     if refused := [n for n in names if not _NAME.fullmatch(n)]:

@@ -30,20 +30,20 @@ _TARGET_BYTES: Final = 120 * 2**20
 
 
 class HudiMaintenance:
-    """Puts the files of Hudi tables in order; commits of the project stay the newest that carry a bookmark.
+    """Maintains the files of Hudi tables; the newest commit with a bookmark is still one of the project's.
 
-    Small files are clustered, log files of merge-on-read tables compacted into base files, and files of
-    old commits cleaned. Hudi archives its timeline, and cleans by its own defaults, when it commits.
+    It clusters small files, compacts the log files of merge-on-read tables into base files, and cleans the
+    files of old commits. Hudi itself archives its timeline, and cleans by its own defaults, when it commits.
     """
 
     def __init__(
         self, table: Callable[[TableName], HudiTable], register: Callable[[TableName], object]
     ) -> None:
-        """Keep how to get at a table, and how to let SQL know its name; nothing is opened."""
+        """Store how to get a table, and how to register its name for SQL; nothing is opened yet."""
         self._table, self._register = table, register
 
     def storage(self, table: TableName) -> Storage | None:
-        """What a table consists of: base files, log files, and commits that can be read."""
+        """The number of base files, log files and completed commits; None if there is no such table."""
         timeline = self._table(table).timeline()
         if not timeline.exists():
             return None
@@ -57,7 +57,7 @@ class HudiMaintenance:
         )
 
     def plan(self, table: TableName, settings: TableMaintenanceConfig) -> Sequence[Action]:
-        """What is due, in the order in which it is to be done; starts no Spark job."""
+        """The actions that are due, in the order to perform them; starts no Spark job."""
         found = self._table(table)
         timeline = found.timeline()
         if not timeline.exists():
@@ -73,7 +73,7 @@ class HudiMaintenance:
         ]
 
     def perform(self, table: TableName, action: Action, settings: TableMaintenanceConfig) -> None:
-        """Do one thing that is due.
+        """Perform one action that is due.
 
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
@@ -101,7 +101,7 @@ class HudiMaintenance:
 
 
 def _merge_of_logs(slices: Sequence[FileSlice], settings: CompactConfig) -> list[Action]:
-    """One action for all log files, where one base file has many, or such as outweigh it."""
+    """One action for all log files, if some base file has many of them, or has large ones for its size."""
     with_logs = [one for one in slices if one.logs]
     if not any(
         len(one.logs) >= settings.small_files or sum(one.logs) >= settings.deleted_fraction * one.base
@@ -116,7 +116,7 @@ def _merge_of_logs(slices: Sequence[FileSlice], settings: CompactConfig) -> list
 def _expiry(
     timeline: HudiTimeline, groups: Sequence[Sequence[FileSlice]], settings: ExpireConfig
 ) -> list[Action]:
-    """One action for the files that only commits have which need not stay readable."""
+    """One action for the files that belong only to commits that need not stay readable."""
     commits = timeline.completed()
     retained = _retained(commits, settings)
     if len(commits) <= retained:
@@ -129,13 +129,14 @@ def _expiry(
 
 
 def _retained(commits: Sequence[str], settings: ExpireConfig) -> int:
-    """How many of the newest commits stay readable: the young ones, and always so many."""
+    """How many of the newest commits stay readable: all that are young enough, and at least ``keep``."""
     since = instant_of(datetime.now(UTC) - settings.older_than)
     return max(settings.keep, sum(instant >= since for instant in commits))
 
 
 def _cleaning(timeline: HudiTimeline, settings: ExpireConfig, at: str) -> str:
-    """The call that cleans; what Hudi archives must be older than what it cleans."""
+    """The call that cleans files of old commits."""
+    # Hudi may archive only commits older than those it cleans, so its limits of archiving are higher.
     retained = _retained(timeline.completed(), settings)
     limits = f"hoodie.keep.min.commits={retained + 10},hoodie.keep.max.commits={retained + 20}"
     policy = f"clean_policy => 'KEEP_LATEST_COMMITS', retain_commits => {retained}"

@@ -1,4 +1,4 @@
-"""One Hudi table: what is written to it and read from it, through Hudi's Spark data source."""
+"""Read and write one Hudi table through Hudi's Spark data source."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
 
 RECORD_KEY: Final = "_record_key"
-"""Hudi's record key: a text in which two rows are equal if and only if their identities are."""
+"""Hudi's record key: a text that is equal for two rows if and only if their identities are equal."""
 DELETED: Final = "_hoodie_is_deleted"
 _OWN: Final = "_hoodie_"
 SORT: Final = "hoodie.clustering.plan.strategy.sort.columns"
 SETTINGS: Final = "spark.hoodie."
-"""Settings of spark.yml that start so are write options of every table."""
+"""Settings of spark.yml that start with this are write options of every table."""
 
 _WRITE: Final = {
-    # The plan has decided which event wins: what is committed last is what a key holds.
+    # The plan has already decided which event wins, so the row that is committed last is the right one.
     "hoodie.write.record.merge.mode": "COMMIT_TIME_ORDERING",
     "hoodie.datasource.write.commitmeta.key.prefix": PREFIX,
     "hoodie.embed.timeline.server": "false",
@@ -41,7 +41,7 @@ class HudiTable:
     def __init__(
         self, session: SparkSession, name: TableName, path: str, settings: Mapping[str, str]
     ) -> None:
-        """Keep where the table is, and the environment's write options."""
+        """Store where the table is, and the environment's write options."""
         self.session, self.name, self.path, self._settings = session, name, path, settings
 
     def timeline(self) -> HudiTimeline:
@@ -49,27 +49,27 @@ class HudiTable:
         return HudiTimeline(self.session, self.path)
 
     def option(self, name: str, timeline: HudiTimeline) -> str | None:
-        """A write option of the table: its own as the metadata tell, else the environment's."""
+        """A write option: the table's own, from its metadata; else the environment's."""
         return timeline.state["properties"].get(name) or self._settings.get(name)
 
     def read(self, **options: str) -> DataFrame:
-        """The table's columns as a lazy frame, without Hudi's own."""
+        """The table's columns as a lazy frame, without those that Hudi adds."""
         frame = self.session.read.format("hudi").options(**options).load(self.path)
         return frame.select(*columns([c for c in frame.columns if is_shown(c)]))
 
     def identity(self) -> tuple[str, ...]:
-        """The columns that the table's record keys are made of; none where Hudi gives each row one."""
+        """The columns that the record keys are made of; none if Hudi itself gives each row a key."""
         return tuple(self.timeline().made()["identity"])
 
     @property
     def adding(self) -> str:
-        """The operation that can commit no rows at all."""
+        """The write operation that can commit without any rows."""
         return "upsert" if self.identity() else "insert"
 
     def keyed(self, rows: DataFrame, schema: T.StructType, deleted: Column) -> DataFrame:
-        """Rows with the columns of a schema, null where they have none; with record key and mark of deletion.
+        """The rows with the columns of a schema (null if a row lacks one), a record key and a deletion mark.
 
-        A table without such keys has neither.
+        A table without record keys gets neither key nor mark.
         """
         there = set(rows.columns)
         parts = [
@@ -85,7 +85,7 @@ class HudiTable:
         return rows.select(key.alias(RECORD_KEY), *parts, deleted.alias(DELETED))
 
     def none(self, schema: T.StructType) -> DataFrame:
-        """No rows of a schema."""
+        """A frame of a schema without rows, as ``keyed`` returns it."""
         return self.keyed(self.session.createDataFrame([], schema), schema, F.lit(False))
 
     def write(
@@ -100,17 +100,17 @@ class HudiTable:
         """Commit rows that have the table's columns.
 
         Args:
-            rows: What ``keyed`` gave.
-            operation: Hudi's word for what is done: upsert, insert, bulk_insert, insert_overwrite_table.
-            carried: Entries of the commit's metadata.
-            state: The table's rows and properties after the commit, which it carries as well.
+            rows: The result of ``keyed``.
+            operation: Hudi's write operation: upsert, insert, bulk_insert, insert_overwrite_table.
+            carried: Entries to store in the commit's metadata.
+            state: The table's row count and properties after the commit, which are stored there too.
             more: Further write options of this commit.
         """
         parallelism = str(self.session.conf.get("spark.sql.shuffle.partitions"))
         properties = {k: v for k, v in state["properties"].items() if k.startswith("hoodie.")}
         options = {
             **{f"hoodie.{o}.shuffle.parallelism": parallelism for o in ("upsert", "insert", "bulkinsert")},
-            # A load leaves one file in each partition, not one of each task.
+            # A load writes one file for each partition, not one for each task.
             "hoodie.bulkinsert.sort.mode": "PARTITION_PATH_REPARTITION_AND_SORT",
             "hoodie.table.name": self.name.table,
             "hoodie.datasource.write.operation": operation,

@@ -1,4 +1,4 @@
-"""A Hudi table's metadata, asked of Hudi's own classes: its schema, what its commits carry. No Spark job."""
+"""Read a Hudi table's metadata through Hudi's own classes: its schema and its commits. No Spark job."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "kedro_lakehouse."
 STATE: Final = PREFIX + "state"
-"""What each commit carries beside the bookmark: the number of rows, and the properties of the table."""
+"""Entry of each commit's metadata, beside the bookmark: the table's row count and properties."""
 TOKEN: Final = PREFIX + "token"
-"""What tells a commit from every other one, also where it repeats a bookmark."""
+"""Entry of each commit's metadata that identifies the commit, even if it repeats a bookmark."""
 _MADE: Final = PREFIX + "made"
-"""The entry of hoodie.properties that a new table gets: its uuid, and the properties it was made with."""
+"""Entry of hoodie.properties in a new table: its uuid, identity columns and first properties."""
 _MAKING: Final = ".making_"
 TABLE_TYPE: Final = "hoodie.datasource.write.table.type"
 _INSTANT: Final = "%Y%m%d%H%M%S"
@@ -33,7 +33,7 @@ _INSTANT: Final = "%Y%m%d%H%M%S"
 
 @dataclass(frozen=True, kw_only=True)
 class CompletedCommit:
-    """A completed commit of the project's own: the time that names it, and what it carries."""
+    """A completed commit of the project's own: its instant (the time that names it), and its metadata."""
 
     instant: str
     completed: str
@@ -41,24 +41,24 @@ class CompletedCommit:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The table's rows and properties as of this commit."""
+        """The table's row count and properties as of this commit."""
         return dict(json.loads(self.carried[STATE]))
 
     @property
     def bookmark(self) -> str | None:
-        """The text of the bookmark; None where the commit carries none."""
+        """The text of the bookmark; None if the commit carries none."""
         return self.carried.get(BOOKMARK)
 
     @property
     def completed_ms(self) -> int:
-        """When readers saw it first, in milliseconds of the epoch."""
+        """When readers first saw it, in milliseconds since the epoch."""
         moment = time_of(self.completed)
         return int(moment.timestamp()) * 1000 + moment.microsecond // 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileSlice:
-    """One version of a file group: a base file and the log files upon it, in bytes; no base file has 0."""
+    """One version of a file group: bytes of its base file (0 if it has none) and of its log files."""
 
     partition: str
     instant: str
@@ -67,22 +67,22 @@ class FileSlice:
 
 
 def instant_of(time: datetime) -> str:
-    """A time as Hudi names commits, in UTC and to the millisecond."""
+    """Write a time as Hudi names commits, in UTC and to the millisecond."""
     utc = time.astimezone(UTC)
     return f"{utc:{_INSTANT}}{utc.microsecond // 1000:03}"
 
 
 def time_of(instant: str) -> datetime:
-    """The time, in UTC, by which Hudi names a commit."""
+    """Read the time, in UTC, by which Hudi names a commit."""
     moment = datetime.strptime(instant[:14], _INSTANT).replace(tzinfo=UTC)
     return moment.replace(microsecond=1000 * int(instant[14:17] or 0))
 
 
 class HudiTimeline:
-    """The metadata of one table's folder, as it was when first asked for."""
+    """The metadata of one table's folder, as it was when it was first read."""
 
     def __init__(self, session: SparkSession, path: str) -> None:
-        """Keep where the table is."""
+        """Store where the table is."""
         self._session, self._path = session, path
         jvm_session: Any = session._jsparkSession
         self._hadoop = jvm_session.sessionState().newHadoopConf()
@@ -100,20 +100,21 @@ class HudiTimeline:
         return builder.setConf(self._storage).setBasePath(self._path).build()
 
     def exists(self, below: str = ".hoodie/hoodie.properties") -> bool:
-        """Whether the table is there; or a file or folder of it."""
+        """Whether the table exists; or whether a file or folder ``below`` its folder does."""
         return is_there(self._session, f"{self._path}/{below}")
 
     def make(self, schema: T.StructType, made: Mapping[str, Any], settings: Mapping[str, str]) -> None:
-        """Make an empty table; ``settings`` are Hudi's table settings, ``made`` is kept beside them.
+        """Create an empty table; ``settings`` are Hudi's table settings, ``made`` is stored beside them.
 
-        Hudi writes its properties in steps, so the table is made beside its place and moved there as a whole.
+        Hudi writes its properties in steps, so the table is created in another folder and moved into place
+        as a whole.
 
         Raises:
-            FileExistsError: Somebody else made the table meanwhile.
+            FileExistsError: Somebody else created the table meanwhile.
         """
         beside = f"{self._path}/{_MAKING}{uuid.uuid4().hex}"
         self._write_properties(beside, schema, made, settings)
-        if self.exists(".hoodie") and not self.exists():  # by a killed move, where folders move file by file
+        if self.exists(".hoodie") and not self.exists():  # left by a killed move, file by file
             delete_folder(self._session, f"{self._path}/.hoodie")
         move_folder(self._session, f"{beside}/.hoodie", f"{self._path}/.hoodie")
         for left in folders_in(self._session, self._path, _MAKING):
@@ -138,7 +139,7 @@ class HudiTimeline:
         )
 
     def made(self) -> dict[str, Any]:
-        """What was kept when the table was made."""
+        """The facts that were stored when the table was created."""
         return dict(json.loads(self._client.getTableConfig().getProps().getProperty(_MADE) or "{}"))
 
     def setting(self, name: str) -> str | None:
@@ -159,39 +160,39 @@ class HudiTimeline:
 
     @cached_property
     def state(self) -> dict[str, Any]:
-        """The table's rows and properties: those of its newest commit, else those it was made with."""
+        """The table's row count and properties: those of its newest commit, else those at its creation."""
         return self.newest.state if self.newest else {"rows": 0, "properties": self.made()["properties"]}
 
     @cached_property
     def newest(self) -> CompletedCommit | None:
-        """The newest commit of the project's own; its table services commit too, and carry nothing."""
+        """The newest commit of the project's own; Hudi's table services commit too, without our entries."""
         return next(self.commits(), None)
 
     @property
     def state_version(self) -> str:
-        """Tells the state that our last commit published from every other one, also of an earlier table."""
+        """Identifies the state that our last commit published, also against states of an earlier table."""
         return state_version(self.uuid, self.newest.instant if self.newest else None)
 
     @property
     def uuid(self) -> str:
-        """What tells the table from one that is made later in its place."""
+        """The table's unique id: a table created later in its place has another one."""
         return str(self.made()["uuid"])
 
     def commits(self) -> Iterator[CompletedCommit]:
-        """The commits of the project's own, the newest first; the archived ones are only read at the end."""
+        """The project's own commits, newest first; archived ones are read only after all others."""
         yield from self._commits(self._client.getActiveTimeline())
         archived = self._client.getArchivedTimeline()
         archived.loadCompletedInstantDetailsInMemory()
         yield from self._commits(archived)
 
     def seen_at(self, time: datetime) -> CompletedCommit | None:
-        """The newest commit that readers saw at a time; None where the timeline holds none so old."""
+        """The newest of our commits that readers saw at a time; None if the timeline holds none so old."""
         wanted = instant_of(time)
         commits = self._commits(self._client.getActiveTimeline())
         return next((c for c in commits if c.completed <= wanted), None)
 
     def holds(self, instant: str) -> bool:
-        """Whether the table can still be read as of a commit: neither archived, nor cleaned of its files."""
+        """Whether the table can still be read as of a commit: not archived, and its files not cleaned."""
         timeline = self._client.getActiveTimeline()
         if not timeline.getCommitsTimeline().filterCompletedInstants().containsInstant(instant):
             return False
@@ -203,21 +204,21 @@ class HudiTimeline:
 
     @property
     def latest(self) -> str | None:
-        """The instant of the newest commit of anybody, a table service's too; None where there is none."""
+        """The instant of the newest commit by anybody, also by a table service; None if there is none."""
         return next((str(one.requestedTime()) for one in _completed(self._client.getActiveTimeline())), None)
 
     def completed(self) -> list[str]:
-        """The instants of all commits in the active timeline, the newest first; table services commit too."""
+        """The instants of all commits in the active timeline, newest first, also those of table services."""
         return [str(instant.requestedTime()) for instant in _completed(self._client.getActiveTimeline())]
 
     def file_groups(self) -> list[list[FileSlice]]:
-        """The versions of each file group that readers see, the newest first."""
+        """For each file group that readers see: its versions, newest first."""
         groups = [g for name in self._partitions for g in each(self._files.getAllFileGroups(name))]
         found = [[_slice(one) for one in each(group.getAllFileSlices())] for group in groups]
         return [group for group in found if group]
 
     def replaced_before(self, instant: str) -> int:
-        """How many file groups were replaced as a whole before an instant, and are still there."""
+        """Number of file groups that were replaced as a whole before an instant and still exist."""
         found = (self._files.getReplacedFileGroupsBefore(instant, name).count() for name in self._partitions)
         return sum(map(int, found))
 
@@ -239,7 +240,7 @@ class HudiTimeline:
         )
 
     def _commits(self, timeline: Any) -> Iterator[CompletedCommit]:
-        """Commits of the project's own, the newest first."""
+        """The project's own commits in a timeline, newest first."""
         for instant in _completed(timeline):
             metadata = timeline.readCommitMetadata(instant)
             carried = texts(metadata.getExtraMetadata())
@@ -250,12 +251,12 @@ class HudiTimeline:
 
 
 def state_version(uuid: str, instant: str | None) -> str:
-    """What tells one published state: that of a table's commit, or of a table that has none yet."""
+    """A text that identifies one published state: the table, and its commit or 0 if it has none yet."""
     return f"{uuid}:{instant or 0}"
 
 
 def _completed(timeline: Any) -> Iterator[Any]:
-    """The completed commits of a timeline, the newest first."""
+    """The completed commits of a timeline, newest first."""
     commits = timeline.getCommitsTimeline().filterCompletedInstants()
     return each(commits.getReverseOrderedInstants())
 

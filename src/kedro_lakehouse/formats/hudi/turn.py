@@ -1,4 +1,4 @@
-"""One writer's turn at a Hudi table: what it compares stays true until it has written."""
+"""Let one writer at a time commit to a Hudi table: what it compares stays true until it has written."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
 
 _PATIENCE: Final = timedelta(seconds=5)
-"""So far apart are two machines' clocks that are set by the network, at the worst."""
+"""The most by which the clocks of two machines differ, if the network sets them."""
 _SECONDS: Final = "%Y-%m-%d %H:%M:%S"
 
 
 @dataclass(frozen=True)
 class Turn:
-    """The turn of a writer at a table that is in the state it planned on."""
+    """A writer's turn at a table that is in the state the writer planned on."""
 
     timeline: HudiTimeline
     table: TableName
     still_ours: Confirm
 
     def confirm(self) -> None:
-        """Return if the turn is still ours; to be asked immediately before the write.
+        """Return if the turn is still ours; to be called immediately before the write.
 
         Raises:
-            ClockBehindError: Hudi would name our commit by an earlier time than the newest one has.
+            ClockBehindError: Hudi would name our commit by an earlier time than the newest commit has.
             CommitConflictError: Another run has taken the turn over.
         """
         self._wait_for_the_clock()
         self.still_ours()
 
     def _wait_for_the_clock(self) -> None:
-        """Let the clock pass the newest commit, by which Hudi and we tell what is newer; a moment at most."""
+        """Wait, a few seconds at most, until the clock has passed the newest commit: times order commits."""
         latest, now = self.timeline.latest, datetime.now(UTC)
         newest = time_of(latest) if latest else now
         if newest - now > _PATIENCE:
@@ -59,12 +59,12 @@ class Turn:
 
 @contextlib.contextmanager
 def turn_to_commit(table: HudiTable, planned: str, leases: str) -> Iterator[Turn]:
-    """Let the block commit to a table that is in the planned state, and nobody else meanwhile.
+    """Let the block commit to a table that is in the planned state, while no other writer can.
 
-    Hudi looks for conflicts from the start of its own commit only: what came before is looked for here.
+    Hudi looks for conflicts only from the start of its own commit on. Conflicts before that are found here.
 
     Raises:
-        CommitConflictError: The table is in another state, or gone.
+        CommitConflictError: The table is in another state, or no longer exists.
     """
     with one_writer(table, leases) as still_ours:
         timeline = table.timeline()
@@ -81,9 +81,10 @@ def one_writer(table: HudiTable, leases: str) -> Iterator[Confirm]:
 
 
 def _lock_of_the_jvm(table: HudiTable, leases: str) -> AbstractContextManager[None]:
-    """The JVM's own lock on a local file, beside the lease that this process holds.
+    """The JVM's own lock on a local file, in addition to the lease that this process holds.
 
-    The JVM writes, and it may live on for a moment when this process is killed and its lease released.
+    The JVM is what writes, and it may live on for a moment after this process is killed and its lease
+    released.
     """
     if "://" in leases:
         return contextlib.nullcontext()
@@ -94,7 +95,7 @@ def _lock_of_the_jvm(table: HudiTable, leases: str) -> AbstractContextManager[No
 def _locked(session: SparkSession, path: Path) -> Iterator[None]:
     file = java_class(session, "java.io.RandomAccessFile")(str(path), "rw")
     try:
-        file.getChannel().lock()  # waits; two threads of one JVM have the lease between them
+        file.getChannel().lock()  # waits; the lease keeps the threads of one JVM apart
         yield
     finally:
         file.close()

@@ -1,4 +1,4 @@
-"""What Iceberg metadata tells of a table's files, read without a JVM."""
+"""What Iceberg metadata says about a table's files, read without a JVM."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PATH_ID: Final = 2147483546
 
 @dataclass
 class PartitionFiles:
-    """The files of one partition that a compaction would take, and the delete files of the others."""
+    """Of one partition: the bytes of files that a compaction takes, and the delete files of the others."""
 
     small: list[int] = field(default_factory=list)
     with_deletes: list[int] = field(default_factory=list)
@@ -40,7 +40,7 @@ class PartitionFiles:
 
 
 def storage(table: Table) -> Storage:
-    """What the newest snapshot consists of: its summary, and its list of manifests."""
+    """The number of files, bytes, manifests and snapshots, by the newest snapshot's summary and manifests."""
     snapshot = table.current_snapshot()
     counts = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     return Storage(
@@ -52,7 +52,7 @@ def storage(table: Table) -> Storage:
 
 
 def last_change(table: Table) -> Snapshot | None:
-    """The newest snapshot that changed rows: a rewrite of files is passed over while its parent is there."""
+    """The newest snapshot that changed rows: a rewrite of files is skipped as long as its parent exists."""
     snapshot = table.current_snapshot()
     while snapshot and snapshot.summary and snapshot.summary.operation.value == "replace":
         parent = snapshot.parent_snapshot_id
@@ -64,9 +64,9 @@ def last_change(table: Table) -> Snapshot | None:
 
 
 def earlier_commits(table: Table) -> Iterator[tuple[CommitReport, int | None]]:
-    """The commits of ours that a table's metadata files tell of, the newest first, each with its snapshot.
+    """Our commits that a table's metadata files still hold, newest first, each with its snapshot.
 
-    A file of metadata is read only when it is asked for; what was deleted of them ends the list.
+    Lazy: a metadata file is read only when it is needed. The first file that was deleted ends the list.
     """
     return commits_of_batches((m.properties.get(BOOKMARK), m.current_snapshot_id) for m in _metadata(table))
 
@@ -83,19 +83,19 @@ def _metadata(table: Table) -> Iterator[TableMetadata]:
 
 
 def is_staged_on(table: Table) -> bool:
-    """Whether some run has a stage on the table: it is at work, or died there and the next one cleans up."""
+    """Whether some run has a stage on the table: it is at work, or it died and the next run cleans up."""
     return any(is_stage_branch(name) for name in table.refs())
 
 
 def target_bytes(table: Table) -> int:
-    """The size that the table's files are to have."""
+    """The bytes that each of the table's files should have."""
     return int(table.properties.get("write.target-file-size-bytes", _TARGET_BYTES))
 
 
 def partition_files(
     table: Table, *, small_below: float, deleted_fraction: float
 ) -> Mapping[Hashable, PartitionFiles]:
-    """By partition: the bytes of small files, of files with many deleted rows, and other delete files."""
+    """By partition: bytes of small files, bytes of files with many deleted rows, and other delete files."""
     limit = small_below * target_bytes(table)
     found: dict[Hashable, PartitionFiles] = defaultdict(PartitionFiles)
     for task in table.scan().plan_files():
@@ -115,13 +115,14 @@ def _partition(file: DataFile) -> Hashable:
 
 
 def _is_of_one_file(deletes: DataFile) -> bool:
-    """Whether a delete file, or a deletion vector, speaks of one data file: only these are counted by it."""
+    """Whether a delete file or deletion vector is about one data file: only these count as its own."""
+    # The smallest and the largest path of a data file in it are equal, so it names only one.
     lower, upper = deletes.lower_bounds or {}, deletes.upper_bounds or {}
     return _PATH_ID in lower and lower[_PATH_ID] == upper.get(_PATH_ID)
 
 
 def dangling_deletes(table: Table) -> int:
-    """How many delete files, or vectors, no data file needs any more: a rewrite of its data left them."""
+    """Number of delete files or vectors that no data file needs any more: a rewrite of data left them."""
     named = {
         (deletes.file_path, (deletes.lower_bounds or {}).get(_PATH_ID))
         for task in table.scan().plan_files()
@@ -131,7 +132,7 @@ def dangling_deletes(table: Table) -> int:
 
 
 def wasteful_manifests(table: Table, at_least: int) -> tuple[int, int]:
-    """How many manifests there are and their bytes, if at least half of them could be spared; else 0, 0."""
+    """Number and bytes of manifests, if ``at_least`` exist and half of them could be spared; else 0, 0."""
     snapshot = table.current_snapshot()
     manifests = snapshot.manifests(table.io) if snapshot else []
     target = int(table.properties.get("commit.manifest.target-size-bytes", _MANIFEST_BYTES))
@@ -142,7 +143,7 @@ def wasteful_manifests(table: Table, at_least: int) -> tuple[int, int]:
 
 
 def expired_snapshots(table: Table, *, before: dt.datetime, keep: int) -> list[Snapshot]:
-    """The snapshots that are older, belong to no tag or branch, and are not among the newest of ``main``."""
+    """Snapshots older than ``before``, of no tag or branch, and not among the ``keep`` newest of ``main``."""
     kept = {ref.snapshot_id for ref in table.refs().values()}
     ancestor = table.current_snapshot()
     for _ in range(keep):
@@ -155,7 +156,7 @@ def expired_snapshots(table: Table, *, before: dt.datetime, keep: int) -> list[S
 
 
 def orphan_files(table: Table, *, before: dt.datetime) -> Mapping[str, int]:
-    """The files below the table's folder that are older, and that none of its metadata names; their bytes."""
+    """Files in the table's folder older than ``before`` that none of its metadata names, with their bytes."""
     import fsspec
 
     fs, root = fsspec.core.url_to_fs(table.location())

@@ -1,4 +1,4 @@
-"""Apache Iceberg: tables, and commits that are staged on a branch before anybody sees them."""
+"""Apache Iceberg: tables, and commits that are staged on a branch before any reader sees them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class IcebergFormat:
     capabilities: ClassVar[Capabilities] = Capabilities(in_catalog=True)
 
     def __init__(self, context: FormatContext) -> None:
-        """Keep how to get at session and metadata, and what commits are named by; nothing is opened."""
+        """Store how to open session and catalog, and the ids that commits carry; nothing is opened yet."""
         self._session, self._catalog = context.session, context.catalog
         self._run_id, self._correlation_id = context.run_id, context.correlation_id
         self.maintenance = IcebergMaintenance(context.session, context.catalog)
@@ -60,18 +60,18 @@ class IcebergFormat:
 
     @classmethod
     def lacking(cls, spark_conf: Mapping[str, str]) -> str | None:
-        """What the environment's Spark settings lack for commits on branches; None where nothing."""
+        """What the environment's Spark settings lack for commits on branches; None if nothing."""
         loaded = spark_conf.get("spark.sql.extensions")
-        if loaded is None or _EXTENSIONS in loaded:  # a platform's own session may load them unasked
+        if loaded is None or _EXTENSIONS in loaded:  # a platform's own session may load them itself
             return None
         return f"spark.sql.extensions does not name {_EXTENSIONS}"
 
     def glance(self, table: TableName) -> TableSummary | None:
-        """Where a table stands, without its columns' types; starts no JVM and imports no Spark."""
+        """The table's summary, without its columns' types; starts no JVM and imports no Spark."""
         return glance(self._catalog, table)
 
     def state(self, table: TableName) -> TableState | None:
-        """Where a table stands, or None where there is none. Starts no JVM."""
+        """The table's published state, or None if there is no such table. Starts no JVM."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         from kedro_lakehouse.session.arrow import as_spark_reads
@@ -98,7 +98,7 @@ class IcebergFormat:
         )
 
     def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
-        """The published commits that the table's metadata files still tell of, the newest first."""
+        """The published commits that the table's metadata files still hold, newest first."""
         found = self._catalog.find(table)
         return earlier_commits(found) if found is not None else iter(())
 
@@ -109,11 +109,11 @@ class IcebergFormat:
     def read_at(self, table: TableName, time: datetime) -> DataFrame:
         """The table as it was published at a time."""
         moment = time.astimezone(UTC).isoformat(sep=" ", timespec="milliseconds")
-        # As SQL: the reader of Spark 3.5 takes no notice of `timestampAsOf` where it is given a table's name.
+        # As SQL, because the reader of Spark 3.5 ignores `timestampAsOf` for a table that is given by name.
         return self._session().sql(f"SELECT * FROM {table.sql} TIMESTAMP AS OF '{moment}'")  # noqa: S608
 
     def may_hold(self, table: TableName, column: str, low: object, high: object) -> bool:
-        """Whether some file may hold values of a column between two bounds: by metadata alone, no job."""
+        """Whether some file may hold a value of a column between two bounds: by metadata alone, no job."""
         import pyiceberg.expressions as built
         from pyiceberg.types import TimestamptzType
 
@@ -129,9 +129,10 @@ class IcebergFormat:
         return any(True for _ in found.scan(row_filter=bounds).plan_files())
 
     def bounds(self, table: TableName, columns: Sequence[str], where: str, low: int, high: int) -> Bounds:
-        """How many rows, and which values of columns, the files hold whose ``where`` may lie in a range.
+        """Row count and value ranges of the files whose column ``where`` may lie in a range.
 
-        From metadata alone, no job; a column whose files do not all tell is left out.
+        From metadata alone, no job. A column is left out if one of these files has no bounds for it, or if
+        it is neither an integer, a string nor a decimal.
         """
         import pyiceberg.expressions as built
         from pyiceberg.conversions import from_bytes
@@ -161,7 +162,7 @@ class IcebergFormat:
         return Bounds(rows=sum(f.record_count for f in files), ranges=ranges)
 
     def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
-        """Create the table where it does not exist; starts no job."""
+        """Create the table if it does not exist; starts no job."""
         from kedro_lakehouse.formats.ddl import sql_type, storable
 
         self._catalog.ensure_namespace(table.namespace)
@@ -185,7 +186,7 @@ class IcebergFormat:
     def evolve(self, table: TableName, columns: Mapping[str, T.DataType], state: TableState) -> None:
         """Add missing columns and struct fields and widen types, so that the table holds ``columns``.
 
-        What is there already stays; doing it twice changes nothing.
+        Existing columns stay; a second call changes nothing.
 
         Raises:
             IncompatibleTypeError: A column would have to become a type that loses values.
@@ -197,18 +198,18 @@ class IcebergFormat:
         )
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
-        """Make a view in the catalog, unless it is there as defined; whether it was made."""
+        """Create a view in the catalog unless it exists with this digest; True if it was created."""
         from kedro_lakehouse.formats.iceberg.view import ensure_iceberg_view
 
         return ensure_iceberg_view(self._session(), view, definition, digest)
 
     def uuid(self, table: TableName) -> str | None:
-        """What tells a table from one that is made later under its name; None where there is none."""
+        """The table's unique id: a later table of the same name has another one; None if no table exists."""
         found = self._catalog.find(table)
         return str(found.metadata.table_uuid) if found is not None else None
 
     def drop(self, table: TableName, *, uuid: str | None = None) -> None:
-        """Drop a table with its files; with ``uuid`` only if it is still that one."""
+        """Drop the table and its files; with ``uuid``, only if the table still has that id."""
         if uuid is not None and self.uuid(table) != uuid:
             return
         self._session().sql(f"DROP TABLE IF EXISTS {table.sql} PURGE")
@@ -216,13 +217,13 @@ class IcebergFormat:
     def adopt(
         self, table: TableName, paths: Sequence[str], report: CommitReport, *, planned_on: TableState
     ) -> int | None:
-        """Make parquet files the table's own where they lie, and set its bookmark, in one commit.
+        """Add parquet files to the table where they lie, without a copy, and set its bookmark, in one commit.
 
         Only their footers are read; starts no JVM.
 
         Raises:
-            ValueError: A file does not fit the table's columns or partitions, or is its own already.
-            CommitConflictError: The table is not in the planned state any more; nothing was published.
+            ValueError: A file does not fit the table's columns or partitions, or is in the table already.
+            CommitConflictError: The table is no longer in the planned state; nothing was published.
         """
         from pyiceberg.exceptions import CommitFailedException
 
@@ -231,7 +232,7 @@ class IcebergFormat:
         base = snapshot.snapshot_id if snapshot else None
         if version_of(str(found.metadata.table_uuid), base, found.properties) != planned_on.version:
             raise CommitConflictError(table=table, attempts=1)
-        # pyiceberg must not retry by itself: the files would be added behind another writer's commit.
+        # pyiceberg must not retry by itself: it would add the files on top of another writer's commit.
         found.metadata.properties["commit.retry.num-retries"] = "0"
         try:
             with found.transaction() as transaction:
@@ -244,7 +245,7 @@ class IcebergFormat:
 
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[IcebergStage]:
-        """Open a stage on one published state of the table; what the block leaves unpublished is dropped."""
+        """Open a stage on one published state of the table; it is dropped if the block fails."""
         session = self._session()
         session.conf.set(_SNAPSHOT_PROPERTY + CORRELATION_ID, self._correlation_id)
         planned_on = state or self.state(table)
@@ -257,12 +258,12 @@ class IcebergFormat:
         return table.sql
 
     def holds_snapshot(self, table: TableName, snapshot_id: int) -> bool:
-        """Whether a snapshot has not expired; starts no JVM."""
+        """Whether a snapshot exists and has not expired; starts no JVM."""
         found = self._catalog.find(table)
         return found is not None and found.snapshot_by_id(snapshot_id) is not None
 
     def rows_at(self, table: TableName, snapshot_id: int) -> str:
-        """SQL text of a table as it was in one snapshot, to stand behind FROM."""
+        """SQL text for a FROM clause that reads the table as of one snapshot."""
         return f"{table.sql} VERSION AS OF {int(snapshot_id)}"
 
 

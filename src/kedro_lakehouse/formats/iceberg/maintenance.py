@@ -36,19 +36,19 @@ _V3: Final = 3
 
 
 class IcebergMaintenance:
-    """Puts the files of tables in catalog ``lake`` in order."""
+    """Maintains the files of tables in catalog ``lake``."""
 
     def __init__(self, session: Callable[[], SparkSession], catalog: MetadataCatalog) -> None:
-        """Keep how to get at session and metadata; nothing is opened."""
+        """Store how to open the session and the catalog; nothing is opened yet."""
         self._session, self._catalog = session, catalog
 
     def storage(self, table: TableName) -> Storage | None:
-        """What a table consists of, from its metadata; None where there is no such table."""
+        """The table's files and snapshots, by its metadata; None if there is no such table."""
         found = self._catalog.find(table)
         return storage(found) if found is not None else None
 
     def plan(self, table: TableName, settings: TableMaintenanceConfig) -> Sequence[Action]:
-        """What is due, in the order in which it is to be done; starts no JVM."""
+        """The actions that are due, in the order to perform them; starts no JVM."""
         found = self._catalog.find(table)
         if found is None or found.current_snapshot() is None or is_staged_on(found):
             return []
@@ -74,7 +74,7 @@ class IcebergMaintenance:
         return actions
 
     def perform(self, table: TableName, action: Action, settings: TableMaintenanceConfig) -> None:
-        """Do one thing that is due, by Iceberg's procedure; what a compaction leaves over goes with it.
+        """Perform one action by Iceberg's procedure; after a compaction, also remove what it leaves over.
 
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
@@ -95,7 +95,7 @@ class IcebergMaintenance:
             raise
 
     def _tidy_up(self, table: TableName, found: Table, settings: TableMaintenanceConfig) -> None:
-        """Remove deletes that no data file needs any more; one manifest for the few files that are left."""
+        """Remove deletes that no data file needs any more; merge the manifests of the few remaining files."""
         if dangling_deletes(found.refresh()):
             self._session().sql(_rewrite_of_deletes(table, {"rewrite-all": "true"})).collect()
         many, _ = wasteful_manifests(found.refresh(), settings.compact.small_files)
@@ -118,7 +118,7 @@ def _rewrites(found: Table, settings: CompactConfig) -> list[Action]:
     if files:
         reason = f"{files - deletes} small files, {deletes} with many deleted rows"
         actions.append(Action(work="compact", files=files, bytes=size, reason=reason))
-    elif found.metadata.format_version < _V3:  # version 3 has one vector a data file, and none is left over
+    elif found.metadata.format_version < _V3:  # in version 3 each data file has one vector: none is left over
         dangling = dangling_deletes(found)
         if kept_deletes or dangling:
             reason = f"{kept_deletes} small files of deletes, {dangling} that no data file needs"
@@ -129,7 +129,7 @@ def _rewrites(found: Table, settings: CompactConfig) -> list[Action]:
 
 
 def _statement(table: TableName, found: Table, action: Action, settings: TableMaintenanceConfig) -> str:
-    """The call of a procedure; every word of it is ours, a number or a checked name."""
+    """The SQL that calls a procedure; it holds only our own words, numbers and checked names."""
     now = dt.datetime.now(dt.UTC)
     name = text(f"{table.namespace}.{table.table}")
     if action.work == "compact":

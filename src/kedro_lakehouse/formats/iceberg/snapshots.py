@@ -1,4 +1,4 @@
-"""Snapshots of Iceberg tables: listed from metadata; named and gone back to in one Java commit."""
+"""Snapshots of Iceberg tables: listed from metadata; named, and rolled back to, in one Java commit."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class IcebergSnapshots:
     """The snapshots of tables in catalog ``lake``."""
 
     def __init__(self, session: Callable[[], SparkSession], catalog: MetadataCatalog) -> None:
-        """Keep how to get at Java's tables and at metadata; nothing is opened."""
+        """Store how to open Java's tables and the catalog; nothing is opened yet."""
         self._session, self._catalog = session, catalog
 
     def _load(self, table: TableName) -> Any:
         return load_table(self._session(), table)
 
     def list(self, table: TableName) -> Sequence[Snapshot]:
-        """The snapshots that can still be read, the newest first; the head of a stage is left out."""
+        """The snapshots that can still be read, newest first; the head of an open stage is left out."""
         found = self._catalog.find(table)
         if found is None:
             return []
@@ -54,7 +54,7 @@ class IcebergSnapshots:
         ]  # fmt: skip
 
     def published_at(self, table: TableName, time: dt.datetime) -> int | None:
-        """The snapshot that readers saw at a time; None where metadata does not reach back so far."""
+        """The snapshot that readers saw at a time; None if the metadata does not reach back that far."""
         found = self._catalog.find(table)
         limit = time.timestamp() * 1000
         log = found.history() if found is not None else []
@@ -62,7 +62,7 @@ class IcebergSnapshots:
         return seen[-1] if seen else None
 
     def tag(self, table: TableName, name: str, snapshot_id: int) -> None:
-        """Give a snapshot a name, under which it does not expire; a name that is taken moves.
+        """Tag a snapshot, so that it does not expire; an existing tag of this name moves to it.
 
         Raises:
             UnsupportedError: A branch has the name.
@@ -71,7 +71,7 @@ class IcebergSnapshots:
         (manage.createTag if is_new else manage.replaceTag)(name, snapshot_id).commit()
 
     def branch(self, table: TableName, name: str, snapshot_id: int) -> None:
-        """Begin a branch at a snapshot, whose rows can be changed apart; a branch of this name begins anew.
+        """Start a branch at a snapshot, to change its rows separately; a branch of this name starts anew.
 
         Raises:
             UnsupportedError: A tag has the name.
@@ -80,13 +80,13 @@ class IcebergSnapshots:
         (manage.createBranch if is_new else manage.replaceBranch)(name, snapshot_id).commit()
 
     def forget(self, table: TableName, name: str) -> None:
-        """Take a tag's or a branch's name away."""
+        """Remove a tag or a branch."""
         handle = self._load(table)
         manage = handle.manageSnapshots()
         (manage.removeTag if handle.refs().get(name).isTag() else manage.removeBranch)(name).commit()
 
     def _manage(self, table: TableName, name: str, kind: str) -> tuple[Any, bool]:
-        """Java's changes of a table's references, and whether the name is new."""
+        """Java's builder for changes of the table's tags and branches, and whether the name is new."""
         handle = self._load(table)
         taken = handle.refs().get(name)
         if taken is not None and taken.isTag() != (kind == "tag"):
@@ -99,10 +99,10 @@ class IcebergSnapshots:
     def roll_back(
         self, table: TableName, snapshot_id: int, properties: Mapping[str, str], *, planned_on: TableState
     ) -> None:
-        """Publish an earlier snapshot again, with these properties, in one commit; empty ones are removed.
+        """Publish an earlier snapshot again and set ``properties`` in one commit; empty ones are removed.
 
         Raises:
-            CommitConflictError: The table is not in the planned state any more; nothing was changed.
+            CommitConflictError: The table is no longer in the planned state; nothing was changed.
         """
 
         def change(transaction: Any, _: Any) -> None:

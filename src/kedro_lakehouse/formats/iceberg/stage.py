@@ -1,4 +1,4 @@
-"""A commit of an Iceberg table in the making: on a branch that no reader sees, until it is published."""
+"""Stage a commit of an Iceberg table on a branch that no reader sees, then publish it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 _FEW: Final = 500_000
-"""The columns of so many rows are read into this process; of more by Spark."""
+"""Up to this many rows, columns are read into this process; of more rows, by Spark."""
 _RACED: Final = (
     "CommitFailedException", "is not an ancestor of", "Cannot commit", "already exists",
     "Branch does not exist", "branch does not exist", "NoSuchTableException", "Cannot find snapshot",
@@ -34,17 +34,17 @@ _RACED: Final = (
 )  # fmt: skip
 _OWN: Final = "kedro_lakehouse."
 _TRIES: Final = 20
-"""So often a commit may meet metadata that others changed without changing what readers see."""
+"""How often a commit is tried while others change metadata without changing what readers see."""
 
 
 def version_of(uuid: str, snapshot: int | None, properties: Mapping[str, str]) -> str:
-    """What tells a published state of a table from all others: its rows, and what our commits say of it."""
+    """A text that identifies a published state: the table, its snapshot, and a hash of our own properties."""
     own = sorted((k, v) for k, v in properties.items() if k.startswith(_OWN))
     return f"{uuid}/{snapshot or '-'}/{hashlib.sha256(json.dumps(own).encode()).hexdigest()[:16]}"
 
 
 class IcebergStage:
-    """A commit in the making, on a branch of its own that begins at the state it was planned on."""
+    """An unpublished change, on a branch of its own that begins at the state it was planned on."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class IcebergStage:
         branch: str,
         planned_on: TableState | None,
     ) -> None:
-        """Remember where the stage will be; the branch is made with the first write."""
+        """Store where the stage will be; the first write creates the branch."""
         self._session, self._catalog, self.table, self.branch = session, catalog, table, branch
         self._planned_on = planned_on.version if planned_on else ""
         self._open = False
@@ -70,15 +70,17 @@ class IcebergStage:
 
     @property
     def target(self) -> str:
-        """The staged table as SQL, for reads and writes."""
+        """The name of the staged table in SQL, for reads and writes."""
         return f"{self.table.sql}.{quote(f'branch_{self.branch}')}"
 
     @contextlib.contextmanager
     def _written_here(self) -> Iterator[None]:
-        """Make the branch at the planned state, and see that what the block writes came right behind it.
+        """Create the branch at the planned state if needed, run the block, and check where its write landed.
+
+        The write must directly follow the newest snapshot of this stage.
 
         Raises:
-            CommitConflictError: Another run published meanwhile, or took the branch for a dead run's.
+            CommitConflictError: Another run published meanwhile, or removed the branch as a dead run's.
         """
         with self._told_as_ours():
             if not self._open:
@@ -86,7 +88,7 @@ class IcebergStage:
             yield
             written = load_table(self._session, self.table).snapshot(self.branch)
         parent = written.parentId() if written is not None else None
-        # On a branch that is gone Iceberg would write behind main: without what this stage wrote before.
+        # If the branch is gone, Iceberg writes on top of main instead, without this stage's earlier writes.
         if written is None or self._head not in (parent, written.snapshotId()):
             raise CommitConflictError(table=self.table, attempts=1)
         self._head = written.snapshotId()
@@ -104,13 +106,13 @@ class IcebergStage:
         self._open = True
 
     def append(self, rows: DataFrame) -> None:
-        """Write rows; one Spark job."""
+        """Append rows on the branch; one Spark job."""
         self.has_new_rows = True
         with self._written_here():
             self._whole(rows).writeTo(self.target).option("fanout-enabled", "true").append()
 
     def replace(self, rows: DataFrame) -> None:
-        """Write rows in the place of all that are there; one Spark job, which may read the table itself."""
+        """Replace all rows on the branch; one Spark job, which may read the table itself."""
         from pyspark.sql import functions as F
 
         self.has_new_rows = self._replaced = True
@@ -118,7 +120,7 @@ class IcebergStage:
             self._whole(rows).writeTo(self.target).option("fanout-enabled", "true").overwrite(F.lit(True))
 
     def _whole(self, rows: DataFrame) -> DataFrame:
-        """Rows with nulls in the table's other columns, which Spark 3 does not fill by itself."""
+        """The rows, with nulls for the columns that they lack: Spark 3 does not add those by itself."""
         from pyspark.sql import functions as F
 
         if not is_spark3():
@@ -129,11 +131,11 @@ class IcebergStage:
         return rows.select("*", *lacking) if lacking else rows
 
     def staged(self) -> DataFrame:
-        """The whole table as it is staged."""
+        """The whole table with the staged change applied."""
         return self._session.table(self.target if self._open else self.table.sql)
 
     def replace_where(self, condition: str, rows: DataFrame) -> None:
-        """Delete the rows that meet a condition, whole files without a job, and write others."""
+        """Delete the rows that meet a condition (whole files without a Spark job), then append ``rows``."""
         with self._written_here():
             self._session.sql(f"DELETE FROM {self.target} WHERE {condition}")  # noqa: S608 - the caller's words
         self.append(rows)
@@ -146,7 +148,10 @@ class IcebergStage:
         *,
         near: Mapping[str, tuple[Any, Any]] | None = None,
     ) -> None:
-        """Delete by position what is rows_to_delete, and write the new rows: one Spark job each."""
+        """Delete the rows whose ``on`` columns match ``rows_to_delete``, then append ``rows``.
+
+        Rows are deleted by position. One Spark job each.
+        """
         if rows_to_delete is not None:
             self._delete(rows_to_delete, on, near or {})
         if rows is not None:
@@ -171,17 +176,17 @@ class IcebergStage:
             self._session.catalog.dropTempView(view)
 
     def rows(self) -> int:
-        """How many rows the staged table has, from its metadata: no job."""
+        """Row count of the staged table, from its metadata: no job."""
         handle = load_table(self._session, self.table)
         handle.refresh()
         snapshot = handle.snapshot(self.branch) if self._open else handle.currentSnapshot()
         return _rows_of(snapshot) if snapshot is not None else 0
 
     def expect(self, rows: int) -> None:
-        """Compare the staged table's number of rows; where metadata disagrees the rows are counted.
+        """Check that the staged table has ``rows`` rows; if metadata disagrees, count the rows.
 
-        A compaction, also another engine's, may leave deletes of files that are gone: metadata counts them
-        until some commit drops them, perhaps this one.
+        A compaction, also one by another engine, may leave deletes for files that no longer exist. Metadata
+        counts these deletes until some commit drops them, perhaps this one.
         """
         if (found := self.rows()) != rows and not self._counts_to(rows):
             raise AuditFailedError(
@@ -189,14 +194,14 @@ class IcebergStage:
             )
 
     def _counts_to(self, rows: int) -> bool:
-        """Whether the staged rows, counted, differ from the published ones by as much as expected."""
+        """Whether counts of the staged and the published rows differ by as many rows as expected."""
         head = load_table(self._session, self.table).currentSnapshot()
         told = _rows_of(head) if head is not None and not self._replaced else 0
         published = 0 if self._replaced else self._session.table(self.table.sql).count()
         return self.staged().count() - published == rows - told
 
     def appended(self) -> DataFrame:
-        """The rows that the last write of this stage wrote, read back from their files."""
+        """The rows of this stage's last write, read back from their files."""
         if self._replaced:
             return self.staged()
         head = load_table(self._session, self.table).snapshot(self.branch)
@@ -208,7 +213,7 @@ class IcebergStage:
         )
 
     def written(self, columns: Sequence[str]) -> pa.Table | None:
-        """Columns of the rows that the last write wrote; None after a replacement, and of many rows."""
+        """Columns of the rows of the last write; None after a replacement, or if the rows are too many."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -234,9 +239,9 @@ class IcebergStage:
         properties: Mapping[str, str] | None = None,
         without: Sequence[str] = (),
     ) -> int | None:
-        """Make the staged rows and the bookmark visible in one commit; the new snapshot's id.
+        """Publish the staged rows and the bookmark in one commit; return the new snapshot's id.
 
-        In the same commit ``properties`` are set, and the columns ``without`` leave the table.
+        The same commit sets ``properties`` and drops the columns ``without``.
 
         Raises:
             CommitConflictError: Another writer was faster; nothing was published.
@@ -270,13 +275,13 @@ class IcebergStage:
             for name in without:
                 schema.deleteColumn(name)
             schema.commit()
-        # Stages on the planned state, a dead run's among them, can not be published any more.
+        # Other stages on the planned state, also those of dead runs, can no longer be published.
         for name in [str(name) for name in each(before.refs().keySet()) if is_stage_branch(str(name))]:
             transaction.manageSnapshots().removeBranch(name).commit()
 
     @contextlib.contextmanager
     def _told_as_ours(self, batch: int = 0) -> Iterator[None]:
-        """Tell a lost race, and an answer that did not come, as errors of the project."""
+        """Raise a lost race as ``CommitConflictError``, and a missing answer as ``CommitUnknownError``."""
         from py4j.protocol import Py4JError, Py4JJavaError
         from pyspark.errors import PySparkException  # what PySpark makes of some of the JVM's exceptions
 
@@ -284,7 +289,7 @@ class IcebergStage:
             yield
         except (Py4JError, PySparkException) as error:
             text = str(getattr(error, "java_exception", error))
-            is_told = isinstance(error, (Py4JJavaError, PySparkException))  # else the JVM itself is silent
+            is_told = isinstance(error, (Py4JJavaError, PySparkException))  # else the JVM did not answer
             if not is_told or "CommitStateUnknownException" in text:
                 raise CommitUnknownError(table=self.table, batch=batch) from error
             if any(sign in text for sign in _RACED):
@@ -301,7 +306,7 @@ class IcebergStage:
 
 
 def refuse_other_state(table: TableName, metadata: Any, planned_on: str) -> None:
-    """Refuse metadata of another published state than the planned one.
+    """Raise unless metadata is that of the planned published state.
 
     Raises:
         CommitConflictError: Another commit was published since, or the table was made again.
@@ -315,17 +320,18 @@ def refuse_other_state(table: TableName, metadata: Any, planned_on: str) -> None
 def swap_metadata(
     session: SparkSession, table: TableName, planned_on: str, change: Callable[[Any, Any], None]
 ) -> int | None:
-    """Put changed metadata in the place of exactly the planned state; the published snapshot's id.
+    """Replace the metadata of exactly the planned state by changed metadata; return its snapshot's id.
 
-    Iceberg's own retries would apply a change of properties behind whatever was committed meanwhile. Here
-    the catalog swaps metadata for metadata, and where others changed it (a branch of another run's stage, a
-    column) the planned state is looked for again.
+    Iceberg's own retries would apply a change of properties on top of whatever was committed meanwhile.
+    Here the catalog swaps one metadata for the other. If others changed the metadata (the branch of another
+    run's stage, a column), the planned state is checked again, and the change is made again.
 
     Args:
-        change: What is done in a transaction, given that and the metadata before it.
+        change: Makes the change; called with a transaction and the metadata before it.
 
     Raises:
-        CommitConflictError: The table is not in the planned state any more; nothing was published.
+        CommitConflictError: The table is no longer in the planned state, or others changed its metadata at
+            every try; nothing was published.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -347,15 +353,16 @@ def swap_metadata(
 
 
 def load_table(session: SparkSession, table: TableName) -> Any:
-    """The JVM's own handle of a table, as it is now."""
+    """The JVM's own handle of a table, as the table is now."""
     path = f"{CATALOG}.{table.namespace}.{table.table}"  # both parts are checked identifiers
     return utilities_of(session).loadIcebergTable(session._jsparkSession, path)
 
 
 def utilities_of(session: SparkSession) -> Any:
-    """Iceberg's own utilities for Spark, in this thread.
+    """Iceberg's own utilities for Spark, ready to use in this thread.
 
-    They find the catalog by the settings of the thread's active session, which a worker thread lacks.
+    They find the catalog by the settings of the thread's active session. A worker thread has none, so it
+    is set here.
     """
     java_class(session, "org.apache.spark.sql.SparkSession").setActiveSession(session._jsparkSession)
     return java_class(session, "org.apache.iceberg.spark.Spark3Util")

@@ -16,10 +16,10 @@ _DEFINITION: Final = "kedro_lakehouse.definition"
 
 
 def ensure_iceberg_view(session: SparkSession, view: TableName, definition: str, digest: str) -> bool:
-    """Make a view, unless one of this digest is there already; whether it was made.
+    """Create a view unless one with this digest exists; True if it was created.
 
     Raises:
-        UnsupportedError: A table bears the view's name.
+        UnsupportedError: A table has the view's name.
     """
     catalog = utilities_of(session).loadIcebergCatalog(session._jsparkSession, CATALOG)
     name = java_class(session, "org.apache.iceberg.catalog.TableIdentifier").parse(str(view))
@@ -31,7 +31,8 @@ def ensure_iceberg_view(session: SparkSession, view: TableName, definition: str,
             what=f"The name {view} is a table's: no view can bear it.",
             remedy="Give the view another `name` in tables.yml.",
         )
-    # The digest is hexadecimal, and the definition holds quoted names and constants of its own only.
+    # Safe in an f-string: the digest is hexadecimal, the definition holds only quoted names and constants
+    # of its own.
     session.sql(
         f"CREATE OR REPLACE VIEW {view.sql} TBLPROPERTIES ('{_DEFINITION}' = '{digest}') AS {definition}"
     )
