@@ -38,8 +38,8 @@ def join_as_of(  # noqa: PLR0913 - the parts of a join
     Schema:
         facts: any columns, among them those of ``on`` and ``time``.
         history: a history table as its dataset gives it.
-        returns: the columns of the facts, and those taken of the history; each fact once, with nulls
-            where no version was in effect, or (``how="inner"``) left out there.
+        returns: the columns of the facts, and those taken from the history; each fact once. A fact for
+            which no version was in effect gets nulls, or (``how="inner"``) is left out.
 
     Args:
         facts: What happened, one row each; rows may be equal to each other.
@@ -50,8 +50,8 @@ def join_as_of(  # noqa: PLR0913 - the parts of a join
         how: What becomes of a fact without a version.
 
     Returns:
-        A lazy frame: calling this function starts no Spark job. Versions are gathered by key, so that
-        the join is one of equal keys.
+        A lazy frame: calling this function starts no Spark job. Versions are grouped by key first, so that
+        the join is an equi-join of the keys.
 
     Raises:
         MissingColumnError: A named column is not in its frame.
@@ -83,7 +83,7 @@ def _require(place: str, wanted: Sequence[str], frame: DataFrame) -> None:
 
 
 def _versions(history: DataFrame, keys: Mapping[str, str], taken: Mapping[str, str]) -> DataFrame:
-    """One row a key, with all its versions: so no fact can meet more than one row."""
+    """One row per key, with all its versions: so no fact can match more than one row."""
     dead = F.coalesce(column(TOMBSTONE), F.lit(False)) if TOMBSTONE in history.columns else F.lit(False)
     version = F.struct(
         column(ORDER_FROM).alias("order"),

@@ -1,4 +1,4 @@
-"""Trim the record of changes: what happened to a key before a horizon becomes one event."""
+"""Compact the change log: replace a key's events from before a horizon by one event."""
 
 from __future__ import annotations
 
@@ -30,29 +30,39 @@ if TYPE_CHECKING:
 
 
 def is_old(horizon: dt.datetime, applied: int) -> Column:
-    """Whether an event is from before the horizon, and every target has it."""
+    """Whether an event took effect before the horizon and is applied to every target (up to ``applied``)."""
     return before(horizon) & (column(BATCH) <= applied)
 
 
 def fold_old_events(
     events: DataFrame, contract: TableContract, *, horizon: dt.datetime, applied: int, opened: bool
 ) -> DataFrame:
-    """Give what takes the place of the old events of a record: of each key one event, and one truncate.
+    """Return the events that replace the old events of a change log: one for each key, and one truncate.
 
-    A key's event is its fold: the upsert with the values after all of them, or the delete. Events that
-    an old truncate removed go. Times need not follow the order: an old event that is later, by its
-    order, than one that stays is left as it is, and so is a truncate.
+    Old events are those of ``is_old``. The old events of a key are folded into one: the upsert with the
+    values after all of them, or the delete. Old events that an old truncate deleted are left out; of such
+    truncates only the last is returned.
+
+    Times need not follow the order. So some old events cannot be folded, and are returned as they are
+    ("earlier" means a smaller order): a truncate that is not earlier than every event that is not old; an
+    event that is not earlier than such a truncate, or than one that is not old; and an event that is not
+    earlier than every event of its key that is not old.
+
+    For example, the old events "order 1: upsert a" and "order 2: upsert b" of a key become "order 2:
+    upsert b". If the event with order 2 is not old, the one with order 1 is folded alone.
 
     Schema:
-        events: the whole record of changes.
-        returns: its columns; with ``opened`` also ``_opened_order`` and ``_opened_time``: of the event
-            that opened the run that an upsert is in, null where that is the upsert itself.
+        events: the whole change log.
+        returns: its columns; with ``opened`` also ``_opened_order`` and ``_opened_time``: of the event that
+            opened the version to which an upsert belongs, null where the upsert itself opened it.
 
     Returns:
         A lazy frame: calling this function starts no Spark job.
     """
     old, truncates = is_old(horizon, applied), column(OP) == TRUNCATE
     staying = events.where(~old & ~truncates)
+    # An old truncate is free if it is earlier than every event that stays. The last free one is the cut: it
+    # deleted whatever is before it. The first one that is not free is the wall: no fold may reach across it.
     first = staying.agg(F.min(ORDER).alias("__first"))
     marked = events.where(truncates).crossJoin(F.broadcast(first))
     free = old & (column("__first").isNull() | (column(ORDER) < column("__first")))
@@ -82,7 +92,7 @@ def fold_old_events(
 
 
 def _with_opening(folded: DataFrame, events: DataFrame, contract: TableContract) -> DataFrame:
-    """Add the order and time of the event that opened the run which the last event of a key is in."""
+    """Add the order and time of the event that opened the version to which a key's last event belongs."""
     runs = history_rows(events, contract).where(column(IS_CURRENT))
     opening = runs.select(
         *columns(contract.keys),

@@ -1,4 +1,4 @@
-"""Values as Spark can compare them: maps, which it cannot, as their sorted entries."""
+"""Make values comparable: a map, which Spark cannot compare, becomes the list of its sorted entries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def comparable(value: Column, kind: T.DataType) -> Column:
-    """A value that compares as this one does, null-safe; one without maps is itself."""
+    """A value that Spark can compare in place of this one, null-safe; without maps it is the value itself."""
     if not _holds_map(kind):
         return value
     if isinstance(kind, T.MapType):

@@ -60,7 +60,7 @@ class TableContract:
 
     @classmethod
     def of(cls, name: TableName, table: TableConfig) -> TableContract:
-        """Take the contract out of a declaration."""
+        """Build the contract from a table's declaration."""
         history = table.history
         received: dict[str, str] = {}
         for old, new in table.rename.items():

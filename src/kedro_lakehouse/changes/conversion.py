@@ -1,4 +1,4 @@
-"""Conversion of source values to a table's types: structs field by field, and never by a cast that fails."""
+"""Convert source values to a table's types: structs field by field, and never by a cast that can fail."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def lossless(small: T.DataType, large: T.DataType) -> bool:
 
 
 def castable(have: T.DataType, want: T.DataType) -> bool:
-    """Whether values of one type can be read as another at all, some of them perhaps not."""
+    """Whether one type can be cast to another at all, even if some of its values do not fit."""
     if isinstance(have, T.StructType) and isinstance(want, T.StructType):
         there = {f.name: f.dataType for f in have.fields}
         return all(castable(there[f.name], f.dataType) for f in want.fields if f.name in there)
@@ -91,7 +91,7 @@ class Conversion:
     """How one source column becomes a table column: its name and type there, its name and type here.
 
     ``source_kind`` is text where it is not given; ``date_format`` and ``timestamp_format`` are the
-    patterns of text sources. A text that is the ``unset_marker`` says that the value was not sent.
+    patterns of text sources. A text equal to the ``unset_marker`` means that the value was not sent.
     """
 
     source: str
@@ -151,8 +151,8 @@ class Conversion:
             return self.source_kind
         return self.kind if self.same_type else T.StringType()
 
-    # As SQL text: before version 4 a frame has try_cast only there, and a part of an array has no name
-    # outside of the function that walks over it.
+    # As SQL text: before Spark 4 only SQL has try_cast, and an element of an array has a name only inside
+    # the lambda that walks over the array.
     def _value(self, raw: str, have: T.DataType, want: T.DataType, depth: int) -> str:  # noqa: PLR0911 - one a kind of type
         part = f"__part{depth}"
         if same_type(have, want):
@@ -190,7 +190,7 @@ class Conversion:
         return f"try_cast({raw} AS {kind})"
 
     def _failure(self, raw: str, have: T.DataType, want: T.DataType, depth: int) -> str | None:
-        """A condition that holds where a part of a value is lost; None where none can be."""
+        """The SQL condition under which a part of a value is lost; None where nothing can be lost."""
         part = f"__part{depth}"
         if isinstance(have, T.StructType) and isinstance(want, T.StructType):
             there = {f.name: f.dataType for f in have.fields}
@@ -216,7 +216,7 @@ def _literal(text: str) -> str:
 
 
 def convert(frame: DataFrame, conversions: Sequence[Conversion], *, keep: Sequence[str]) -> DataFrame:
-    """Rename and cast source columns to the table's; several sources of one name: the first present.
+    """Rename and cast source columns to the table's; of several sources of one column take the first present.
 
     Adds ``__failed``: the names of columns whose value could not be cast; where the table has an
     unset marker also ``_unset``: the sorted names of columns that were not sent, null where all were.

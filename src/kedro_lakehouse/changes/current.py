@@ -1,4 +1,4 @@
-"""The current table (SCD1): what a batch of events does to one row a key."""
+"""The current table (SCD1): one row per key, the fold of the key's events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def current_rows(events: DataFrame, contract: TableContract, *, truncates: bool 
     Schema:
         events: key and value columns + ``_op``, ``_order``, ``_time``, for some tables ``_unset``;
             ``truncates`` says whether any may be among them.
-        returns: key and value columns + ``_order`` (of the last event); one row a key.
+        returns: key and value columns + ``_order`` (of the last event); one row per key.
 
     Returns:
         A lazy frame: calling this function starts no Spark job.

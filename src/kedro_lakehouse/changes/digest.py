@@ -27,7 +27,8 @@ def canonical_text(columns: Sequence[Column], types: Sequence[T.DataType]) -> Co
     Every value is written as its kind's letter, its length in bytes and its own text, so that no value
     can run into the next one, and null is a letter of its own. Integers of every width are one kind, and
     so are floats and doubles, and decimals of every precision and scale: a widened column keeps its
-    texts. The name of a column is no part of it, neither is the order of a map's entries.
+    texts. The name of a column is no part of it, neither is the order of a map's entries. For example, the
+    integer 12 and a null have the text ``i2:12n``.
 
     Raises:
         UnsupportedError: A column has a type that has no such text.
@@ -41,8 +42,8 @@ def canonical_text(columns: Sequence[Column], types: Sequence[T.DataType]) -> Co
 def surrogate_key(frame: DataFrame, keys: Sequence[str], order_column: str = "_order_from") -> Column:
     """A signed 64-bit key of each row of a history, made of its key and the order that opened it.
 
-    It is the same in every run and however often the table is built anew, and does not change where a
-    key column becomes wider. Two versions may meet in one key by chance: the odds are n * n / 2**65,
+    It is the same in every run and after every rebuild of the table, and does not change where a key
+    column is widened. Two versions may get the same key by chance: the odds are n * n / 2**65,
     that is 3 in 100 million for a million versions, and 3 in ten thousand for a hundred million.
     """
     kinds = {f.name: f.dataType for f in frame.schema.fields}
@@ -84,13 +85,13 @@ def _string(value: Column) -> Column:
 
 
 def _decimal(value: Column) -> Column:
-    """Without the zeros that only tell the column's scale."""
+    """A decimal as text, without the trailing zeros that come from the column's scale."""
     text = value.cast("string")
     return F.when(text.contains("."), F.regexp_replace(text, r"\.?0+$", "")).otherwise(text)
 
 
 def _floating(value: Column) -> Column:
-    """By value: adding zero makes the two zeros one."""
+    """A floating number as text; adding zero turns -0.0 into 0.0."""
     return (value.cast("double") + F.lit(0.0)).cast("string")
 
 

@@ -29,15 +29,15 @@ _BEFORE, _AFTER, _TOUCHED = 0, 1, 2
 def batch_effects(
     changes: DataFrame, contract: TableContract, batch: int, *, every_key: bool = False
 ) -> DataFrame:
-    """Tell, for each key that a batch touched, what the batch did to its row.
+    """Find, for each key that a batch touched, what the batch did to its row.
 
     The fold of a key up to the batch before is compared with its fold up to the batch: ``I`` the row
-    is new, ``U`` some value differs (null-safe), ``D`` the row is gone, ``N`` the row is as it was. A
-    truncate touches the keys whose row it removed. With ``every_key`` the rows that the batch did not
-    touch are told as ``N`` too: a full extract held them.
+    is new, ``U`` some value differs (null-safe), ``D`` the row is deleted, ``N`` the row is as it was. A
+    truncate touches the keys whose row it deleted. With ``every_key`` the rows that the batch did not
+    touch are listed as ``N`` too: a full extract held them.
 
     Schema:
-        changes: the record: key and value columns + ``_op``, ``_order``, ``_time``, ``_batch``.
+        changes: the change log: key and value columns + ``_op``, ``_order``, ``_time``, ``_batch``.
         returns: key columns + ``effect``; keys are unique.
 
     Returns:
@@ -50,7 +50,7 @@ def batch_effects(
     if every_key:
         wanted = upto
     else:
-        # One row: a truncate asks for all keys, and then nothing can be left out.
+        # One row: whether the batch has a truncate. It may touch any key, so then no event is left out.
         truncated = of_batch.agg((F.count(F.when(column(OP) == TRUNCATE, 1)) > 0).alias(_ALL))
         marked = upto.join(touched.withColumn(_ASKED, F.lit(True)), keys, "left")
         wanted = (

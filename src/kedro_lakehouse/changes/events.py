@@ -57,5 +57,5 @@ def columns(names: Iterable[str]) -> list[Column]:
 
 def cast_or_null(name: str, kind: str) -> Column:
     """A column as another type of SQL; null where a value does not fit it."""
-    # As SQL text: before version 4 a frame has try_cast only there.
+    # As SQL text: before Spark 4 only SQL has try_cast.
     return F.expr(f"try_cast({quote(name)} AS {kind})")

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 EXTRACT: Final = "_extract"
 """Number of an extract in its batch, from 1 in the order of time; 0 stands for the state before."""
 VALID_FROM: Final = "__valid_from"
-"""The start that a row itself tells, as a timestamp; only where the contract names a column for it."""
+"""A row's own start as a timestamp; only where the contract names the column that holds it."""
 START: Final = "__start"
 """The declared start of the first load's rows; null for every other extract."""
 HELD_ROW, TOLD, RETURNS, ENDED = "__row", "__told", "__returns", "__ended"
-"""Columns of what a batch tells: the row; its start; whether it begins a life of its key, and which
-extract of this batch ended the life before."""
+"""Columns of a snapshot diff: the row; its start; whether its key had no row just before it; and, if so,
+which extract of this batch deleted the key's last row."""
 
 ORDER_TYPE: Final = T.StructType(
     [T.StructField("extract_time", T.TimestampType()), T.StructField("extract_name", T.StringType())]
@@ -49,12 +49,12 @@ ORDER_TYPE: Final = T.StructType(
 
 
 def row_columns(rows: DataFrame, contract: TableContract) -> list[str]:
-    """The value columns of extracted rows: neither keys nor what the framework adds on the way."""
+    """The value columns of extracted rows, without the keys and the framework's columns."""
     return [c for c in value_columns(rows) if c not in (*contract.keys, EXTRACT, VALID_FROM)]
 
 
 def starts_by_column(contract: TableContract) -> str | None:
-    """The column that tells when a row is valid from, if one does."""
+    """The column with the time from which a row is valid; None where the contract names none."""
     return contract.updated_at or contract.valid_from
 
 
@@ -68,7 +68,7 @@ def mark_duplicate_keys(rows: DataFrame, contract: TableContract) -> DataFrame:
 
 
 def keep_newest_rows(rows: DataFrame, contract: TableContract) -> DataFrame:
-    """Keep, of the valid rows of a key in one extract, the newest by ``order_by``; of equals the greatest.
+    """Keep one valid row per key and extract: the newest by ``order_by``, among equals the greatest row.
 
     Quarantined rows stay as they are.
     """
@@ -87,7 +87,7 @@ def keep_newest_rows(rows: DataFrame, contract: TableContract) -> DataFrame:
 def renumber_extracts(rows: DataFrame, accepted: Sequence[int]) -> DataFrame:
     """Keep the rows of some extracts, and number these 1, 2, 3, … in the order given."""
     order = F.array(*[F.lit(n) for n in accepted])
-    # By its name: the function of PySpark 3.5 takes no column as the value.
+    # Called by its name: the Python function of PySpark 3.5 takes no column as the value.
     number = F.call_function("array_position", order, column(EXTRACT)).cast("int")
     return rows.withColumn(EXTRACT, number).where(column(EXTRACT) > 0)
 
@@ -100,15 +100,15 @@ def events_of_extracts(
     extracts: DataFrame,
     past_ends: DataFrame | None = None,
 ) -> DataFrame:
-    """Turn what extracts tell into checked events: upserts, deletes, and the rows in quarantine.
+    """Turn a snapshot diff into checked events: upserts, deletes, and the quarantined rows.
 
     Schema:
         rows: checked rows of all extracts: key and value columns + ``_extract``, ``_reasons``,
             ``_position``, ``_raw``.
-        told: what ``changes.lives.snapshot_diff`` made of them.
-        extracts: one row an extract: ``_extract`` (1, 2, 3, … without gaps), ``_order``, ``_time``,
+        told: their snapshot diff, by ``changes.snapshot_diff.snapshot_diff``.
+        extracts: one row per extract: ``_extract`` (1, 2, 3, … without gaps), ``_order``, ``_time``,
             ``__start``.
-        past_ends: keys + ``__past_end``: when earlier batches deleted a key for the last time.
+        past_ends: keys + ``__past_end``: the time at which an earlier batch last deleted the key.
         returns: checked events: key and value columns + ``_op``, ``_order``, ``_time``, ``_position``,
             ``_raw``, ``_reasons``; quarantined rows keep their reasons.
 
@@ -116,7 +116,8 @@ def events_of_extracts(
         A lazy frame: calling this function starts no Spark job.
 
     Source:
-        Contract section 9: a key that returns starts at the greater of its value and its last end.
+        Contract section 9: a key that is inserted again starts at the later of its row's start and its
+            last delete.
     """
     changed = told.where(column(OP).isin(UPSERT, DELETE))
     time: Column = F.coalesce(column(START), column(TIME))
@@ -146,7 +147,7 @@ def events_of_extracts(
 def rows_as_events(rows: DataFrame, contract: TableContract, *, extracts: DataFrame) -> DataFrame:
     """Turn every row of extracts into an event: for tables without keys, whose rows are not compared.
 
-    An extract without rows that takes the place of the one before is a truncate.
+    With ``write: replace`` an extract without valid rows becomes a truncate.
 
     Schema:
         rows, extracts, returns: as in ``events_of_extracts``.

@@ -1,4 +1,4 @@
-"""Fold events in order: ties resolved, one state for each distinct order of a key."""
+"""Fold events in order: resolve ties, and give one state for each distinct order of a key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WINNER, _RESETS, _LIFE = "__winner", "__resets", "__life"
 
 
 def op_rank(contract: TableContract) -> Column:
-    """Ranks operations of equal order, the stronger one higher: truncate < upsert < delete by default."""
+    """Rank operations of equal order, the stronger one higher: by default truncate < upsert < delete."""
     strong = {"upsert_wins": (0, 2, 1)}.get(contract.on_tie, (0, 1, 2))
     return (
         F.when(column(OP) == TRUNCATE, strong[0])
@@ -52,7 +52,7 @@ def canonical_row(frame: DataFrame, contract: TableContract) -> Column:
     ordered = sorted(values, key=lambda c: received.get(c, c).encode())
     types = {f.name: f.dataType for f in frame.schema.fields}
     fields = [comparable(column(c), types[c]).alias(f"c{i}") for i, c in enumerate(ordered)]
-    # What was not sent compares as null; the names come last, so that equal rows have one order.
+    # A value that was not sent compares as null; the names of such columns break the ties that are left.
     sent = [column(UNSET).alias("unset")] if UNSET in types else []
     return F.struct(*fields, column(TIME).alias("time"), *sent)
 
@@ -65,8 +65,8 @@ def by_key(contract: TableContract) -> WindowSpec:
 def fold_states(events: DataFrame, contract: TableContract, *, truncates: bool = True) -> DataFrame:
     """Keep, for each key and distinct order, the one event that decides the state after it.
 
-    An upsert that leaves values out takes them over from the events before it, back to the last delete
-    or truncate; a delete or truncate that loses a tie ends that too.
+    An upsert that leaves values out inherits them from the events before it, but from none before the last
+    delete or truncate, even if that one lost a tie.
 
     Schema:
         events: key and value columns + ``_op``, ``_order``, ``_time``, where values may be left out also
@@ -96,7 +96,7 @@ def inherits(events: DataFrame, contract: TableContract) -> bool:
 
 
 def _inherit(states: DataFrame, contract: TableContract) -> DataFrame:
-    """Fill what upserts left out from the states before them, since the last delete or truncate."""
+    """Fill the values that upserts left out from earlier states since the last delete or truncate."""
     by_keys = columns(contract.keys)
     life = F.sum(column(_RESETS).cast("int")).over(Window.partitionBy(*by_keys).orderBy(column(ORDER)))
     so_far = (
@@ -124,7 +124,7 @@ def _inherit(states: DataFrame, contract: TableContract) -> DataFrame:
 
 
 def rank_of(events: DataFrame, contract: TableContract) -> Column:
-    """What decides which of several events of a key is the last."""
+    """The rank of an event among those of its key: the event with the greatest rank is the last."""
     return F.struct(
         column(ORDER).alias("order"),
         op_rank(contract).alias("op"),
@@ -133,7 +133,7 @@ def rank_of(events: DataFrame, contract: TableContract) -> Column:
 
 
 def last_states(events: DataFrame, contract: TableContract, *, truncates: bool = True) -> DataFrame:
-    """Keep, for each key, the event that decides its state after all of them: one row a key."""
+    """Keep, for each key, the event that decides its state after all of them: one row per key."""
     if inherits(events, contract):
         states = fold_states(events, contract, truncates=truncates)
         rank = column(ORDER)

@@ -1,4 +1,4 @@
-"""What the guards of full extracts judge by: how much each extract holds, and how much it would delete."""
+"""Counts for the guards of full extracts: rows that each extract holds, and rows that it would delete."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ def count_rows(rows: DataFrame, contract: TableContract) -> DataFrame:
 
 
 def count_changes(told: DataFrame) -> DataFrame:
-    """Count what each extract would delete, and its rows with other values and no newer ``updated_at``.
+    """Count the upserts and deletes of each extract, and its stale rows (see ``snapshot_diff``).
 
     Schema:
+        told: by ``changes.snapshot_diff.snapshot_diff``.
         returns: ``_extract``, ``upserts``, ``deletes``, ``stale``.
     """
     return told.groupBy(EXTRACT).agg(
@@ -51,10 +52,10 @@ def count_changes(told: DataFrame) -> DataFrame:
 def count_in_scope(
     rows: DataFrame, told: DataFrame, state: DataFrame | None, contract: TableContract, extracts: DataFrame
 ) -> DataFrame:
-    """Count the rows that stood before each extract in the parts of the table that it speaks of.
+    """Count, for each extract, the rows that the table had just before it in the scopes that it covers.
 
     Schema:
-        told: by ``changes.lives.snapshot_diff``; state: by ``changes.lives.rows_before``.
+        told: by ``changes.snapshot_diff.snapshot_diff``; state: by ``changes.snapshot_diff.rows_before``.
         returns: ``_extract``, ``in_scope``.
     """
     upsert, delete = column(OP) == UPSERT, column(OP) == DELETE
@@ -80,7 +81,7 @@ def count_in_scope(
     )
     until = (
         Window.partitionBy("__scope").orderBy(EXTRACT).rangeBetween(Window.unboundedPreceding, -1)
-    )  # what an extract itself brings is not what stood before it
+    )  # up to the extract before it: its own changes do not count
     marked = steps.withColumn("asked", F.lit(False)).unionByName(
         spoken.select("__scope", EXTRACT, F.lit(0).cast("long").alias("n"), F.lit(True).alias("asked"))
     )

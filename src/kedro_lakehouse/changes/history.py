@@ -51,7 +51,7 @@ def history_columns(contract: TableContract) -> tuple[str, ...]:
 
 
 def is_open(contract: TableContract) -> Column:
-    """Whether a version lasts; with tombstones the last version of a key may say that it is deleted."""
+    """Whether a version is open: current or, with tombstones, a tombstone that no later version ends."""
     if contract.hard_deletes != "tombstone":
         return column(IS_CURRENT)
     return column(IS_CURRENT) | (column(TOMBSTONE) & column(ORDER_TO).isNull())
@@ -62,7 +62,7 @@ def history_rows(events: DataFrame, contract: TableContract, *, truncates: bool 
 
     Schema:
         events: key and value columns + ``_op``, ``_order``, ``_time``, for some tables ``_unset``; an event
-            may carry ``_opened_order`` and ``_opened_time``: it stands for a run that opened then.
+            may carry ``_opened_order`` and ``_opened_time``: then its run was opened by an earlier event.
         returns: key and value columns + the framework columns of this history; (key, ``_order_from``)
             is unique and at most one row of a key is open. With ``hard_deletes: tombstone`` also a row,
             marked ``_tombstone``, for the time from a delete on.
@@ -129,7 +129,7 @@ def _with_opened(events: DataFrame) -> DataFrame:
 
 
 def _with_runs(states: DataFrame, tracked: list[str], contract: TableContract) -> DataFrame:
-    """Number each key's runs (``__run``) and keep what opened each (``__opened``)."""
+    """Number each key's runs (``__run``), and add the order and time that opened each (``__opened``)."""
     window = by_key(contract)
     tracked_row = F.struct(column(OP), comparable_row(states, tracked))
     opens = F.lag(tracked_row).over(window)
@@ -147,7 +147,7 @@ def _with_runs(states: DataFrame, tracked: list[str], contract: TableContract) -
 
 
 def open_rows_as_events(rows: DataFrame) -> DataFrame:
-    """Turn open versions into the events that lead to them, so that later events fold onto them."""
+    """Turn open versions into events that produce them, so that later events can be folded onto them."""
     framework = {*HISTORY_COLUMNS, TOMBSTONE, SURROGATE_KEY}
     values = [c for c in rows.columns if c not in framework]
     died = F.coalesce(column(TOMBSTONE), F.lit(False)) if TOMBSTONE in rows.columns else F.lit(False)
@@ -162,7 +162,7 @@ def open_rows_as_events(rows: DataFrame) -> DataFrame:
 
 
 def as_of(history: DataFrame, time: object, contract: TableContract) -> DataFrame:
-    """The versions in effect at a time, at most one a key: from inclusive, to exclusive.
+    """The versions in effect at a time, at most one per key: from inclusive, to exclusive.
 
     Source:
         Contract section 5: of several versions that match, the one with the greatest ``_order_from``.

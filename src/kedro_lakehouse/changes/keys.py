@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 def split_key_changes(events: DataFrame, contract: TableContract, before: str) -> DataFrame:
-    """Turn each key change into its two events of equal order; a delete keeps its key, a truncate nothing.
+    """Turn each key change into a delete of the old key and an upsert of the new one, of equal order.
+
+    In the result a delete has its key and no values, a truncate neither.
 
     Schema:
         events: checked events + ``before``: a struct of the old key, null where the key did not change.
@@ -42,7 +44,7 @@ def split_key_changes(events: DataFrame, contract: TableContract, before: str) -
     gone = F.coalesce(deletes | truncates, F.lit(False))
     values = {v: F.when(~gone, column(v)) for v in names if v not in contract.keys}
     others = [c for c in events.columns if c not in names and c not in (before, OP, UNSET)]
-    # What a delete does not say is not unset: it has no values.
+    # A delete or a truncate has no values, so none of them counts as not sent.
     unset = [F.when(~gone, column(UNSET)).alias(UNSET)] if UNSET in events.columns else []
     return split.select(
         *[(keys | values)[n].alias(n) for n in names],

@@ -1,4 +1,4 @@
-"""Order and time of events where a declaration names the columns that tell them."""
+"""Order and time of events, from the columns that a declaration names or from the source."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def declared_order(events: DataFrame, contract: TableContract) -> DataFrame:
-    """Settle order and time: the declared columns, else the source's own.
+    """Set ``_order`` and ``_time`` from the declared columns, else leave those that the source gave.
 
-    The time of last resort is the first element of the order, whatever its type.
+    Where neither gives a time, it is the first element of the order, whatever its type.
 
     Schema:
         events: + ``_order`` unless the contract declares it, + ``_time`` where the source has one.

@@ -1,4 +1,4 @@
-"""Tables without keys: which extract, or file, an event is of."""
+"""Tables without keys: the extract, or file, to which an event belongs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan a commit: what pending events touch of a target, which of them are late, and what a row becomes."""
+"""Parts of a plan: the rows of a target that pending events touch, the late events, the changed rows."""
 
 from __future__ import annotations
 
@@ -54,17 +54,19 @@ LATE: Final = "_late"
 TIED: Final = "_tied"
 HELD: Final = "__held"
 ROW: Final = "_row"
-"""The row that a key has in the target, as a struct: of a history the open one; null where there is none."""
+"""A key's row in the target as a struct (in a history the open version); null where it has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """The target as it stands: its rows, and the past of its events up to its bookmark and beyond.
+    """A current or history table (the target): its rows before a commit, and the events of its change log.
 
-    ``past`` holds the events of every batch that is applied or about to be. The flags (what the record and
-    the pending events hold; whether these are ``few``), and ``ranges`` (least and greatest value of key
-    columns among the pending events), are known from metadata; they only spare work. Of what ended before
-    the ``horizon`` the record holds single events no more: such rows stay as they are.
+    ``past`` holds the events of every batch that is applied or is about to be; the latter, after the
+    ``bookmark``, are pending. ``deletes``, ``truncates`` and ``new_truncates`` say whether the change log
+    and the pending events may hold such events, ``few`` that there are few pending events, and ``ranges``
+    gives the least and greatest value of key columns among them. All these are known from metadata and only
+    save work. The change log is compacted up to the ``horizon``: it no longer holds every single event from
+    before, so versions that ended before the horizon stay as they are.
     """
 
     kind: Kind
@@ -84,7 +86,7 @@ class Target:
         return ORDER if self.kind == "current" else ORDER_LAST
 
     def near(self, frame: DataFrame) -> DataFrame:
-        """The rows of a frame whose keys lie within the ranges of the pending events."""
+        """Keep the rows whose keys lie within ``ranges``; all rows where a truncate is pending."""
         if self.new_truncates:
             return frame
         for name, (low, high) in self.ranges.items():
@@ -93,7 +95,7 @@ class Target:
 
 
 def identity_columns(kind: Kind, contract: TableContract) -> tuple[str, ...]:
-    """The columns that identify a row of a target: the keys; in a history also what opened the row."""
+    """The columns that identify a row of a target: the keys; in a history also the order that opened it."""
     return contract.keys if kind == "current" else (*contract.keys, ORDER_FROM)
 
 
@@ -109,7 +111,7 @@ def first_rows(kind: Kind, events: DataFrame, contract: TableContract, *, trunca
 
 
 def needs_no_target_values(target: Target, contract: TableContract) -> bool:
-    """Whether the target's values need not be read: an event then replaces the row or does nothing."""
+    """Whether a plan needs no values of the target: each event replaces its whole row or does nothing."""
     return target.kind == "current" and not inherits(target.past, contract)
 
 
@@ -125,20 +127,20 @@ def last_versions(target: Target, contract: TableContract) -> DataFrame:
 
 
 def touched_keys(events: DataFrame, target: Target, contract: TableContract) -> DataFrame:
-    """The keys of events, for semi joins; few of them are sent to where the target's rows are.
+    """The keys of events, for semi joins; where they are few, they are broadcast.
 
-    Then some twice, for that costs less than to shuffle them.
+    Broadcast keys may repeat: to remove the repeats would cost a shuffle.
     """
     keys = events.select(*columns(contract.keys))
     return F.broadcast(keys) if target.few else keys.distinct()
 
 
 def with_held(events: DataFrame, touched: DataFrame, target: Target, contract: TableContract) -> DataFrame:
-    """Add to frames of keys ``_row`` and ``__held``, the order of the last event that the key had before.
+    """Add to each event ``_row``, its key's row, and ``__held``, the order of the key's last applied event.
 
     Source:
-        Contract section 6: what a key holds is its row's last event, or, without a row, its last
-        delete or the last truncate, which only the record of changes remembers.
+        Contract section 6: a key's last applied event is the last event of its row or, without a row, its
+        last delete or the last truncate, which only the change log holds.
     """
     keys = list(contract.keys)
     rows = target.near(last_versions(target, contract)).select(*columns(keys), touched_row(target, contract))
@@ -163,9 +165,10 @@ def with_held(events: DataFrame, touched: DataFrame, target: Target, contract: T
 
 
 def mark_late(events: DataFrame, target: Target, contract: TableContract) -> DataFrame:
-    """Mark events that are not later than what their key held before this batch.
+    """Mark pending events that are not later than the last applied event of their key.
 
-    Adds ``_row``, ``_late`` (not later than what the key held) and ``_tied`` (neither later nor earlier).
+    Adds ``_row``, ``_late`` (the order is not greater than that of the key's last applied event) and
+    ``_tied`` (the two orders are equal).
 
     Schema:
         events: pending events without truncates.
@@ -185,13 +188,13 @@ def event_columns(target: Target) -> list[str]:
 
 
 def past_of(keys: DataFrame, target: Target, contract: TableContract) -> DataFrame:
-    """All events of these keys up to the batch that is being applied."""
+    """All events of these keys, without truncates, up to the batch that is being applied."""
     of_keys = target.near(target.past.where(column(OP) != TRUNCATE))
     return of_keys.join(keys, list(contract.keys), "left_semi").select(*columns(event_columns(target)))
 
 
 def with_truncates(events: DataFrame, target: Target) -> DataFrame:
-    """Events with all truncates beside them."""
+    """Add all truncates of the change log to events of keys."""
     if not target.truncates:
         return events
     truncates = target.past.where(column(OP) == TRUNCATE).select(*columns(event_columns(target)))
@@ -199,14 +202,14 @@ def with_truncates(events: DataFrame, target: Target) -> DataFrame:
 
 
 def within_record(rows: DataFrame, target: Target) -> DataFrame:
-    """The rows that the record can tell anew: all but versions that ended before its horizon."""
+    """Keep the rows that the change log can produce again: no versions that ended before its horizon."""
     if target.kind == "current" or target.horizon is None:
         return rows
     return rows.where(~before(target.horizon, EFFECTIVE_TO))
 
 
 def difference(old: DataFrame, new: DataFrame, kind: Kind, contract: TableContract) -> DataFrame:
-    """Compare the rows that there are with the rows that are to be.
+    """Compare the rows that a target has (``old``) with the rows that it is to have (``new``).
 
     Schema:
         returns: the target's columns + ``_action`` (insert | update | close | remove); rows that stay

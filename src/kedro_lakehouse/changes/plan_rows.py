@@ -1,4 +1,8 @@
-"""Which rows of a target change: of a current table by order alone, else by folding and comparing."""
+"""Plan which rows of a target to insert, update, close or remove.
+
+In a current table whose events replace whole rows the order alone decides. Otherwise events are folded, and
+the result is compared with the target's rows.
+"""
 
 from __future__ import annotations
 
@@ -58,13 +62,14 @@ _FOLLOWING: Final = "__following"
 
 
 def rows_by_order(events: DataFrame, target: Target, contract: TableContract) -> DataFrame:
-    """Plan a current table in one pass, for events that are ordered by their order alone.
+    """Plan a current table in one pass: the event with the greatest order decides about its key.
 
     Schema:
-        events: pending events without truncates; none is pending.
+        events: pending events; no truncate is pending.
         returns: one row for each event: the target's columns + ``_action`` (null where the row stays as it
-            is, or another event decides), ``_late``, and ``_tied`` (with another event or with what its key
-            held; where any is, the plan does not hold).
+            is, or another event decides), ``_late`` (not later than the key's last applied event), and
+            ``_tied`` (of equal order with that event or with another pending one). If any event is tied,
+            the plan is not valid.
 
     Returns:
         A lazy frame: calling this function starts no Spark job.
@@ -91,10 +96,10 @@ def rows_by_order(events: DataFrame, target: Target, contract: TableContract) ->
 def changed_rows(
     marked: DataFrame, target: Target, contract: TableContract, *, late: bool, tied: bool
 ) -> DataFrame:
-    """Tell which rows of a target change, and how.
+    """Plan which rows of a target change, and how.
 
     Schema:
-        marked: what ``mark_late`` returns; ``late`` and ``tied`` say whether it marked any.
+        marked: the result of ``mark_late``; ``late`` and ``tied`` say whether it marked any event so.
         returns: the target's columns + ``_action`` (insert | update | close | remove); rows that stay
             as they are do not appear. (Identity columns) is unique.
 
@@ -112,7 +117,8 @@ def changed_rows(
 def _by_order(marked: DataFrame, target: Target, contract: TableContract, *, tied: bool) -> DataFrame:
     """Plan a current table whose rows come from one event each: the order alone decides.
 
-    Values of the target are read only for keys where an event ties with what the key held.
+    Values of the target are read only for keys with a tie: a pending event that has the same order as the
+    key's last applied event. Such a key is folded again from all its events.
     """
     keys = list(contract.keys)
     rows = [marked.select(*columns(keys), ROW)]
@@ -133,6 +139,7 @@ def _by_order(marked: DataFrame, target: Target, contract: TableContract, *, tie
     planned = planned.where(column(ACTION).isNotNull())
     if not tied:
         return planned
+    # The fold of a tied key may give the row that it has already: such a row is not written again.
     old = target.near(target.rows).join(again, keys, "left_semi")
     held_rows = old.select(comparable_row(old, names).alias("__held"))
     stays = (column(ACTION) != REMOVE) & comparable_row(planned, names).eqNullSafe(column("__held"))
@@ -140,15 +147,20 @@ def _by_order(marked: DataFrame, target: Target, contract: TableContract, *, tie
 
 
 def _by_comparison(marked: DataFrame, target: Target, contract: TableContract, *, late: bool) -> DataFrame:
-    """Fold what touched keys have and get, and compare with the rows that there are.
+    """Fold the keys that pending events touch, and compare the result with the target's rows.
 
-    In-order events continue the row that the target has; a key with a late event, or with a truncate
-    inside its past, is folded again from all its events.
+    A key with in-order events only is continued: its row in the target (in a history the open version) is
+    read as an event, and the pending events are folded onto it. A key with a late event, or with a pending
+    truncate inside its past, is folded again from all its events in the change log.
+
+    For example, a key has events with the orders 1 and 3. A pending event with order 5 is folded onto the
+    row of event 3. A pending event with order 2 is late: then events 1, 2 and 3 are folded again.
     """
     keys = list(contract.keys)
     continued = [marked.where(column(ROW).isNotNull()).select(f"{ROW}.*")]
     again = [marked.where(column(LATE)).select(*columns(keys))] if late else []
     if target.new_truncates:
+        # A pending truncate touches keys of which there is no pending event.
         truncated = _truncated(target)
         again.append(truncated.where(column(_INSIDE)).select(*columns(keys)))
         lasting = truncated.where(column(_AFTER))
@@ -171,7 +183,7 @@ def _by_comparison(marked: DataFrame, target: Target, contract: TableContract, *
 
 
 def _truncated(target: Target) -> DataFrame:
-    """The target's rows that a pending truncate touches: the one case in which a whole table is read."""
+    """The target's rows that a pending truncate touches; only for this is the whole target read."""
     pending = target.past.where((column(OP) == TRUNCATE) & (column(BATCH) > target.bookmark))
     if target.kind == "current":
         started, last = None, column(ORDER)
@@ -182,7 +194,7 @@ def _truncated(target: Target) -> DataFrame:
 
 
 def _rows_as_events(rows: DataFrame, target: Target) -> DataFrame:
-    """The events that lead to rows of the target."""
+    """Turn rows of the target into events that produce them."""
     if target.kind == "history":
         return open_rows_as_events(rows)
     time = target.past.schema[TIME].dataType

@@ -1,4 +1,7 @@
-"""What extracts tell of each key: when it appears, changes and goes. One fold a key, whatever the backlog."""
+"""Compare full extracts key by key: in which extract a key is inserted, updated or deleted.
+
+All extracts of a batch are compared in one fold per key, however many they are.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,9 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.contract import TableContract
 
 STALE: Final = "stale"
-"""In place of an operation: a row with other values whose ``updated_at`` is not newer; it is no event."""
+"""Value of ``_op`` for a row with other values but no newer ``updated_at``; it becomes no event."""
 WAS: Final = "__was"
-"""Values of the scope's columns in the row that the key had until then; null where it had none."""
+"""Scope of the row that the key had before (see ``scope_of``); null where it had none."""
 
 _HOLDING: Final = "__holding"
 
@@ -38,18 +41,22 @@ _HOLDING: Final = "__holding"
 def snapshot_diff(
     rows: DataFrame, state: DataFrame | None, contract: TableContract, *, extracts: DataFrame, count: int
 ) -> DataFrame:
-    """Fold, for each key, the rows of full extracts into what changes from one to the next.
+    """Compare each key's rows from extract to extract, and return the upserts and deletes between them.
 
-    A key whose row is quarantined is present and unchanged. An unchanged row tells nothing. Numbers of
-    extracts are those of ``rows``: 1 to ``count``; the state before stands at 0.
+    A key whose row is quarantined counts as present and unchanged. An unchanged row gives no result.
+    Extracts are numbered 1 to ``count``, as in ``rows``; number 0 is the state before them.
+
+    For example, key 7 has price 1 in ``state`` and price 2 in extract 1, and is not in extract 2. The
+    result is an upsert in extract 1 (price 2) and a delete in extract 2.
 
     Schema:
         rows: checked rows: key and value columns + ``_extract``, ``_reasons`` and, where the contract
             names a column for it, ``__valid_from``.
         state: the rows that existed before, by ``rows_before``; None for a new table.
-        extracts: ``_extract``, ``_order``: one row an extract.
-        returns: keys + ``_op`` (upsert | delete | stale), ``_extract``, ``__row``, ``__told``,
-            ``__returns``, ``__ended``, ``__was``.
+        extracts: ``_extract``, ``_order``: one row per extract.
+        returns: keys + ``_op`` (upsert | delete | stale), ``_extract``, ``__row``, ``__told`` (the row's
+            start), ``__returns`` (whether the key had no row just before), ``__ended`` (if so, which
+            extract of this batch deleted its last row), ``__was`` (the scope of the row before).
 
     Returns:
         A lazy frame: calling this function starts no Spark job.
@@ -62,6 +69,7 @@ def snapshot_diff(
     assert isinstance(row_type, T.StructType)  # noqa: S101 - it is built as one
     fold = _Fold(contract, row_type)
     if state is None and count == 1:
+        # The first extract of a new table has nothing to be compared with: each valid row is an upsert.
         return said.where(column(HELD_ROW).isNotNull()).select(
             *columns(contract.keys), fold.fact(UPSERT, column(EXTRACT), fold.first()).alias("fact")
         ).select(*columns(contract.keys), "fact.*")  # fmt: skip
@@ -76,6 +84,7 @@ def snapshot_diff(
     )  # fmt: skip
     in_order = F.array_sort(F.collect_list(statement), lambda a, b: a["at"] - b["at"])
     folded = said.groupBy(*columns(contract.keys)).agg(in_order.alias("said"))
+    # One more statement, after the last extract: its step finds the keys that the last extracts lack.
     last = F.struct(
         F.lit(count + 1).alias("at"), F.lit(None).cast("timestamp").alias("told"),
         F.lit(None).cast("array<int>").alias("holding"), F.lit(None).cast(row_type).alias("row"),
@@ -87,7 +96,7 @@ def snapshot_diff(
 
 
 def scope_of(row: Column | None, contract: TableContract) -> Column:
-    """The values that tell which part of a table a row is in; one part where no scope is declared."""
+    """A row's scope: its values in the ``delete_scope`` columns; one constant where none are declared."""
     if not contract.delete_scope:
         return F.struct(F.lit(1).alias("s0"))
     return F.struct(
@@ -96,7 +105,7 @@ def scope_of(row: Column | None, contract: TableContract) -> Column:
 
 
 def extracts_of_scopes(rows: DataFrame, contract: TableContract) -> DataFrame:
-    """Tell which parts of a table each extract holds: ``__scope``, ``_extract``; without repeats."""
+    """List the scopes of which each extract holds a valid row: distinct ``__scope``, ``_extract``."""
     valid = rows.where(F.size(REASONS) == 0)
     return valid.select(scope_of(None, contract).alias("__scope"), column(EXTRACT)).distinct()
 
@@ -104,9 +113,13 @@ def extracts_of_scopes(rows: DataFrame, contract: TableContract) -> DataFrame:
 def _statements(
     rows: DataFrame, state: DataFrame | None, contract: TableContract, extracts: DataFrame
 ) -> DataFrame:
-    """Collect what each extract says of each key: its row, or (quarantined row) that it is present."""
+    """Reduce every row with a known key to a statement: key, extract, start, and the row as one struct.
+
+    The struct is null for a quarantined row: it says only that the key is present. The rows of ``state``
+    are the statements of extract 0.
+    """
     held = [*row_columns(rows, contract), *[k for k in contract.keys if k in contract.delete_scope]]
-    # Never null, but not by its type: a fold's steps must all give one type.
+    # Always 1, but nullable by its type, because all steps of the fold must return one type.
     present = F.when(column(contract.keys[0]).isNotNull(), 1)
     row = F.struct(*columns(held), present.alias("__present"))
     known_key = F.lit(True)
@@ -128,11 +141,11 @@ def _statements(
 
 
 def rows_before(state: DataFrame, rows: DataFrame, contract: TableContract) -> DataFrame:
-    """Give the rows that stood before a batch the columns and types that the batch's rows have.
+    """Give the rows that existed before a batch the columns and types of the batch's rows.
 
     Schema:
         state: key and value columns + ``_order``.
-        returns: key and value columns + ``__told``: the start by which ``updated_at`` is compared.
+        returns: key and value columns + ``__told``: the row's start, with which ``updated_at`` is compared.
     """
     since = column(ORDER)["extract_time"]
     tells = contract.updated_at
@@ -149,12 +162,12 @@ def rows_before(state: DataFrame, rows: DataFrame, contract: TableContract) -> D
 
 
 def _as(value: Column, kind: T.DataType) -> Column:
-    """A value in the type that it has from this batch on: columns may be added and widened."""
+    """Cast a value to the batch's type: a batch may add and widen columns."""
     return value.cast(kind)
 
 
 def _with_holding(said: DataFrame, scopes: DataFrame, contract: TableContract) -> DataFrame:
-    """Add the numbers of all extracts that speak of the part of the table that a row is in."""
+    """Add to each row ``__holding``: the numbers of all extracts that hold valid rows of its scope."""
     holding = scopes.groupBy("__scope").agg(F.collect_list(EXTRACT).alias(_HOLDING))
     scope = F.when(column(HELD_ROW).isNotNull(), scope_of(column(HELD_ROW), contract))
     placed = said.withColumn("__of", scope)
@@ -163,7 +176,12 @@ def _with_holding(said: DataFrame, scopes: DataFrame, contract: TableContract) -
 
 
 class _Fold:
-    """One step for each statement about a key, from the earliest to the latest."""
+    """The fold of one key: one step per statement (see ``_statements``), from the earliest to the latest.
+
+    Its state is a struct: ``held``, the key's row, null where it has none; ``told``, that row's start;
+    ``holding``, the extracts that hold rows of its scope; ``at``, the extract of the last statement;
+    ``ended``, the extract that last deleted the key; ``facts``, the results so far.
+    """
 
     def __init__(self, contract: TableContract, row_type: T.StructType) -> None:
         self._contract = contract
@@ -182,7 +200,7 @@ class _Fold:
         }  # fmt: skip
 
     def start(self) -> Column:
-        """Nothing is known of the key."""
+        """The state before the first statement: the key has no row."""
         fact = T.StructType([T.StructField(n, t) for n, t in self._kinds.items()])
         return F.struct(
             F.lit(None).cast(self._row).alias("held"), F.lit(None).cast("timestamp").alias("told"),
@@ -191,11 +209,17 @@ class _Fold:
         )  # fmt: skip
 
     def first(self) -> dict[str, Column]:
-        """The facts of a row of the very first extract."""
+        """What is given to ``fact`` for a row of the only extract of a new table."""
         return {HELD_ROW: column(HELD_ROW), TOLD: column(TOLD), RETURNS: F.lit(True)}
 
     def step(self, known: Column, said: Column) -> Column:
-        """Take one more statement: the key may have gone since the last one, and now has this row."""
+        """Apply one statement: delete the key if an extract since the last one lacks it, then compare rows.
+
+        ``gone`` is the extract that deletes the key, ``held`` the key's row after that delete. A row that
+        differs from ``held`` is an upsert if the key had no row, if its start is newer, or if the contract
+        names no ``updated_at``. Else it is stale, provided that a tracked column differs. A row of extract 0
+        only sets the state.
+        """
         gone = self._gone(known, said)
         held = F.when(gone.isNull(), known["held"])
         row = self._filled(said["row"], held)
@@ -234,7 +258,11 @@ class _Fold:
         )
 
     def _gone(self, known: Column, said: Column) -> Column:
-        """The first extract since the last statement that speaks of the key's row and lacks it."""
+        """The first extract since the last statement that covers the key's scope and lacks the key.
+
+        Without ``delete_scope`` every extract covers every key. Null where there is no such extract, where
+        the key has no row, or where the contract ignores hard deletes.
+        """
         if self._contract.hard_deletes == "ignore":
             return F.lit(None).cast("int")
         if not self._contract.delete_scope:
@@ -244,7 +272,7 @@ class _Fold:
         return F.when(known["held"].isNotNull(), F.array_min(between))
 
     def _filled(self, row: Column, held: Column) -> Column:
-        """A row in which nulls that mean "unchanged" are the values that they leave."""
+        """A row in which each null that means "unchanged" is replaced by the value of the row before."""
         if not self._contract.ignore_null:
             return row
         ignored = self._contract.ignores_null
@@ -254,7 +282,7 @@ class _Fold:
         return F.when(row.isNotNull(), F.struct(*fields))
 
     def _same(self, names: list[str], row: Column, held: Column) -> Column:
-        """Whether two rows agree, null-safe, on these columns; a missing row agrees with none."""
+        """Whether two rows are equal, null-safe, in these columns; a missing row equals none."""
 
         def values(of: Column) -> Column:
             compared = [*names, "__present"]
@@ -264,7 +292,7 @@ class _Fold:
         return held.isNotNull() & values(row).eqNullSafe(values(held))
 
     def fact(self, op: str, at: Column, facts: dict[str, Column]) -> Column:
-        """One thing told of a key; what is not given is null."""
+        """One result row for a key; fields that are not given are null."""
         given = {OP: F.lit(op), EXTRACT: at} | facts
         return F.struct(
             *[(given[n] if n in given else F.lit(None)).cast(t).alias(n) for n, t in self._kinds.items()]

@@ -33,10 +33,10 @@ def truncate_points(events: DataFrame) -> DataFrame:
 
 
 def spread_truncates(events: DataFrame, contract: TableContract) -> DataFrame:
-    """Replace truncates by events of the keys that they end; other truncates have nothing to end.
+    """Replace truncates by truncate events of the keys that they delete; drop those that delete none.
 
-    Of an event the first truncate that is not earlier ends it; one of equal order only ends what the
-    event would inherit, so that the next one counts too.
+    For each event the first two truncates that are not earlier are taken. A truncate of equal order loses
+    the tie with the event: it only stops values from being inherited, so the next one is needed too.
 
     Schema:
         events: key and value columns + ``_op``, ``_order``, ``_time``; a truncate's keys are null.
@@ -63,10 +63,11 @@ def spread_truncates(events: DataFrame, contract: TableContract) -> DataFrame:
 
 
 def mark_truncated(rows: DataFrame, points: DataFrame, started: Column | None, last: Column) -> DataFrame:
-    """Mark rows that hold a truncate: after their start and up to their last event, or after that.
+    """Mark rows that a truncate touches: up to their last event (``__inside``) or after it (``__after``).
 
-    Adds ``__inside`` (the events that the row came from must be folded again; a start that is not known
-    counts as before all truncates) and ``__after`` (a truncate ends the row).
+    ``__inside``: a truncate is after the row's start and not after its last event, so the events that the
+    row came from must be folded again; an unknown start counts as before all truncates. ``__after``: a
+    truncate is after the row's last event, and ends the row.
     """
 
     def inside(point: Column) -> Column:

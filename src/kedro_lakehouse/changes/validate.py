@@ -52,9 +52,9 @@ REASON_ORDER: Final = (
 
 
 def reasons_of(conditions: Mapping[str, Column], checks: Mapping[str, str]) -> Column:
-    """The reasons that hold for a row, the strongest first; an empty array where the row is valid.
+    """The reasons to quarantine a row, the strongest first; an empty array where the row is valid.
 
-    A row check that is null passes, as an SQL CHECK constraint does; it speaks of upserts only.
+    A row check whose result is null passes, as an SQL CHECK constraint does. Checks apply to upserts only.
     """
     found = [F.when(conditions[r], F.lit(r)) for r in REASON_ORDER if r in conditions]
     upsert = F.coalesce(column(OP) == UPSERT, F.lit(False))
@@ -65,16 +65,16 @@ def reasons_of(conditions: Mapping[str, Column], checks: Mapping[str, str]) -> C
 def check_events(
     events: DataFrame, contract: TableContract, *, horizon: dt.datetime | None = None
 ) -> DataFrame:
-    """Give every event the list of reasons (``_reasons``) why it cannot be applied: empty if it can.
+    """Add to every event the list of reasons (``_reasons``) why it cannot be applied: empty if it can.
 
     Schema:
         events: converted columns + ``_op``, ``_order``, ``__failed``, ``__malformed``; with a horizon
             also ``_time``; ``__key_mismatch`` where a source states the key twice.
         returns: the same without the columns that start with two underscores, with ``_reasons``;
-            ``_unset`` speaks of upserts only.
+            ``_unset`` is null for all but upserts.
 
     Args:
-        horizon: The time before which the record of changes is trimmed: earlier events are too late.
+        horizon: The time up to which the change log is compacted: earlier events are too late.
     """
     order_fields = events.schema[ORDER].dataType.fieldNames()  # type: ignore[attr-defined]
     null_key = F.lit(False)
@@ -100,12 +100,12 @@ def check_events(
 def _judged(
     events: DataFrame, conditions: Mapping[str, Column], contract: TableContract, absent: tuple[str, ...] = ()
 ) -> DataFrame:
-    """Add the reasons; a column that a check names and no record has had yet is null, as in every table.
+    """Add the reasons; a column that a check names and no record has had yet counts as null.
 
-    Which columns there are may depend on the files that came first: what a check says may not.
+    Which columns there are may depend on which files came first; the result of a check may not.
 
     Raises:
-        ConfigurationError: A check is no SQL condition on the table's columns.
+        ConfigurationError: A check is not an SQL condition on the table's columns.
     """
     try:
         judged = events.withColumn(REASONS, reasons_of(conditions, contract.checks))
@@ -128,7 +128,7 @@ def _judged(
 
 
 def _unresolved(error: AnalysisException) -> str | None:
-    """The column that a statement names and a frame lacks; None where the statement is wrong otherwise."""
+    """The column that a statement names and a frame lacks; None for any other error in the statement."""
     condition = getattr(error, "getCondition", error.getErrorClass)()  # Spark 3.5 has the older name alone
     if not str(condition).startswith("UNRESOLVED_COLUMN"):
         return None

@@ -1,7 +1,8 @@
 """Kedro datasets: the only place where Kedro meets storage.
 
 The dataset classes import Spark when they load or save, not before: a catalog is built, drawn and previewed
-without it. What loads and saves do stands in the modules beside them.
+without it. The work of loads and saves is done by other packages, such as ``ingestion``, ``commits`` and
+``operations``.
 """
 
 from kedro_lakehouse.datasets.changes import ChangesDataset, QuarantineDataset

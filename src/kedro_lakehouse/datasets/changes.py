@@ -1,4 +1,4 @@
-"""The record of changes and the quarantine: one ingestion commit writes both."""
+"""The change log and the quarantine: one ingestion writes both."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 class QuarantineDataset(DeclaredDataset):
     """Events that cannot be applied: raw record, position and reasons.
 
-    Saving keeps the frame until the accepted events of the same batch are saved: one pass over the
-    batch judges both, and neither is seen without the other.
+    Saving only holds the frame in memory until the accepted events of the same batch are saved: one pass
+    over the batch validates both, and neither is published without the other.
 
     Schema:
         ``_batch`` bigint, ``_position`` struct<file, row>, ``_reasons`` array<string> (the first one
-        decides), ``_op`` string, ``_raw`` string (the record as it came).
+        decides), ``_op`` string, ``_raw`` string (the record as it landed).
     """
 
     role: ClassVar[str] = "quarantine"
@@ -49,7 +49,7 @@ class QuarantineDataset(DeclaredDataset):
         return self._preview(nrows, "_batch", "_position", "_reasons", "_op")
 
     def save(self, data: DataFrame | NothingLanded) -> None:
-        """Keep checked events, to be quarantined together with the commit of the accepted ones."""
+        """Hold the checked events, to be quarantined together with the commit of the accepted ones."""
         from kedro_lakehouse.commits.token import NothingLanded
 
         if isinstance(data, NothingLanded):
@@ -58,14 +58,14 @@ class QuarantineDataset(DeclaredDataset):
 
 
 class ChangesDataset(DeclaredDataset):
-    """Every accepted event of a table, append only: the record, and the only side state.
+    """The change log: every accepted event of a table, append only, and the only state beside the targets.
 
-    Saving takes checked events: those with reasons go to quarantine, the others here, in one commit
-    each, published after both were judged. A batch that is already there is skipped.
+    Saving takes checked events: those with reasons are written to quarantine, the others here, in one
+    commit each, published after both were validated. A batch that is already there is skipped.
 
     Raises (save):
         TooManyInvalidError: More than ``max_invalid_fraction`` are invalid; nothing was written.
-        BatchContentChangedError: The same batch number came with other content.
+        BatchContentChangedError: The same batch number was saved before with other content.
     """
 
     role: ClassVar[str] = "changes"
@@ -87,7 +87,7 @@ class ChangesDataset(DeclaredDataset):
     def save(self, data: DataFrame | NothingLanded) -> None:
         """Commit one batch: quarantine, then changes with the bookmark.
 
-        A batch that the landing has given out and that loses its race is planned again by the landing.
+        If the commit of a batch from the landing dataset loses a race, that dataset plans the batch again.
         """
         from kedro_lakehouse.commits.token import BatchToken, NothingLanded
         from kedro_lakehouse.ingestion.landing import ingest_batch

@@ -1,4 +1,4 @@
-"""The column index as datasets: what of the lake is not indexed yet, the signatures, and the evaluation."""
+"""The column index as datasets: the tables to index, the signatures, and the evaluation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kedro_lakehouse.project import active_project
 
 
 class ColumnTablesDataset(AbstractDataset[None, PendingIndex]):
-    """The tables of the lake, and the files beside it, whose columns are not indexed as they are now.
+    """The tables of the lake, and the files beside it, whose columns are not indexed in their present state.
 
     Example:
         In YAML::
@@ -78,7 +78,7 @@ class ColumnSignaturesDataset(AbstractDataset[SignatureChange, list[Any]]):
 
 
 class ColumnStudiesDataset(AbstractDataset[None, dict[str, Any]]):
-    """The evaluation set of the parameters, matched with every model: measures by model and study.
+    """The evaluation of every model on the studies that the parameters name: measures by model and study.
 
     Example:
         In YAML::
@@ -106,7 +106,7 @@ class ColumnStudiesDataset(AbstractDataset[None, dict[str, Any]]):
         return {embedder.model_id: evaluate_studies(studies, embedder) for embedder in embedders}
 
     def save(self, data: None) -> None:
-        """Refuse: the set is given."""
+        """Refuse: the studies are only an input."""
         raise NotImplementedError
 
     def _describe(self) -> dict[str, Any]:

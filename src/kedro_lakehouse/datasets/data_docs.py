@@ -1,4 +1,4 @@
-"""All results of quality, and Great Expectations' Data Docs of them."""
+"""All quality results, and the Data Docs that Great Expectations renders from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _MARK: Final = "judged_at.txt"
-"""Tells of which judgements the pages are: they are not rendered again for the same."""
+"""File with the validations that the pages show: they are not rendered again for the same ones."""
 
 
 class QualityResultsDataset(AbstractDataset[Any, Any]):
@@ -84,7 +84,7 @@ class DataDocsDataset(AbstractDataset[Any, Any]):
         """Render the results; pages that show them already stay as they are.
 
         Raises:
-            UnsupportedError: Great Expectations is not installed, or nothing was judged yet.
+            UnsupportedError: Great Expectations is not installed, or nothing was validated yet.
         """
         if not data:
             raise UnsupportedError(

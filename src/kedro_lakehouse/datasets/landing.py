@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class LandingDataset(DeclaredDataset):
-    """What has landed for a table and is in no batch yet, cut into bounded batches.
+    """The landed files of a table that are in no batch yet, divided into bounded batches.
 
-    Loading gives an iterator; taking a batch from it writes the batch into the ledger, and taking
-    the next one is only right after the batch was saved.
+    Loading gives an iterator. Taking a batch from it writes the batch into the ledger; the next one may be
+    taken only after the batch was saved.
 
     Example:
         In YAML::
@@ -28,13 +28,13 @@ class LandingDataset(DeclaredDataset):
     role: ClassVar[str] = "landing"
 
     def load(self) -> Iterator[Any]:
-        """Plan what has landed, batch by batch; nothing is listed before the first is asked for.
+        """Plan batches of the landed files, one by one; no file is listed before the first batch is taken.
 
         Raises:
             SourceNotFoundError: The landing folder is not there.
             UnreadableFileError: A file is not what it is declared to be.
             BatchContentChangedError: A planned batch's files were replaced before it was done.
-            RefusedExtractsError: Extracts were refused; raised after all others were given out.
+            RefusedExtractsError: Extracts were refused; raised after all others were returned.
         """
         from kedro_lakehouse.ingestion.landing import landed_batches
 

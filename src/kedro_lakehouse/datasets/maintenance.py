@@ -1,4 +1,4 @@
-"""Upkeep of stored tables as datasets: what is due for files, the change log's retention, converted files."""
+"""Maintenance of stored tables as datasets: files, the change log's retention, converted tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class MaintenanceDataset(DeclaredDataset):
-    """What is due for a table's files: loading plans it, saving the signal of the node does it.
+    """The maintenance that a table's files need: loading plans it, saving ``True`` does it.
 
     Example:
         In YAML::
@@ -32,7 +32,7 @@ class MaintenanceDataset(DeclaredDataset):
     role: ClassVar[str] = "maintenance"
 
     def __init__(self, *, table: str, metadata: dict[str, object] | None = None) -> None:
-        """Keep the name; that of the project's own tables is ``ops.tables``."""
+        """Keep the name; ``ops.tables`` stands for the project's own tables."""
         self._own = table == "ops.tables"
         if not self._own:
             super().__init__(table=table, metadata=metadata)
@@ -40,7 +40,7 @@ class MaintenanceDataset(DeclaredDataset):
             self._name, self.metadata = TableName.ops("tables"), metadata
 
     def load(self) -> list[MaintenanceReport]:
-        """What is due now, without doing it."""
+        """Plan what is due now, without doing it."""
         return self._done(dry_run=True)
 
     def save(self, data: bool) -> None:  # noqa: FBT001 - a dataset's save has one positional argument
@@ -61,7 +61,7 @@ class MaintenanceDataset(DeclaredDataset):
 
 
 class RetentionDataset(DeclaredDataset):
-    """The record of changes under its table's ``changes_retention``: saving trims it.
+    """The change log under its table's ``changes_retention``: saving compacts it.
 
     Example:
         In YAML::
@@ -78,11 +78,11 @@ class RetentionDataset(DeclaredDataset):
         return self._name.with_suffix("changes")
 
     def load(self) -> DataFrame:
-        """The record of changes as it is kept."""
+        """The change log as it is stored."""
         return self.table.format.read(self._stored)
 
     def save(self, data: DataFrame) -> None:
-        """Trim the record; what is saved says only that it is there."""
+        """Compact the change log; the frame that is saved is not used."""
         from kedro_lakehouse.operations.compact_changes import compact_change_log
 
         del data
@@ -90,7 +90,7 @@ class RetentionDataset(DeclaredDataset):
 
 
 class ConvertedDataset(AbstractDataset[Any, Any]):
-    """A table of convert.yml: loading gives its rows, saving the signal of the node adds new files.
+    """A table of convert.yml: loading gives its rows, saving ``True`` adds new files.
 
     Example:
         In YAML::

@@ -35,7 +35,7 @@ FRESH, STALE = "fresh", "stale"
 
 
 class UnvalidatedDataset(DeclaredDataset):
-    """The published table, where it changed since its expectations were judged last; read-only.
+    """The published table, if it or its expectations changed since the last validation; read-only.
 
     Example:
         In YAML::
@@ -62,7 +62,7 @@ class UnvalidatedDataset(DeclaredDataset):
 
 
 class QualityDataset(DeclaredDataset):
-    """The judgements of a table's expectations in ``lake.ops.quality_results``: figures, no row values.
+    """The validations of a table in ``lake.ops.quality_results``: figures, no row values.
 
     Example:
         In YAML::
@@ -80,7 +80,7 @@ class QualityDataset(DeclaredDataset):
         return sorted((r for r in rows if r["suite"] == str(self._name)), key=lambda r: r["judged_at"])
 
     def save(self, data: Validation | NothingToValidate) -> None:
-        """Write a judgement down, and tell what failed."""
+        """Record a validation, and report what failed."""
         if isinstance(data, Validation):
             record_validation(self.project, str(self._name), data)
 
@@ -107,7 +107,7 @@ class LastCommitAgeDataset(DeclaredDataset):
         return (datetime.now(UTC) - datetime.fromisoformat(bookmark.committed_at)).total_seconds()
 
     def save(self, data: object) -> None:
-        """Refuse: the age is what it is."""
+        """Refuse: the age is read from metadata."""
         del data
         raise read_only(f"the age of {self._name}")
 
@@ -132,7 +132,7 @@ class FreshnessDataset(DeclaredDataset):
         return {r["subject"]: r["state"] for r in told}
 
     def save(self, data: Sequence[Result]) -> None:
-        """Write down what changed its state; a table that was never stale needs no row to be fresh."""
+        """Record each change of state; a table without rows in ``lake.ops.alerts`` counts as fresh."""
         known, changed = self.load(), list[dict[str, Any]]()
         for result in data:
             subject, state = f"{self._name}: {result.expectation.title}", FRESH if result.success else STALE
@@ -164,7 +164,7 @@ class _SuiteDataset(AbstractDataset[Any, Any]):
 
 
 class SuiteTablesDataset(_SuiteDataset):
-    """The tables of a suite, where one of them changed since the suite was judged last; read-only.
+    """The tables of a suite, if one of them or the suite changed since the last validation; read-only.
 
     Example:
         In YAML::
@@ -195,7 +195,7 @@ class SuiteTablesDataset(_SuiteDataset):
 
 
 class SuiteQualityDataset(_SuiteDataset):
-    """The judgements of a suite in ``lake.ops.quality_results``: figures, no row values.
+    """The validations of a suite in ``lake.ops.quality_results``: figures, no row values.
 
     Example:
         In YAML::
@@ -211,7 +211,7 @@ class SuiteQualityDataset(_SuiteDataset):
         return sorted((r for r in rows if r["suite"] == self._suite), key=lambda r: r["judged_at"])
 
     def save(self, data: Validation | NothingToValidate) -> None:
-        """Write a judgement down, and tell what failed."""
+        """Record a validation, and report what failed."""
         if isinstance(data, Validation):
             record_validation(active_project(), self._suite, data)
 

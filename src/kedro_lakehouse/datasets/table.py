@@ -93,8 +93,8 @@ class TableDataset(DeclaredDataset):
 class PendingDataset(DeclaredDataset):
     """The accepted events that the current or history table does not have yet.
 
-    Loading fixes which batches these are: events that arrive later are the next run's. A table that
-    is up to date gives an empty frame.
+    Loading fixes which batches these are: events that arrive later are left to the next run. For a table
+    that is up to date it gives an empty frame.
 
     Example:
         In YAML::
@@ -125,7 +125,7 @@ class PendingDataset(DeclaredDataset):
         return frame
 
     def save(self, data: DataFrame) -> None:
-        """Refuse: pending events are a view of the record."""
+        """Refuse: pending events are a view of the change log."""
         del data
         raise UnsupportedError(
             what=f"Saving to the pending events of {self._name}.", remedy="Save to the dataset 'changes'."
@@ -133,7 +133,7 @@ class PendingDataset(DeclaredDataset):
 
 
 class PublishedDataset(DeclaredDataset):
-    """Whether a current table was published: an input for order only, of tables derived from it.
+    """Whether a current table was published: an input of derived tables that only orders their nodes.
 
     Example:
         In YAML::
@@ -146,8 +146,8 @@ class PublishedDataset(DeclaredDataset):
     role: ClassVar[str] = "published"
 
     def load(self) -> bool:
-        """Tell whether the table is there, in this run or from an earlier one."""
+        """Whether the table exists, from this run or an earlier one."""
         return self._exists()
 
     def save(self, data: bool) -> None:  # noqa: FBT001 - a dataset's save has one positional argument
-        """Keep nothing: the table itself is the evidence."""
+        """Store nothing: the table itself is the evidence."""

@@ -1,4 +1,4 @@
-"""What an expectations validator does with a Spark frame: judge it, and set failing rows aside."""
+"""What an expectations validator does with a Spark frame: validate it, and quarantine failing rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def complying(
     data: object, expectations: Sequence[ExpectationConfig], quarantine: TableName | None
 ) -> DataFrame:
-    """The rows of a frame that comply; the others go to a quarantine table, where there is one.
+    """Return the rows of a frame that comply; write the others to the quarantine table, if one is given.
 
     Raises:
         DataValidationError: Expectations fail, and no quarantine takes the rows; it holds no row value.
@@ -55,7 +55,7 @@ def complying(
 
 
 def _set_aside(quarantine: TableName, data: DataFrame, failed: Sequence[ExpectationConfig]) -> DataFrame:
-    """Write the rows that fail, in the place of those of the last time; the others."""
+    """Replace the rows of the quarantine table by the failing rows, and return the other rows."""
     reasons, marked = _mark(data, failed)
     lake = active_project().format(OWN_FORMAT)
     lake.create(quarantine, {"_reasons": T.ArrayType(T.StringType()), "_raw": T.StringType()}, Layout())
@@ -66,7 +66,7 @@ def _set_aside(quarantine: TableName, data: DataFrame, failed: Sequence[Expectat
 
 
 def _mark(data: DataFrame, failed: Sequence[ExpectationConfig]) -> tuple[Column, DataFrame]:
-    """The expectations that a row fails, and the frame in which that is told."""
+    """A column with the expectations that a row fails, and the frame to which the column belongs."""
     told, types = [], types_of(data)
     for number, expectation in enumerate(failed):
         if expectation.nature == "row":
@@ -93,7 +93,7 @@ def _message(result: Result) -> str:
 
 
 def _failure(result: Result) -> CheckFailure:
-    """What Kedro tells of a failed check; examples would be row values."""
+    """A failed check as Kedro reports it, without examples, which would be row values."""
     return CheckFailure(
         message=_message(result),
         check=result.expectation.type,

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class ExpectationsValidator:
-    """Judges a Spark frame by expectations, before it is saved or after it is loaded.
+    """Validates a Spark frame by expectations, before it is saved or after it is loaded.
 
-    Without ``quarantine`` a failing expectation fails the dataset (Kedro's ``severity: warn`` only tells of
-    it). With it, rows that fail go to that table of the lake, with the expectations that they fail, and
-    the rows that pass go on; an expectation that no single row fails still fails the dataset. The
-    quarantine table holds the failing rows of the last validation: validating the same data twice
-    leaves it as it is.
+    Without ``quarantine`` a failing expectation fails the dataset (with Kedro's ``severity: warn`` it is only
+    reported). With it, rows that fail are written to that table of the lake, with the expectations that they
+    fail, and the rows that pass are returned; an expectation that no single row can fail still fails the
+    dataset. The quarantine table holds the failing rows of the last validation: validating the same data
+    twice leaves it as it is.
 
     Example:
         In catalog.yml::
@@ -42,7 +42,7 @@ class ExpectationsValidator:
         """Check the expectations; nothing is read.
 
         Raises:
-            ValueError: An expectation is not one, or looks at another table.
+            ValueError: An expectation is not valid, or needs a table of the lake.
         """
         self._expectations = [ExpectationConfig.model_validate(dict(e)) for e in expectations]
         self._quarantine = TableName.parse(quarantine) if quarantine else None

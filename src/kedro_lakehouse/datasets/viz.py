@@ -1,4 +1,4 @@
-"""What kedro-viz shows of stored tables: some rows, without a JVM and personal values, and their figures."""
+"""What kedro-viz shows of stored tables: figures, and some rows; it starts no JVM, shows nothing personal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
-# kedro-viz tells the kinds of previews apart by the name of the type that `preview` returns.
+# kedro-viz recognizes the kind of a preview by the name of the type that `preview` returns.
 TablePreview = NewType("TablePreview", dict[str, Any])
 
 _EXACT_IN_JSON: Final = 2**53
@@ -30,10 +30,10 @@ _STATS: Final = ".viz/stats.json"
 def preview_rows(
     project: Project, name: TableName, stored: TableName, *, nrows: int, framework: Collection[str] = ()
 ) -> TablePreview:
-    """Some published rows, of no particular order; a column that is closed is there without its values.
+    """Some published rows, in no particular order; closed columns are shown without their values.
 
-    Closed are the columns that the declaration names under ``personal`` and not under ``public``: they
-    are not read. Raw records are never part of it.
+    A column is closed if the declaration names it under ``personal`` and not under ``public``: its values
+    are not read. Raw records are never shown.
 
     Args:
         stored: The stored table, one of those that belong to ``name``.
@@ -54,9 +54,9 @@ def preview_rows(
 def _readable(
     project: Project, name: TableName, stored: TableName
 ) -> tuple[Sequence[str], Callable[[Sequence[str], int], list[dict[str, Any]]]] | None:
-    """A table's columns, and what reads some of its rows; None where there is none that can be read.
+    """A table's columns, and a function that reads some of its rows; None where it cannot be read.
 
-    Iceberg is read without a JVM, other formats by Spark, which is not started for a preview.
+    Iceberg is read without a JVM, other formats by a Spark session that runs already: a preview starts none.
     """
     if project.bind(name).in_catalog:
         found = project.catalog.find(stored)
@@ -85,7 +85,7 @@ def _plain(value: object) -> object:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int | float):
-        return value if abs(value) <= _EXACT_IN_JSON else str(value)  # a NaN is not, and becomes text
+        return value if abs(value) <= _EXACT_IN_JSON else str(value)  # false for a NaN, which becomes text
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, dict | list):

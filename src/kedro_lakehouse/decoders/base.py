@@ -1,4 +1,4 @@
-"""What a change decoder is: the object behind a name of ``kedro_lakehouse.change_decoders``."""
+"""The protocol of change decoders: the plug-ins of the group ``kedro_lakehouse.change_decoders``."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class ChangeDecoder(Protocol):
 
         Schema:
             returns: the table's columns that the records have + ``_op`` (null where unknown), ``_order``
-                (a struct; absent only where the table's ``order_by`` must tell it), ``_time`` (absent where
+                (a struct; absent only where the table's ``order_by`` must give it), ``_time`` (absent where
                 the source has no commit time: then the order's first element counts), ``_position``,
                 ``_raw``, ``__failed``, ``__malformed``; where the format knows them also ``__before`` (struct
                 of the old key where an update changed it, else null) and ``_unset`` (sorted names of the
                 columns that were not sent, else null).
 
         Args:
-            layout: What the source's ``layout()`` gave: how the format is written here.
+            layout: The result of the source's ``layout()``: how this source writes the format.
 
         Returns:
             A lazy frame: calling this function starts no Spark job.

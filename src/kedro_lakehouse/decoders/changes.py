@@ -1,4 +1,4 @@
-"""Rows of change-only files: each is new or changed, or by its operation deleted."""
+"""Rows of change-only files: each is an upsert, or what the operation in its column means."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ChangesLayout:
 
 
 class ChangesDecoder:
-    """Change-only rows; their default order is (file name, row number), their time its first element."""
+    """Decodes change-only rows, by default ordered by (file name, row number), and without own times."""
 
     def decode(
         self, group: RecordGroup, layout: ChangesLayout, columns: Columns, keys: tuple[str, ...]

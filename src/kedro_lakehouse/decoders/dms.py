@@ -1,4 +1,4 @@
-"""AWS DMS records in files: a full load without meaning of Op, then changes with I, U and D."""
+"""AWS DMS records in files: a full load, whose Op has no meaning, then changes with I, U and D."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DmsLayout:
 
 
 class DmsDecoder:
-    """Records of a DMS task in rows: columns of the table beside those that the task adds."""
+    """Decodes records of a DMS task as rows: the table's columns beside those that the task adds."""
 
     def decode(
         self, group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple[str, ...]
@@ -114,7 +114,7 @@ def _order(group: RecordGroup, layout: DmsLayout, time: Column) -> Column:
 
 
 def _before(group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple[str, ...]) -> Column:
-    """The key before the change, as the table has it: before images where given, else the key itself."""
+    """The key before the change, in the table's types: before images where given, else the key itself."""
     sources = {columns.name_of(s): s for s in group.columns if s not in columns.control}
     images = {
         k: layout.before_prefix + sources[k]

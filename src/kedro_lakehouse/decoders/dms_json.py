@@ -40,14 +40,14 @@ _OPS: Final = {"load": "I", "insert": "I", "update": "U", "delete": "D"}
 
 
 class DmsJsonDecoder(DmsDecoder):
-    """Records of a DMS task in JSON, flattened into the columns that its files have.
+    """Decodes records of a DMS task in JSON, flattened into the columns that its files have.
 
     Source:
         AWS DMS user guide, Kinesis Data Streams and Apache Kafka as targets.
     """
 
     def discover(self, lines: DataFrame, layout: DmsLayout) -> list[LineShape]:
-        """The names of data and before images, apart for rows of the full load and for changes."""
+        """Find the names in data and before images, separately for rows of the full load and for changes."""
         kind = _envelope(TEXTS, TEXTS)
         told = _told(lines, column(VALUE), kind, layout)
         keys = [
@@ -69,7 +69,7 @@ class DmsJsonDecoder(DmsDecoder):
     def unwrap(
         self, lines: DataFrame, shapes: Sequence[LineShape], layout: DmsLayout, *, load: Load = "changes"
     ) -> list[RecordGroup]:
-        """The full load and the changes, each a group; control records and other tables' are left out."""
+        """Group the full load and the changes; control records and those of other tables are left out."""
         del load
         groups = []
         for kind, is_load in (("full_load", True), ("changes", False)):

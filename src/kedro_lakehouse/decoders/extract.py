@@ -46,7 +46,7 @@ def decode_extracts(
     """Decode and check the rows of extracts.
 
     Schema:
-        extracts: ``__file``, ``_extract``, ``_order``: one row an extract.
+        extracts: ``__file``, ``_extract``, ``_order``: one row per extract.
         returns: the table's columns + ``_extract``, ``_position``, ``_reasons``, ``_raw`` (of
             quarantined rows) and, where the contract names a column for it, ``__valid_from``.
     """
@@ -68,7 +68,7 @@ def decode_extracts(
 
 
 def _unstored(group: RecordGroup, layout: Columns, contract: TableContract) -> list[Conversion]:
-    """The column that tells a row's start, where the table itself does not keep it."""
+    """The conversion of the column with a row's start, where the table does not store that column."""
     told = starts_by_column(contract)
     if told is None or told in layout.types:
         return []
@@ -88,7 +88,7 @@ def _unstored(group: RecordGroup, layout: Columns, contract: TableContract) -> l
 
 
 def _with_valid_from(rows: DataFrame, layout: Columns, contract: TableContract) -> DataFrame:
-    """Add a row's own start as a timestamp; a value that is none is a value of the wrong type."""
+    """Add a row's own start as a timestamp; a value that is not a timestamp counts as one of a wrong type."""
     told = starts_by_column(contract)
     if told is None:
         return rows

@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, its values as the text that was sent."""
+"""JSON lines: one object per line, its values as the text that was sent."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ VALUE: Final = "value"
 KEY: Final = "key"
 CARRIED_BY_LINES: Final = (POSITION, FILE)
 
-# Spark's expressions read numbers with a fraction as doubles, which loses digits. So such numbers become
-# strings behind this mark (a private-use character, on which no other text starts) before parsing.
+# Spark's JSON functions read numbers with a fraction as doubles, which loses digits. So before parsing such
+# numbers are made strings that start with this mark (a private-use character; no other text starts with it).
 MARK: Final = "\ue000#"
-# Java's syntax. All groups are possessive: the expression never steps back, and needs no stack.
+# Java's syntax. All groups are possessive: the expression never backtracks, and needs no stack.
 _FRACTIONS: Final = (
     r"\G((?:[^\"0-9-]++|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|-?\d++(?![\d.eE]))*+)"
     r"(-?\d++(?:\.\d++)?+(?:[eE][+-]?\d++)?+)"
@@ -38,7 +38,7 @@ _STRICT: Final = {"allowNonNumericNumbers": "false"}
 class LineShape:
     """What some of the lines of one place (a file, a topic) hold.
 
-    ``kind`` is the reader's own; ``has_rows`` is false where the lines tell of no change and no row.
+    ``kind`` is for the reader's own use; ``has_rows`` is false where the lines hold no change and no row.
     """
 
     place: str
@@ -49,19 +49,19 @@ class LineShape:
 
 
 class LineReader(Protocol):
-    """Turns lines into groups of records: the part of a decoder that formats made of JSON have besides.
+    """Turns lines into groups of records; decoders of JSON formats implement this as well.
 
     Lines are a frame of ``value`` (string, null for a tombstone), ``key`` (string or null), ``_position``
     and ``__file``, wherever they come from: a folder of files or a batch of a topic.
     """
 
     def discover(self, lines: DataFrame, layout: Any) -> list[LineShape]:
-        """Look through the lines for what they hold: one Spark job, its result is bounded by the shapes."""
+        """Find the shapes of the lines: one Spark job, whose result grows with the shapes, not the lines."""
 
     def unwrap(
         self, lines: DataFrame, shapes: Sequence[LineShape], layout: Any, *, load: Load
     ) -> list[RecordGroup]:
-        """Group the lines into records of one shape each; lines that tell of no row are left out.
+        """Group the lines into records of one shape each; lines that hold no row are left out.
 
         Returns:
             Groups of lazy frames: calling this function starts no Spark job.
@@ -69,17 +69,20 @@ class LineReader(Protocol):
 
 
 def exact(text: Column) -> Column:
-    """JSON text in which numbers with a fraction or an exponent are marked strings: no digit gets lost."""
+    """JSON text in which numbers with a fraction or an exponent are marked strings: no digit gets lost.
+
+    For example, ``{"a": 1.50, "b": 2}`` becomes ``{"a": "<MARK>1.50", "b": 2}``.
+    """
     return F.regexp_replace(text, _FRACTIONS, f'$1"{MARK}$2"')
 
 
 def all_numbers(text: Column) -> Column:
-    """JSON text in which every number is a marked string: numbers and strings are told apart."""
+    """JSON text in which every number is a marked string: so numbers can be distinguished from strings."""
     return F.regexp_replace(text, _NUMBERS, f'$1"{MARK}$2"')
 
 
 def plain(value: Column) -> Column:
-    """A value out of ``exact`` text as it was sent; in nested values the numbers are numbers again."""
+    """A value of ``exact`` text as it was sent: its marks are removed, also those inside nested values."""
     return (
         F.when(value.startswith(MARK), value.substr(len(MARK) + 1, 1_000_000))
         .when(value.contains(MARK), F.regexp_replace(value, f'"{MARK}([^"]*)"', "$1"))
@@ -89,13 +92,13 @@ def plain(value: Column) -> Column:
 
 def parsed(text: Column, kind: T.DataType) -> Column:
     """One JSON object read as a map or struct; null where the text is anything but one object."""
-    # Within an array Spark notices what follows an object, too.
+    # Read within an array, Spark also notices text that follows the object.
     items = F.from_json(F.concat(F.lit("["), text, F.lit(",null]")), T.ArrayType(kind), _STRICT)
     return F.when(F.size(items) == 2, F.get(items, F.lit(0)))  # noqa: PLR2004 - the object and the null
 
 
 def split_keyed(lines: DataFrame) -> DataFrame:
-    """Lines that hold a message as {"key": ..., "value": ...} become its key and its value."""
+    """Split lines that hold a message as {"key": ..., "value": ...} into its key and its value."""
     fields = parsed(exact(column(VALUE)), TEXTS)
     names = F.map_keys(fields)
     keyed = F.array_contains(names, "value") & (
@@ -137,12 +140,12 @@ def texts(names: Iterable[str]) -> tuple[tuple[str, T.DataType], ...]:
 
 @dataclass(frozen=True)
 class RowLines:
-    """Plain rows: each line is an object, each of its fields a column of text."""
+    """Reads plain rows: each line is an object, each of its fields a column of text."""
 
     carried: tuple[str, ...] = field(default=CARRIED_BY_LINES)
 
     def discover(self, lines: DataFrame, layout: Any = None) -> list[LineShape]:
-        """The names of the fields in each file; Spark looks, so that no file is read by one process."""
+        """Find the names of the fields in each file, with Spark: no file is read by a single process."""
         del layout
         fields = parsed(column(VALUE), TEXTS)
         found = lines.groupBy(FILE).agg(

@@ -1,4 +1,4 @@
-"""Raw records as they come from files: what decoders take."""
+"""Raw records as readers give them: the input of decoders."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ MALFORMED_RECORD: Final = "__malformed"
 FAILED: Final = "__failed"
 BEFORE: Final = "__before"
 CARRIED: Final = (POSITION, RAW, FILE, MALFORMED_RECORD)
-"""Columns that a reader adds to the source's own: where a record stood, and as what."""
+"""Columns that a reader adds: a record's position, its text, its file, and whether it is malformed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """How a table's columns come from its source's: chosen, renamed and typed.
+    """How a table's columns are made from its source's: chosen, renamed and typed.
 
-    ``types`` is by the table's names and complete: every column that the table is to have, and those
-    that are ``carried``: order and time need them, but the table does not keep them. ``order`` is the type
-    of ``_order`` that the table has already. A text that is the ``unset_marker`` says
-    that the value was not sent.
+    ``types`` has the type of every column that the table is to have, by the table's names, and of the
+    ``carried`` columns, which order and time need but the table does not store. ``order`` is the type of
+    ``_order`` that the table has already. A text equal to the ``unset_marker`` means that the value was not
+    sent.
     """
 
     types: Mapping[str, T.DataType]
@@ -74,7 +74,7 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordGroup:
-    """Records of one shape: source columns + ``CARRIED``; ``facts`` are the decoder's own about them."""
+    """Records of one shape: source columns + ``CARRIED``; ``facts`` are for the decoder's own use."""
 
     records: DataFrame
     load: Load
@@ -90,11 +90,11 @@ def place_order() -> Column:
 
 
 def computed_once(frame: DataFrame, values: Mapping[str, Column]) -> DataFrame:
-    """Add (or replace) columns whose expressions no later step repeats.
+    """Add (or replace) columns that Spark computes once, however many later steps use them.
 
-    Spark pushes a filter below a projection by writing the projection's expressions into it: a filter on
-    the reasons of events would parse every message once for each use of each of its columns. It does not
-    push one below a generator.
+    Spark pushes a filter below a projection by copying the projection's expressions into the filter. So a
+    filter on the reasons of events would parse every message once for each use of each of its columns.
+    Spark does not push a filter below a generator (``explode``).
     """
     kept = [column(c) for c in frame.columns if c not in values]
     box = F.explode(F.array(F.struct(*[v.alias(n) for n, v in values.items()])))

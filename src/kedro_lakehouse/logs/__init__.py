@@ -1,1 +1,1 @@
-"""Logs that say which run, pipeline, table and batch they are about; one file a run."""
+"""Logs that say which run, pipeline, table and batch they are about; one file per run."""

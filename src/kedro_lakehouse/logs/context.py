@@ -1,4 +1,4 @@
-"""What a log line is about: the run, which is the process's; node, table and batch, which are a thread's."""
+"""The context of a log line: the run (one per process), and the node, table and batch (per thread)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 FACTS: Final = ("node", "table", "batch")
-"""What a thread is at work on; None where it is not at one."""
+"""What a thread is working on; each is None where there is no such thing."""
 
 _facts: ContextVar[Mapping[str, object]] = ContextVar("kedro_lakehouse.facts", default=MappingProxyType({}))
 
@@ -31,18 +31,18 @@ class RunContext:
 
 
 def at_work_on() -> dict[str, object]:
-    """What this thread is at work on: always all of ``FACTS``."""
+    """What this thread is working on: always all of ``FACTS``."""
     return dict.fromkeys(FACTS) | dict(_facts.get())
 
 
 def turn_to(**facts: object) -> None:
-    """Make this thread's lines speak of these facts and of nothing else; without facts of the run alone."""
+    """Replace the facts in this thread's lines by these; without any, lines name the run alone."""
     _facts.set(facts)
 
 
 @contextlib.contextmanager
 def working_on(**facts: object) -> Iterator[None]:
-    """Let this thread's lines speak of these facts too while the block runs."""
+    """Add these facts to this thread's lines while the block runs."""
     before = _facts.set({**_facts.get(), **facts})
     try:
         yield

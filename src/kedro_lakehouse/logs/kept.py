@@ -1,4 +1,4 @@
-"""The logs that are kept: which runs they are of, and their lines, Python's and the JVM's, by time."""
+"""Stored logs: the runs that wrote them, and their lines (Python's and the JVM's) in the order of time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEWEST: Final = 5
 
 @dataclass(frozen=True, kw_only=True)
 class KeptLog:
-    """The log of one run, as its first line names it."""
+    """The stored log of one run, which its first line names."""
 
     run_id: str
     correlation_id: str
@@ -26,7 +26,7 @@ class KeptLog:
     files: Sequence[str]
 
     def answers_to(self, wanted: str) -> bool:
-        """Tell whether an id means this log: of the run, of the scheduler's run, of a task, of both."""
+        """Whether an id means this log: that of the run, the scheduler's run, the task, or both of these."""
         task, _, scheduled = self.correlation_id.partition(" ")
         return wanted in {self.run_id, self.correlation_id, *([task, scheduled] if scheduled else [])}
 
@@ -52,10 +52,10 @@ def kept_logs(folder: str) -> list[KeptLog]:
 
 
 def find_logs(folder: str, wanted: str | None) -> list[KeptLog]:
-    """The logs that an id means; without one the last run's.
+    """The logs that an id means; without an id the last run's log.
 
     Raises:
-        LogNotFoundError: No log that is kept is of that id.
+        LogNotFoundError: No stored log has that id.
     """
     kept = kept_logs(folder)
     found = kept[-1:] if wanted is None else [log for log in kept if log.answers_to(wanted)]
@@ -72,7 +72,7 @@ def read_lines(logs: Iterable[KeptLog]) -> list[dict[str, Any]]:
 
 
 def _lines(place: LogPlace, name: str) -> Iterator[dict[str, Any]]:
-    """The lines of a file; the half line that a killed process leaves at its end is none."""
+    """The lines of a file; the half line that a killed process leaves at its end is skipped."""
     with place.open(name) as text:
         for row in text:
             try:
@@ -84,7 +84,7 @@ def _lines(place: LogPlace, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _as_written(line: dict[str, Any]) -> dict[str, Any]:
-    """A line with the types that Python writes: the JVM writes every fact as a text, empty for none."""
+    """A line with the types that Python writes: the JVM writes each fact as text, empty where it is null."""
     facts = {name: value if value != "" else None for name, value in line.items()}
     batch = facts.get("batch")
     return facts | {"batch": int(batch) if isinstance(batch, str) and batch.isdecimal() else batch}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 4000
 _SECRETS: Final = (
-    # `password=…`, `"aws_secret_access_key": "…"`: the name stays, the value goes.
+    # `password=…`, `"aws_secret_access_key": "…"`: the name stays, the value is replaced.
     (
         re.compile(
             r"""(?i)([\w.-]*(?:passw(?:or)?d|secret|credential|api_?key|access_?key|auth_?token|session_?token)"""
@@ -50,7 +50,7 @@ def without_secrets(text: str) -> str:
 class JsonFormatter(logging.Formatter):
     """Makes each record one JSON object: time (UTC), level, origin, logger, message, run, node, table, batch.
 
-    Of an error only what ``told`` tells of it is written, and the places that it went through: the text of
+    Of an error only its ``message_of`` and the lines of code that it passed through are written: the text of
     an exception may quote values of rows.
     """
 

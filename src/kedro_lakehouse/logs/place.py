@@ -1,4 +1,4 @@
-"""Where logs are kept: in a local folder, or in object storage, to which a run's log goes when it ends."""
+"""Where logs are stored: a local folder, or object storage, to which a run's log is uploaded at its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PYTHON_LINES: Final = ".jsonl"
 JVM_LINES: Final = ".jvm.jsonl"
-"""What the name of a run's file ends in: the lines of the run, and those of its JVM."""
+"""Endings of the names of a run's files: the lines of Python, and those of the JVM."""
 
 
 class LogPlace:
@@ -37,7 +37,7 @@ class LogPlace:
         return private_folder(Path(self._root))
 
     def take(self, folder: Path) -> None:
-        """Keep what was written into a writing folder; a temporary one is gone afterwards.
+        """Store what was written into a writing folder; a temporary folder is deleted afterwards.
 
         Raises:
             OSError: The storage does not take it; the folder stays.
@@ -63,7 +63,7 @@ class LogPlace:
         return opened
 
     def remove(self, names: Collection[str]) -> None:
-        """Delete files; one that another run has deleted meanwhile is none."""
+        """Delete files; one that another run has deleted meanwhile is skipped."""
         for name in names:
             try:
                 self._fs.rm_file(f"{self._root}/{name}")

@@ -1,4 +1,4 @@
-"""The run of a scheduler that a run is part of: its names, as they stand in logs, steps and folders."""
+"""The scheduler's run to which a run belongs: its names in logs, steps and folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNFIT: Final = re.compile(r"[^A-Za-z0-9_.:+~@=-]")
 
 
 def fit(word: str) -> str:
-    """A word from outside that can forge no line and no field: letters, digits and ``_.:+~@=-``, bounded."""
+    """Make a word from outside safe for log lines: only letters, digits and ``_.:+~@=-``, at most 250."""
     return _UNFIT.sub("_", word)[:_LONGEST]
 
 

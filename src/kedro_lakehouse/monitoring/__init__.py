@@ -1,1 +1,1 @@
-"""What a run tells of itself and of its tables: log, summary, record, metrics, alerts."""
+"""What a run reports about itself and its tables: log, summary, row of the run, metrics, alerts."""

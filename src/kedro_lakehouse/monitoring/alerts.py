@@ -1,4 +1,4 @@
-"""States that somebody should know of, and which of them have crossed since they were last told."""
+"""Alert states (failure, staleness, quarantine), and which of them changed since they were last reported."""
 
 from __future__ import annotations
 
@@ -28,14 +28,18 @@ def crossings(states: Iterable[AlertState], last: Mapping[tuple[str, str], bool]
     What was never recorded counts as not raised.
 
     Args:
-        states: How things stand now, at most one a kind and subject.
+        states: The present states, at most one per kind and subject.
         last: Whether each (kind, subject) was raised when it was last recorded.
     """
     return [now for now in states if now.raised != last.get((now.kind, now.subject), False)]
 
 
 def failure_states(error: BaseException | None, whole: Collection[str]) -> list[AlertState]:
-    """The failures of a run; the others of which every node ran (``whole``) are well."""
+    """The failure states of a run: raised for what failed, cleared for what ran without error.
+
+    Cleared are the run itself and the tables of ``whole`` (every node of them ran) that did not fail; nothing
+    is cleared where the run itself failed.
+    """
     failed = failures(error)
     raised = [
         AlertState(
@@ -55,7 +59,7 @@ def failure_states(error: BaseException | None, whole: Collection[str]) -> list[
 
 
 def quarantine_states(reports: Sequence[CommitReport]) -> list[AlertState]:
-    """Whether the batches that a run ingested held events that had to be set aside."""
+    """Whether the batches that a run ingested held events that were quarantined, for each table."""
     found = []
     for table in sorted({r.table for r in reports if r.stage == "ingestion"}):
         of_table = [r for r in reports if (r.table, r.stage) == (table, "ingestion")]
@@ -96,7 +100,7 @@ def staleness_states(
 
 
 def recorded_states(store: OpsStore) -> dict[str, dict[tuple[str, str], bool]]:
-    """What each notifier was last told: by notifier, whether a (kind, subject) is raised."""
+    """What was last reported to each notifier: by notifier, whether a (kind, subject) is raised."""
     known: dict[str, dict[tuple[str, str], bool]] = {}
     for row in sorted(store.read(ALERTS), key=lambda row: row["told_at"]):
         known.setdefault(row["notifier"], {})[row["kind"], row["subject"]] = row["state"] == _RAISED
@@ -104,7 +108,7 @@ def recorded_states(store: OpsStore) -> dict[str, dict[tuple[str, str], bool]]:
 
 
 def record_states(store: OpsStore, notifier: str, states: Sequence[AlertState], run_id: str) -> None:
-    """Record what a notifier was told, in one commit; nothing where there was nothing to tell."""
+    """Record the states that were reported to a notifier, in one commit; write nothing without states."""
     at = datetime.now(UTC)
     rows = [
         {

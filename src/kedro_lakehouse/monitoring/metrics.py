@@ -25,7 +25,7 @@ _PREFIX: Final = "kedro_lakehouse_"
 
 @dataclass(frozen=True)
 class _Metric:
-    """One gauge: its name without the prefix, what it says, and its samples."""
+    """One gauge: its name without the prefix, its help text, and its samples."""
 
     name: str
     help: str
@@ -33,10 +33,10 @@ class _Metric:
 
 
 def write_metrics(project: Project, path: Path, error: BaseException | None) -> None:
-    """Bring the file of metrics up to date; one that would say the same stays untouched.
+    """Bring the file of metrics up to date; a file whose text would be the same stays untouched.
 
-    Read from table metadata and ``lake.ops.runs`` alone: no job. The file appears in one piece, under its
-    name or not at all. A problem with the file is warned of: it fails no run.
+    The metrics are read from table metadata and ``lake.ops.runs`` alone: no Spark job. The file is replaced
+    in one step. A problem with the file is logged as a warning: it fails no run.
     """
     statuses = [status_of(project.bind(name)) for name in sorted(project.declarations.tables)]
     runs = [run for run in project.ops.read(RUNS) if run["env"] == project.env]
@@ -55,7 +55,7 @@ def metrics_text(
 
     Args:
         env: The environment, a label of every sample.
-        statuses: Where each table stands.
+        statuses: The status of each table.
         last_run: The newest row of ``lake.ops.runs``: the last run that changed a table or failed.
         succeeded: Whether the present run ended without error.
 
@@ -90,7 +90,7 @@ def _run_metrics(last: Mapping[str, Any] | None, *, succeeded: bool) -> list[_Me
     success = _Metric("run_success", "Whether the last run ended without error.", [({}, int(succeeded))])
     if last is None:
         return [success]
-    # Of a run that changed nothing there is no record, so that its file of metrics is the same as before.
+    # A run that changed nothing has no row in lake.ops.runs, so its file of metrics is the same as before.
     seconds = (last["ended_at"] - last["started_at"]).total_seconds()
     ended = last["ended_at"].timestamp()
     return [
@@ -118,10 +118,10 @@ def _escaped(text: str) -> str:
 
 
 def replace_file(path: Path, text: str) -> bool:
-    """Put a whole file in the place of the old one, unless that says the same; whether it did.
+    """Replace a file in one step, unless its text is the same already; return whether it was replaced.
 
     Raises:
-        OSError: It cannot be written; the old file is there as it was.
+        OSError: It cannot be written; the old file is unchanged.
     """
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False

@@ -1,4 +1,4 @@
-"""The end of a run: each notifier is told what has crossed since it was last told."""
+"""The end of a run: send each notifier the states that changed since they were last reported to it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ logger = logging.getLogger(__name__)
 def notify(
     project: Project, monitoring: MonitoringConfig, error: BaseException | None, whole: Collection[str]
 ) -> None:
-    """Tell every notifier what has crossed; a run whose tables stand as they stood tells nothing.
+    """Send every notifier the states that changed; where none changed, nothing is sent.
 
-    A notifier that fails is warned of, and told again at the end of the next run: it never fails this one.
+    A notifier that fails is logged as a warning, and gets its states at the end of the next run: it never
+    fails this one.
 
     Args:
         project: The project after its run.
@@ -68,7 +69,7 @@ def _delivered(
     states: Sequence[AlertState],
     error: BaseException | None,
 ) -> bool:
-    """Whether a notifier took its message; the warning names no address and no secret."""
+    """Send a notifier its message; return whether it was delivered. A warning names no address or secret."""
 
     def credentials() -> Mapping[str, Any]:
         return project.credentials(str(getattr(config, "credentials", "")))
@@ -89,7 +90,7 @@ def _delivered(
 
 
 def _reason(problem: Exception) -> str:
-    """Why a message was not delivered; of a server's words only its number, for it may repeat a secret."""
+    """Why a message was not delivered; of a server's answer only its number: its text may repeat a secret."""
     if isinstance(problem, LakehouseError):
         return str(problem)
     numbers = (getattr(problem, name, None) for name in ("smtp_code", "code", "errno"))

@@ -1,4 +1,4 @@
-"""What a run's end sets off where monitoring.yml declares it: the file of metrics, and messages."""
+"""What is done at the end of a run where monitoring.yml declares it: the file of metrics, and messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 def tell_outcome(
     project: Project, monitoring: MonitoringConfig, error: BaseException | None, pipeline: Pipeline
 ) -> None:
-    """Write the metrics and tell the notifiers; where that cannot be done, warn: no run fails by it."""
+    """Write the metrics and notify; where that fails, log a warning: it never fails the run."""
     try:
         if monitoring.metrics is not None:
             from kedro_lakehouse.monitoring.metrics import write_metrics
@@ -43,8 +43,8 @@ def tell_outcome(
 def whole_subjects(ran: Pipeline, registered: Mapping[str, Pipeline], failed: Collection[str]) -> set[str]:
     """The namespaces of which every node of the default pipeline ran to its end: only they can recover.
 
-    A table whose merge failed is not well again because its ingestion alone ran, nor because a table
-    that it waits for failed before it.
+    A table whose merge failed has not recovered if only its ingestion ran, or if it was not reached because
+    a table that it depends on failed first.
     """
     default = registered.get("__default__")
     wanted = _by_namespace(default.nodes) if default is not None else {}

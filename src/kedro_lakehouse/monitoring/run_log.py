@@ -30,12 +30,12 @@ _LARGEST: Final = 20 * 1024**2
 
 
 class RunLog:
-    """Gives each line of a run its context while it is open; closed, logging is as it was.
+    """Adds a run's context to each log line while it is open; after closing, logging is as it was before.
 
     The lines go to the console as they are configured (with the scheduler's id before them, if there is
     one; as JSON objects where ``KEDRO_LAKEHOUSE_LOG_FORMAT`` is ``json``), and as JSON lines to a file of
     the run, at most 20 MB, of which those of the last 100 runs are kept. Where logs are kept in object
-    storage, the file is written in a temporary folder and goes there when the log is closed.
+    storage, the file is written in a temporary folder and uploaded when the log is closed.
     """
 
     def __init__(self, project: Project, run_params: Mapping[str, Any]) -> None:
@@ -53,7 +53,7 @@ class RunLog:
         self._before: list[tuple[logging.Handler, logging.Formatter | None]] = []
 
     def open(self) -> Self:
-        """Start to give lines their context, and the project the run that its commits and jobs name."""
+        """Start to add the context to lines, and set the project's run, which its commits and jobs name."""
         root = logging.getLogger()
         self._before = [(handler, handler.formatter) for handler in root.handlers]
         if os.environ.get(FORMAT, "text").lower() == "json":
@@ -74,7 +74,7 @@ class RunLog:
         turn_to()
         self._project.run = self.context
         ours = logging.getLogger("kedro_lakehouse")
-        if ours.level == logging.NOTSET:  # a project whose logging.yml does not speak of this package
+        if ours.level == logging.NOTSET:  # a project whose logging.yml does not configure this package
             ours.setLevel(logging.INFO)
         logger.info(
             "Run %s: %s, environment %s", self.context.run_id, self.context.pipeline, self._project.env
@@ -97,7 +97,7 @@ class RunLog:
         if self._place is not None and folder is not None:
             try:
                 self._place.take(folder)
-            except OSError as error:  # the run is done: what it did does not depend on its log
+            except OSError as error:  # the run is done: a problem with its log must not fail it
                 logger.warning("The log stays in %s: %s", folder, type(error).__name__)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The record of runs: those that changed a table, and those that failed."""
+"""The rows of ``lake.ops.runs``: runs that changed a table, and runs that failed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def record_run(
 
 
 def pipeline_of(run_params: dict[str, Any]) -> str:
-    """The names of the pipelines that a run is of."""
+    """The names of the pipelines that a run executes."""
     return ",".join(run_params.get("pipeline_names") or [run_params.get("pipeline_name") or "__default__"])
 
 

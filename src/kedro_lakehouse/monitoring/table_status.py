@@ -1,4 +1,4 @@
-"""Where every declared table stands, from metadata alone."""
+"""The status of every declared table, from metadata alone."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TableStatus:
-    """Where one table stands; None where the declaration keeps no such table.
+    """The status of one declared table; figures of a target that the declaration does not have are None.
 
-    ``lag`` is the number of recorded batches that current or history do not have yet; ``load`` tells
-    whether more than the first batch was recorded.
+    ``lag`` is the number of batches in the change log that current or history do not have yet; ``load`` is
+    ``full`` after the first batch and ``delta`` after later ones.
     """
 
     table: str
@@ -38,7 +38,7 @@ class TableStatus:
 
 
 def status_of(table: LakeTable) -> TableStatus:
-    """Read where a table stands from the metadata of what belongs to it."""
+    """Read a declared table's status from the metadata of its stored tables."""
 
     def look(role: Role) -> TableSummary:
         return summary_of(table, role) or TableSummary()
@@ -87,9 +87,9 @@ _COUNTED: Final = {
 
 
 def summary_of(table: LakeTable, role: Role) -> TableSummary | None:
-    """Where a stored table of a declared one stands; None where there is no such table.
+    """The summary of a stored table of a declared one; None where there is no such table.
 
-    Formats that only a JVM can read are known by ``lake.ops.batches``: what their commits counted.
+    For a format that only a JVM can read it is computed from ``lake.ops.batches``: the counts of its commits.
     """
     stored = table.stored(role)
     table_format = table.environment.format(table.format_name)

@@ -1,1 +1,1 @@
-"""Notifiers: who is told when a table fails, recovers, grows stale or has events in quarantine."""
+"""Notifiers: they send messages when a table fails, recovers, grows stale or has quarantined events."""

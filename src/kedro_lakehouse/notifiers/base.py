@@ -24,9 +24,9 @@ _NAMED: Final = 3
 
 @dataclass(frozen=True, kw_only=True)
 class AlertState:
-    """How one thing stands now: ``raised`` is the state that somebody should know of.
+    """The present state of one thing: ``raised`` means that somebody should know of it.
 
-    ``subject`` is a table's name, or ``RUN``; ``batch`` the one that the state came with, if it is one.
+    ``subject`` is a table's name, or ``RUN``; ``batch`` is the batch that led to the state, if it is one.
     """
 
     kind: AlertKind
@@ -54,7 +54,7 @@ class Alert:
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """All that one notifier is told of one run."""
+    """The message that one notifier gets about one run."""
 
     run_id: str
     env: str
@@ -69,7 +69,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        """Everything, for people: each alert with its commands, one a line."""
+        """Everything, for people: each alert with its commands, one per line."""
         lines = [f"Run {self.run_id}, environment {self.env}."]
         for alert in self.alerts:
             lines += ["", alert.headline, f"  {alert.state.message}"]

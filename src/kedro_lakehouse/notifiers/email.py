@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EmailNotifier:
-    """Sends one mail a message, to all receivers."""
+    """Sends each message as one mail to all receivers."""
 
     config_model: ClassVar[type[NotifierConfig]] = EmailConfig
 

@@ -31,7 +31,7 @@ class WebhookNotifier:
 
         Raises:
             OSError: The server cannot be reached, or answers with an error.
-            ValueError: The address in the credentials is none of http or https.
+            ValueError: The address in the credentials is neither http nor https.
         """
         from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -42,7 +42,7 @@ class WebhookNotifier:
                 """Make the redirect an error."""
 
         held = self._credentials() if self._config.credentials is not None else {}
-        # Checked again, for the credentials may hold it: urllib would open files too.
+        # Checked again, because it may be from the credentials: urllib would open files too.
         url = _ADDRESS.validate_python(self._config.url or held.get("url"))
         headers = {"Content-Type": "application/json"}
         if "token" in held:

@@ -1,4 +1,4 @@
-"""One commit to a table of ``lake.ops``: tried on state after state of it, and made once."""
+"""One commit to a table of ``lake.ops``: attempted on one table state after another, and made once."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     """Commits to a table, with the properties that it is given in the summary of its snapshots."""
 
 _MARK: Final = "kedro_lakehouse.write"
-"""Tells one write from all others, in the summary of its snapshot."""
+"""Property in the summary of a snapshot that identifies the write which made it."""
 _UNANSWERED: Final = 3
 
 
 class Commit:
-    """A change of a table, which several attempts make once, whatever their answers said.
+    """A change of a table that is made exactly once, even if attempts are repeated after a lost answer.
 
-    ``is_done`` tells by the table's rows whether the change was made; it is asked only where the table's
-    snapshots cannot tell.
+    ``is_done`` finds out from the table's rows whether the change was made; it is called only where the
+    table's snapshots do not show it.
     """
 
     def __init__(self, change: Change, is_done: Callable[[Table], bool]) -> None:
@@ -43,7 +43,7 @@ class Commit:
     def attempt(self, stored: Table) -> None:
         """Make the change on this very state of the table, unless an earlier attempt has made it.
 
-        An earlier attempt that arrives in between is a conflict, as is any other commit.
+        An earlier attempt that takes effect in between is a conflict, as is any other commit.
         """
         if self._before is not None and self._is_in(stored):
             return
@@ -51,8 +51,8 @@ class Commit:
         _delete(stored.io, self._leftovers)
         files = _DeletesLater(stored.io)
         self._leftovers, stored.io = files.unwanted, files
-        # pyiceberg would repeat it on states that nobody looked at. Only this process's copy of the
-        # properties says no: Spark's maintenance of the same table goes on repeating.
+        # pyiceberg would retry the commit on states that were not looked at. Retries are switched off in this
+        # process's copy of the properties only: Spark's maintenance of the same table still retries.
         once = stored.metadata.properties | {"commit.retry.num-retries": "0"}
         stored.metadata = stored.metadata.model_copy(update={"properties": once})
         self._change(stored, self._mark)
@@ -63,13 +63,13 @@ class Commit:
         summaries = [snapshot.summary for snapshot in snapshots]
         if any(s and s.additional_properties.get(_MARK) == self._mark[_MARK] for s in summaries):
             return True
-        # Snapshots are removed from the oldest on: where the one before the change is left, so is the mark.
+        # Snapshots expire from the oldest on: while the one before the change is there, so is the marked one.
         before = self._before.current_snapshot_id if self._before else None
         known = {s.parent_snapshot_id if before is None else s.snapshot_id for s in snapshots}
         return bool(snapshots) and before not in known and self._is_done(stored)
 
     def may_be_tried_again(self, error: Exception) -> bool:
-        """Whether another writer was faster, or the catalog did not answer; that is forgiven three times."""
+        """Whether another writer was faster, or the catalog did not answer; the latter up to three times."""
         from pyiceberg.exceptions import (
             CommitFailedException,
             CommitStateUnknownException,
@@ -85,10 +85,10 @@ class Commit:
 
 
 class _DeletesLater(FileIO):
-    """Reads and writes files as another does, and only notes which are to be deleted.
+    """Reads and writes files with another FileIO, and only notes which ones are to be deleted.
 
-    After a conflict pyiceberg deletes the manifests that it wrote. But a client that heard nothing asks
-    again by itself, and then conflicts with its own commit, which needs them.
+    After a conflict pyiceberg deletes the manifests that it wrote. But a client that gets no answer repeats
+    its request by itself, and may then conflict with its own commit, which needs these manifests.
     """
 
     def __init__(self, wrapped: FileIO) -> None:

@@ -1,4 +1,4 @@
-"""Decisions that people record about events: so far, that some are withdrawn."""
+"""Decisions that people record about events: so far, that some are excluded."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ WITHDRAW: Final = "withdraw"
 
 @dataclass(frozen=True)
 class ExcludedEvent:
-    """An event that takes no part: where its record stood, and a digest of its key and order.
+    """An event that folds leave out: the position of its record, and a digest of its key and order.
 
-    Neither changes when the table is rebuilt, be it from its landed files under other batch numbers.
-    Without a digest every event of the file is meant.
+    Neither changes when the table is rebuilt, even from its landed files with other batch numbers. Without
+    a digest every event of the file is excluded.
     """
 
     file: str
@@ -41,11 +41,11 @@ class Decisions:
         self._reading = threading.Lock()
 
     def excluded(self, table: TableName) -> list[ExcludedEvent]:
-        """The events of a table that were withdrawn."""
+        """The excluded events of a table."""
         return [ExcludedEvent(r["file"], r["row"], r["digest"]) for r in self._of(table)]
 
     def digest(self, table: TableName, *, upto: int) -> str:
-        """Tells the decisions about a table's batches up to one from any others; empty without decisions."""
+        """A digest of the decisions about a table's batches up to ``upto``; empty without decisions."""
         found = sorted({r["decision"] for r in self._of(table) if r["batch"] <= upto})
         return hashlib.sha256(",".join(found).encode()).hexdigest()[:16] if found else ""
 
@@ -56,7 +56,7 @@ class Decisions:
             return [r for r in self._rows if r["table"] == str(table) and r["action"] == WITHDRAW]
 
     def record(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write decisions down in one commit; whoever asks next knows of them."""
+        """Record decisions in one commit; later calls of this object include them."""
         self._store.append(DECISIONS, rows)
         with self._reading:
             self._rows = None

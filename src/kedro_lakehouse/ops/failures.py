@@ -33,7 +33,7 @@ class TablesFailedError(TerminalError):
 
 
 def innermost(error: BaseException) -> BaseException:
-    """What an error was raised from in the end, or the first on the way there that is ours."""
+    """The innermost cause of an error, or the first ``LakehouseError`` on the way to it."""
     seen = {id(error)}
     while not isinstance(error, LakehouseError) and error.__cause__ is not None:
         error = error.__cause__
@@ -46,12 +46,12 @@ def innermost(error: BaseException) -> BaseException:
 def message_of(error: BaseException) -> str:
     """An error as one bounded line that holds no row value and no secret.
 
-    Kedro wraps what a dataset raised, so the innermost cause speaks. Spark's messages carry whole
-    query plans and, once rows are read, values of them: then only its error condition is told.
+    Kedro wraps what a dataset raised, so the innermost cause is used. Spark's messages carry whole query
+    plans and, once rows are read, values of them: then only the name of its error condition is used.
     """
     inner = innermost(error)
     if isinstance(inner, LakehouseError):
-        return redacted(str(inner))  # it may be older than the secret
+        return redacted(str(inner))  # the error may have been made before the secret was fetched
     kind = type(inner).__name__
     if kind in _OF_NAMES_ONLY or not type(inner).__module__.startswith(("pyspark", "py4j")):
         first = next((line for line in redacted(str(inner)).splitlines() if line.strip()), "")

@@ -31,7 +31,7 @@ class Lease(Protocol):
         """
 
     def confirm(self) -> None:
-        """The same, asked of the store itself.
+        """Return if the store itself confirms that the lease is still held.
 
         Raises:
             LeaseLostError: Another run has it, or the store does not answer.
@@ -58,7 +58,7 @@ def lease(folder: str, table: TableName, stage: str) -> contextlib.AbstractConte
 
 
 class _FileLease:
-    """A lock on a file: the operating system releases that of a process that dies, however it dies."""
+    """A lock on a file: the operating system releases it when the process dies, however it dies."""
 
     def __init__(self, path: Path, handle: IO[str], table: TableName, stage: str) -> None:
         self._path, self._handle, self._table, self._stage = path, handle, table, stage

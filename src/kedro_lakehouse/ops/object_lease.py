@@ -1,4 +1,4 @@
-"""The lease on a table where the lakehouse is in S3: an object that its holder keeps writing anew."""
+"""The lease on a table where the lakehouse is in S3: an object that its holder writes again and again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BEAT: Final = 20.0
 DEAD_AFTER: Final = 90.0
 PATIENCE: Final = 300.0
 _SURE: Final = 2 / 3
-"""Part of ``dead_after`` for which a beat is trusted: the rest is for what a run does after it asked."""
+"""Part of ``dead_after`` for which a beat is trusted: the rest is for what a run does after its check."""
 _TIMEOUTS: Final = 9
 """A request is given up after this part of ``dead_after``: some fit in before the lease is in doubt."""
 _SHORTEST_TIMEOUT: Final = 1.0
@@ -127,7 +127,7 @@ class ObjectLease:
         return seen if seen and found and seen.tag == found.tag else found
 
     def _takes(self, found: _Seen, seen: _Seen | None) -> bool:
-        """Take what stands there if a lost answer hid that it is ours, or if its holder is dead."""
+        """Take the object over if it is ours already (an answer was lost), or if its holder is dead."""
         if found.is_ours:
             return self._write(IfMatch=found.tag)
         is_dead = seen is not None and seen.tag == found.tag and found.since - seen.since >= self._dead_after
@@ -139,7 +139,7 @@ class ObjectLease:
     def keep(self, released: threading.Event, beat: float) -> None:
         """Write the object anew until the lease is released or lost; nothing is raised.
 
-        Should this thread end all the same, `check` fails a while later: no beat is confirmed any more.
+        If this thread ends all the same, `check` fails a while later, because no beat is confirmed any more.
         """
         pause = beat
         while not released.wait(pause):
@@ -149,20 +149,20 @@ class ObjectLease:
                     return
                 pause = beat
             except (_UnansweredError, AwsRefusedError) as error:
-                # Credentials too may be refused for a while. How long is too long, `check` knows.
+                # Credentials may be refused for a while, too. `check` decides when that has lasted too long.
                 logger.info("%s: a beat of its lease was not answered (%s)", self._name, error)
                 pause = beat / 4 * random.uniform(0.5, 1.5)  # noqa: S311 - jitter
 
     def check(self) -> None:
         """Return while no other run can have the lease, by this process's own clock.
 
-        The clock goes on while the process is stopped, so a run that was learns it here at once.
+        The clock goes on while the process is stopped, so after too long a stop this fails at once.
         """
         if self._lost or time.monotonic() - self._confirmed > _SURE * self._dead_after:
             raise LeaseLostError(table=self._table, stage=self._stage)
 
     def confirm(self) -> None:
-        """Return if S3 says now that the object is still ours; it has been written anew then."""
+        """Write the object anew, and return if S3 confirms that it was still ours."""
         for asked in range(_ASKED):
             try:
                 if not self._renew():
@@ -192,13 +192,13 @@ class ObjectLease:
         logger.warning("%s: the next run waits %g seconds for its lease", self._name, self._dead_after)
 
     def _renew(self) -> bool:
-        """Write the object anew; whether it was ours. Once lost, a lease stays lost."""
+        """Write the object anew; return whether it was ours. Once lost, a lease stays lost."""
         with self._writing:
             if self._lost:
                 return False
             if self._write(IfMatch=self._tag):
                 return True
-            # Refused: by a write of ours whose answer was lost, or since it is no longer ours.
+            # The condition failed: a write of ours took effect without an answer, or the object is not ours.
             found = self._read()
             if found is None or not found.is_ours:
                 self._lost = True
@@ -207,7 +207,7 @@ class ObjectLease:
             return not self._lost
 
     def _write(self, **condition: str) -> bool:
-        """Write the object under a condition; whether the condition held."""
+        """Write the object under a condition; return whether the condition held."""
         self._beats += 1  # the tag must change with every beat, and it is made of the content
         asked = time.monotonic()
         answer = self._call("put_object", Body=f"{self._holder} {self._beats}", **condition)

@@ -52,5 +52,5 @@ class Patience:
         self._sleep(random.uniform(0, longest))  # noqa: S311 - jitter
 
     def succeeded(self) -> None:
-        """Begin to count anew: what was waited for is done."""
+        """Begin to count anew, after a commit that won."""
         self._since, self._lost = None, 0

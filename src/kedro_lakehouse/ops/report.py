@@ -1,4 +1,4 @@
-"""What one commit did: the row of ``lake.ops.batches`` that its table carries until the row is written."""
+"""The report of a commit: its table carries it as a property until ``lake.ops.batches`` has it as a row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNTS: Final = (
     "inserted", "updated", "deleted", "opened", "closed", "rewritten", "removed", "too_late", "sequence_ties",
     "changed_without_newer_timestamp",
 )  # fmt: skip
-"""What commits count: a column each of ``lake.ops.batches``."""
+"""The counts of a commit: each is a column of ``lake.ops.batches``."""
 
 _UNRECORDED: Final = ("counts", "digest", "epoch")
 """Facts that the bookmark needs and ``lake.ops.batches`` does not show."""
@@ -29,7 +29,7 @@ _UNRECORDED: Final = ("counts", "digest", "epoch")
 
 @dataclass(frozen=True, kw_only=True)
 class CommitReport:
-    """Where a table stands, and what its last commit did.
+    """The state of a table, and what its last commit did.
 
     ``batch`` is the last batch that the table holds, ``batches`` how many of them this commit added;
     ``correlation_id`` is the scheduler's name of the run, else the run's own (commits made before have none).
@@ -71,7 +71,7 @@ class CommitReport:
 
 
 def bookmark_of(properties: Mapping[str, str]) -> CommitReport | None:
-    """Where a table stands by its properties; None where the project never committed to it."""
+    """Read a table's bookmark from its properties; None where the project never committed to it."""
     return CommitReport.from_property(properties.get(BOOKMARK))
 
 

@@ -1,4 +1,4 @@
-"""Look rows up in a table of ``lake.ops`` by what is in them; few files are read for it."""
+"""Look rows up in a table of ``lake.ops`` by their values; only few files are read for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def missing(stored: Table, data: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """The rows of ``data`` of which a table holds none that is equal in these columns; null equals null."""
+    """The rows of ``data`` that a table does not hold yet, compared in these columns; null equals null."""
     wanted = data.select(columns).to_pylist()
     scan = stored.scan(row_filter=_equal_to_one_of(wanted), selected_fields=tuple(columns))
     held = {tuple(row[c] for c in columns) for row in scan.to_arrow().to_pylist()}
@@ -27,14 +27,14 @@ def holds(stored: Table, row: Mapping[str, Any]) -> bool:
 
 
 def of_declared(table: str) -> BooleanExpression:
-    """The rows that tell of one declared table."""
+    """An expression for the rows about one declared table."""
     return _equal_to_one_of([{"table": table}])
 
 
 def _equal_to_one_of(rows: Sequence[Mapping[str, Any]]) -> BooleanExpression:
-    """An expression that holds for such rows, by which files are left out unread.
+    """An expression that is true for rows equal to one of these; it lets a scan skip other files.
 
-    Lists and structs cannot be compared in it, so it may hold for a few rows more.
+    It does not compare lists, structs and floats, so it may be true for a few other rows, too.
     """
     import pyiceberg.expressions as built
 

@@ -38,10 +38,10 @@ QUALITY_RESULTS: Final = "quality_results"
 DECISIONS: Final = "decisions"
 MAINTENANCE: Final = "maintenance"
 PUBLISHED: Final = "published"
-"""Stage of a quality result that speaks of what readers see."""
+"""Stage of a quality result about a published table."""
 
 SCHEMAS: Final[Mapping[str, pa.Schema]] = {
-    # One row a planned batch; a row without a number only refuses files.
+    # One row per planned batch; a row without a batch number only refuses files.
     BATCH_LEDGER: pa.schema(
         [
             ("table", pa.string()),
@@ -55,7 +55,7 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("follows", pa.string()),
         ]
     ),
-    # One row a commit: contract section 12.
+    # One row per commit: contract section 12.
     BATCHES: pa.schema(
         [
             ("table", pa.string()),
@@ -74,7 +74,7 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("follows", pa.string()),
         ]
     ),
-    # One row a run that changed a table or failed.
+    # One row per run that changed a table or failed.
     RUNS: pa.schema(
         [
             ("run_id", pa.string()),
@@ -88,8 +88,8 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("correlation_id", pa.string()),
         ]
     ),
-    # One row a change of state that a notifier was told, or, without a notifier, that was found; the
-    # newest rows are what is known.
+    # One row per change of state that was reported to a notifier or, without a notifier, that was found.
+    # The newest rows are the known states.
     ALERTS: pa.schema(
         [
             ("notifier", pa.string()),
@@ -102,7 +102,7 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("told_at", _UTC),
         ]
     ),
-    # One row an expectation that was judged: figures, never a value of a row. `suite` is the table's name,
+    # One row per validated expectation: figures, never a value of a row. `suite` is the table's name,
     # or that of a suite across tables; `stage`: published, or current | history of a refused commit.
     QUALITY_RESULTS: pa.schema(
         [
@@ -124,7 +124,7 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("judged_at", _UTC),
         ]
     ),
-    # One row a stored table whose files were put in order: what it consisted of before and after.
+    # One row per maintenance of a stored table's files: what it consisted of before and after.
     MAINTENANCE: pa.schema(
         [
             ("table", pa.string()),
@@ -143,8 +143,8 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
             ("maintained_at", _UTC),
         ]
     ),
-    # One row an event that a person withdrew: where its record stood, and a digest of its key and order.
-    # A row without a digest withdraws every event of the file.
+    # One row per event that a person excluded: the position of its record, and a digest of its key and
+    # order. A row without a digest excludes every event of the file.
     DECISIONS: pa.schema(
         [
             ("decision", pa.string()),
@@ -161,23 +161,23 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     ),
 }
 _FILES: Final = 12
-"""An append that finds so many files puts one in their place: to read a small file costs about 4 ms."""
+"""An append that finds this many files replaces them by one: to read a small file takes about 4 ms."""
 
 
 class OpsStore:
     """Rows of ``lake.ops``; appends of one process queue up, those of several try again on a conflict."""
 
     def __init__(self, catalog: MetadataCatalog) -> None:
-        """Keep the catalog; tables are made when the first row comes."""
+        """Keep the catalog; a table is created with its first row."""
         self._catalog = catalog
         self._writing = threading.Lock()
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]], *, unless: Sequence[str] = ()) -> None:
-        """Append rows in one commit, also where the answer to it is lost: once, whoever compacts meanwhile.
+        """Append rows exactly once, in one commit, even if its answer is lost or others compact the table.
 
-        Rows of which the table already holds one that is equal in the columns ``unless`` are left out. The
-        commit succeeds only on the very state in which they were looked for: of several processes that
-        append the same row at once, one does.
+        A row is left out if the table holds one already that is equal in the columns ``unless``. The commit
+        succeeds only on the very state in which these rows were looked up: of several processes that append
+        the same row at once, only one does.
 
         Raises:
             CommitConflictError: Other processes won each race for ten minutes; nothing was written.
@@ -198,10 +198,10 @@ class OpsStore:
         self._commit(table, add, lambda stored: holds(stored, first))
 
     def forget(self, table: str, *, of_table: str, before: tuple[str, int] | None = None) -> None:
-        """Delete the rows of one declared table, in one commit; where there are none, nothing is written.
+        """Delete the rows about one declared table, in one commit; without such rows nothing is written.
 
         Args:
-            before: A column and a number: rows that have it there, or a greater one, stay.
+            before: A column and a number: rows with that number or a greater one in the column stay.
 
         Raises:
             CommitConflictError: Other processes won each race for ten minutes; nothing was written.
@@ -257,7 +257,7 @@ class OpsStore:
         return found.scan(selected_fields=fields).to_arrow() if found is not None else None
 
     def read(self, table: str, *, of_table: str | None = None) -> list[dict[str, Any]]:
-        """Read rows in no order, of one declared table or of all; none where nothing was written yet."""
+        """Read rows in no order, about one declared table or all; none where nothing was written yet."""
         found = self._catalog.find(TableName.ops(table))
         if found is None:
             return []
@@ -266,7 +266,7 @@ class OpsStore:
 
 
 def _add(stored: Table, data: pa.Table, mark: dict[str, str]) -> None:
-    """Append rows; where many appends came before, all rows become one file and the old snapshots go."""
+    """Append rows; after many appends, rewrite all rows as one file and expire the old snapshots."""
     from pyiceberg.exceptions import CommitFailedException
 
     head = stored.current_snapshot()
@@ -278,7 +278,7 @@ def _add(stored: Table, data: pa.Table, mark: dict[str, str]) -> None:
     stored.overwrite(everything, snapshot_properties=mark)
     head = stored.current_snapshot()
     older = [s.snapshot_id for s in stored.snapshots() if head and s.snapshot_id != head.snapshot_id]
-    with contextlib.suppress(CommitFailedException):  # the rows are in: the next one does it
+    with contextlib.suppress(CommitFailedException):  # the rows are written; the next append expires them
         stored.maintenance.expire_snapshots().by_ids(older).commit()
 
 

@@ -1,4 +1,4 @@
-"""Where a stored table stands, read from its metadata alone: no data file, no JVM."""
+"""The summary of a stored table, read from its metadata alone: no data file, no JVM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TableSummary:
-    """What a table's metadata tell of its published state.
+    """The published state of a table, as its metadata describe it.
 
     Units:
         size: bytes of the data files.
@@ -34,11 +34,11 @@ class Glanceable(Protocol):
     """A table format whose metadata can be read without a JVM."""
 
     def glance(self, table: TableName) -> TableSummary | None:
-        """Where a stored table stands; None where there is no such table."""
+        """The summary of a stored table; None where there is no such table."""
 
 
 def glance(catalog: MetadataCatalog, name: TableName) -> TableSummary | None:
-    """Read where a stored table stands; None where there is no such table."""
+    """Read the summary of a stored table; None where there is no such table."""
     found = catalog.find(name)
     if found is None:
         return None

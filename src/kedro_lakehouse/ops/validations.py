@@ -1,4 +1,4 @@
-"""What was judged: results as rows of ``lake.ops.quality_results``, and the last one of each suite."""
+"""Validations: results as rows of ``lake.ops.quality_results``, and the last ones of each suite."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Validations:
-    """The judgements of one lakehouse; the last ones are read once a run. Safe to share among threads."""
+    """The validations of one lakehouse; the last ones are read once per run. Safe to share among threads."""
 
     def __init__(self, store: OpsStore, run_id: str) -> None:
         """Keep the store; nothing is read yet."""
@@ -24,7 +24,7 @@ class Validations:
         self._working = threading.Lock()
 
     def is_validated(self, suite: str, snapshots: str, expectations: frozenset[str]) -> bool:
-        """Whether these expectations were the last ones judged of a suite, on these very snapshots."""
+        """Whether a suite's last validation was of exactly these expectations and snapshots."""
         with self._working:
             if self._last is None:
                 self._last = self._read()
@@ -47,7 +47,7 @@ class Validations:
         return last
 
     def record(self, suite: str, snapshots: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write one judgement of what readers see, in one commit."""
+        """Record one validation of published tables, in one commit."""
         facts = {
             "suite": suite, "stage": PUBLISHED, "snapshots": snapshots, "run_id": self._run_id,
             "judged_at": datetime.now(UTC),

@@ -1,1 +1,1 @@
-"""Expectations: what they say of rows and tables, and how they are answered. Frames in, results out."""
+"""Expectations about rows and tables, and how they are answered: frames in, results out."""

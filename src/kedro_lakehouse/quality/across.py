@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def answer_reference(expectation: SuiteExpectationConfig, rows: DataFrame, other: DataFrame) -> Result:
     """Count the rows whose values are not among those of the other table; one Spark action.
 
-    As in SQL's foreign keys a row with a null among the values refers to nothing, and counts as none.
+    As in SQL's foreign keys a row with a null among the values refers to nothing, and is not counted.
 
     Schema:
         rows: ``column_list``; other: ``other_column_list``, by default the same names.

@@ -1,4 +1,4 @@
-"""Expectations answered together: one aggregation for all of a table, uniqueness beside it."""
+"""Answer a table's expectations together: one aggregation for all, with one more for each uniqueness."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 _ROWS, _ELEMENTS, _UNEXPECTED, _COMPLIES = "rows", "elements", "unexpected", "complies"
 _FIGURES: Final = {"min": F.min, "max": F.max, "mean": F.avg, "sum": F.sum}
 ANSWERED: Final = frozenset({"row", "unique", "aggregate", "count"})
-"""The natures of expectations that need no engine but an aggregation."""
+"""The natures of expectations that an aggregation answers, without another engine."""
 OF_ROWS: Final = frozenset({"row", "unique"})
-"""The natures of expectations that single rows fail."""
+"""The natures of expectations that single rows can fail."""
 
 
 def answer(
@@ -31,7 +31,7 @@ def answer(
     """Answer expectations in one Spark action; in their order.
 
     Args:
-        rows: What is judged.
+        rows: The rows to validate.
         whole: The table that ``rows`` are a part of, where they are only a part: uniqueness asks
             whether another row of it has the same values.
 
@@ -60,7 +60,7 @@ def _figures(number: int, expectation: ExpectationConfig, rows: DataFrame) -> li
         name, kind = expectation.columns[0], types[expectation.columns[0]]
         ends = (expectation.min_value, expectation.max_value)
         figure = _FIGURES[expectation.type.split("_")[2]](comparable_value(name, kind, ends))
-        # Of no row there is no figure, and nothing to object to.
+        # Without rows there is no figure, and the expectation is met.
         complies = F.coalesce(within(figure, expectation, kind), F.lit(True))
         return [complies.alias(f"{_COMPLIES}{number}")]
     return []
@@ -69,7 +69,7 @@ def _figures(number: int, expectation: ExpectationConfig, rows: DataFrame) -> li
 def repeated(
     expectation: ExpectationConfig, rows: DataFrame, whole: DataFrame | None = None
 ) -> tuple[DataFrame, list[str]]:
-    """The values that rows of a table share, with how many rows have each.
+    """Count how many rows of a table have each combination of values in the expectation's columns.
 
     Schema:
         returns: ``v0``, ``v1``, … (the expectation's columns) + ``n``, where n > 1 for shared values.
@@ -116,7 +116,7 @@ def _result(number: int, expectation: ExpectationConfig, found: dict[str, Any]) 
 def failing_rows(
     expectation: ExpectationConfig, rows: DataFrame, whole: DataFrame | None = None
 ) -> DataFrame:
-    """The rows that fail an expectation of nature row or unique: of shared values all rows that have them.
+    """The rows that fail an expectation of nature row or unique: of shared values every row that has them.
 
     Returns:
         A lazy frame of the columns of ``rows``.

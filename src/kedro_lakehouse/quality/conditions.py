@@ -24,7 +24,7 @@ def types_of(frame: DataFrame) -> dict[str, T.DataType]:
 
 
 def require_columns(table: object, expectations: Iterable[ExpectationConfig], names: Iterable[str]) -> None:
-    """Refuse expectations of columns that are not there.
+    """Raise an error where expectations name columns that are not there.
 
     Raises:
         MissingColumnError: An expectation names a column that the table does not have.
@@ -39,7 +39,7 @@ def require_columns(table: object, expectations: Iterable[ExpectationConfig], na
 
 
 def counts(expectation: ExpectationConfig) -> Column:
-    """Whether a row counts: nulls do only where the expectation is about them."""
+    """Whether a row counts: one with a null in the columns counts only if the expectation is about nulls."""
     if expectation.type.endswith("_null"):
         return F.lit(True)
     told = [_col(c).isNotNull() for c in expectation.columns]
@@ -50,7 +50,9 @@ def counts(expectation: ExpectationConfig) -> Column:
 
 
 def fails(expectation: ExpectationConfig, types: Mapping[str, T.DataType]) -> Column:
-    """Whether a row fails an expectation of nature row; never null. A null value fails no other one.
+    """Whether a row fails an expectation of nature row; never null.
+
+    A row with a null value can only fail an expectation about nulls.
 
     Returns:
         A boolean column; what cannot be compared (a text where a number is expected) fails.
@@ -72,7 +74,7 @@ def within(value: Column, expectation: ExpectationConfig, kind: T.DataType | Non
 
 
 def comparable_value(name: str, kind: T.DataType, ends: Iterable[object]) -> Column:
-    """A column as it is compared with declared ends: text is read as a number where they are numbers."""
+    """A column as it is compared with declared ends: text is read as a number where the ends are numbers."""
     numbers = [e for e in ends if isinstance(e, int | float)]
     if isinstance(kind, T.StringType) and numbers:
         return F.expr(f"try_cast({quote(name)} as double)")

@@ -23,10 +23,10 @@ _OWN: Final = frozenset(
 
 
 def render_data_docs(results: Sequence[Mapping[str, Any]], folder: Path) -> Path:
-    """Write a site with one page a suite; the path of its first page.
+    """Write a site with one page per suite; return the path of its first page.
 
     Args:
-        results: Rows of ``lake.ops.quality_results``, of each suite those of one judgement.
+        results: Rows of ``lake.ops.quality_results``; those of each suite are from one validation.
         folder: Where the site is written; pages that are there already are replaced.
     """
     gx = great_expectations()
@@ -70,7 +70,7 @@ def render_data_docs(results: Sequence[Mapping[str, Any]], folder: Path) -> Path
 
 
 def _declare_own_types() -> None:
-    """Let Great Expectations know the types that are this project's own, so that its pages show them."""
+    """Register this project's own expectation types with Great Expectations, so that its pages show them."""
     from great_expectations.expectations.expectation import BatchExpectation
     from great_expectations.expectations.registry import list_registered_expectation_implementations
 
@@ -101,7 +101,7 @@ def _answered_elsewhere(*_: object, **__: object) -> Any:
 
 
 def _validation(suite: str, rows: Sequence[Mapping[str, Any]], run: Any) -> Any:
-    """The results of one judgement as Great Expectations' own objects."""
+    """The results of one validation as Great Expectations' own objects."""
     from great_expectations.core import ExpectationSuiteValidationResult
 
     met = sum(bool(row["success"]) for row in rows)

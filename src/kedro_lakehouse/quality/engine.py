@@ -1,4 +1,4 @@
-"""Great Expectations: its Spark engine for what no aggregation answers, and the suite as its objects."""
+"""Great Expectations' Spark engine, for the expectations that no aggregation answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def great_expectations() -> Any:
     os.environ.setdefault("DO_NOT_TRACK", "1")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what it deprecates of its own is not ours to mend
+            warnings.simplefilter("ignore")  # about its own deprecated parts, not ours
             import great_expectations as gx
     except ImportError as error:
         raise UnsupportedError(
@@ -45,14 +45,14 @@ def great_expectations() -> Any:
 def answer_by_engine(expectations: Sequence[ExpectationConfig], rows: DataFrame) -> list[Result]:
     """Let Great Expectations validate a frame; in the order of the expectations.
 
-    Only verdicts and counts are kept of what it returns: its observed values may be values of rows.
+    Of its results only success and counts are used: its observed values may be values of rows.
     """
     if not expectations:
         return []
     gx = great_expectations()
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False, "metric_calculations": False}
-    # Its default keeps the whole frame in memory.
+    # By default it caches the whole frame.
     source = context.data_sources.add_spark("lake", persist=False)
     batches = source.add_dataframe_asset("table").add_batch_definition_whole_dataframe("whole")
     batch = batches.get_batch(batch_parameters={"dataframe": rows})

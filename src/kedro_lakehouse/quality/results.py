@@ -1,4 +1,4 @@
-"""What a judgement found: figures, never a value of a row."""
+"""The results of a validation: figures, never a value of a row."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _TOLERANCE = 1e-12
 class Result:
     """One expectation's answer.
 
-    ``elements`` counts the rows that it speaks of (nulls aside), ``unexpected`` those that fail;
-    ``observed`` is a count, an age in seconds or a fraction: no minimum or mean, which may be a row's own.
+    ``elements`` counts the rows that it applies to (without nulls), ``unexpected`` those that fail;
+    ``observed`` is a count, an age in seconds or a fraction; never a minimum or a mean, which may be a
+    row's own value.
     """
 
     expectation: ExpectationConfig
@@ -48,7 +49,7 @@ class Result:
 def of_rows(
     expectation: ExpectationConfig, elements: int, unexpected: int, engine: Engine = "aggregation"
 ) -> Result:
-    """The answer of an expectation that counts rows; ``mostly`` tells how many must comply."""
+    """The answer of an expectation that counts rows; ``mostly`` is the fraction that must comply."""
     allowed = (1 - (1.0 if expectation.mostly is None else expectation.mostly)) * elements
     return Result(
         expectation=expectation, success=unexpected <= allowed + _TOLERANCE, engine=engine,
@@ -68,7 +69,7 @@ def of_number(expectation: ExpectationConfig, number: float, engine: Engine = "m
 
 
 def last_judgements(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Of each suite the rows of its newest judgement, by suite and expectation."""
+    """The rows of each suite's newest validation, sorted by suite and expectation."""
     kept = list(rows)
     newest: dict[str, Any] = {}
     for row in kept:

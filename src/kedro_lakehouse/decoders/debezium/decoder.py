@@ -1,4 +1,4 @@
-"""From Debezium messages to change events."""
+"""Decode Debezium messages into change events."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ UNAVAILABLE: Final = (
     _STANDS, _STANDS_64, f'["{_STANDS}"]', f'["{_STANDS_64}"]', f'{{"{_STANDS}":"{_STANDS}"}}',
     str(list(_STANDS.encode())).replace(" ", ""),
 )  # fmt: skip
-"""What stands for a value that PostgreSQL did not log again: as text, bytes, arrays and hstore."""
+"""Debezium's placeholder for a value that PostgreSQL did not log again: as text, bytes, arrays and hstore."""
 
 
 @dataclass(frozen=True)
 class _Facts:
-    """What a group's decoding needs: kinds of its columns, and the connector that ordered it."""
+    """What decoding a group needs: its columns' kinds, its connector, and whether a schema describes it."""
 
     kinds: Mapping[str, Kind]
     connector: str | None
@@ -98,7 +98,7 @@ class _Facts:
 
 
 class DebeziumDecoder:
-    """Debezium messages as JSON.
+    """Decodes Debezium messages in JSON.
 
     Source:
         Debezium documentation: connectors for PostgreSQL, MySQL, SQL Server and Oracle, data change events;
@@ -106,7 +106,7 @@ class DebeziumDecoder:
     """
 
     def discover(self, lines: DataFrame, layout: DebeziumLayout) -> list[LineShape]:
-        """The kinds of messages in each place, with their schema blocks or the names that occur."""
+        """Find the kinds of messages in each place, with their schema blocks or the names that occur."""
         read = payloads(lines, layout, column(VALUE), None)
         m, is_flat = column(MESSAGE), column(OF_KIND).startswith("flat")
         bare = is_flat & F.col("__top")["schema"].isNull()
@@ -176,7 +176,10 @@ class DebeziumDecoder:
 
 
 def _as_wanted(facts: _Facts, columns: Columns) -> _Facts:
-    """Without a schema, text is read as Debezium writes the table's type where a cast would misread it."""
+    """Without a schema, read columns by the table's types where a plain cast would misread the text.
+
+    For example, Debezium writes a date as a number of days since 1970.
+    """
     if facts.described:
         return facts
     wanted = {n: columns.types.get(columns.name_of(n), T.NullType()) for n in facts.kinds}
@@ -218,11 +221,21 @@ def _group(
     layout: DebeziumLayout,
     connector: str | None,
 ) -> RecordGroup:
+    """Parse the messages of one kind into a group of records: a column of text for each column of the row.
+
+    A delete has the values of its before image or, where that lacks them, of the message's key; an upsert
+    has those of its after image; a truncate has none. Beside them each record has:
+
+    - ``_op``, and for an envelope the ``CONTROL`` columns;
+    - ``__old`` and ``__key``: the row's columns as the before image and the message's key have them;
+    - ``__at``, ``__source_time``, ``__message_time``: the log position and the times;
+    - position, file, raw record, and whether it is malformed.
+    """
     declared = fields_of(kind)
     shaped = {n: t for s in members for n, t in s.columns}
     kinds = declared or dict.fromkeys([n for n in shaped if n not in control_types(kind)], TEXT)
     names = list(kinds)
-    # Without a schema numbers may have any digits; with one they are as wide as their types.
+    # Without a schema a number may have any number of digits; with one it fits the type of its column.
     text = column(VALUE) if kind.schema is not None else exact(column(VALUE))
     read = payloads(lines, layout, text, names or ["__none"]).where(column(OF_KIND) == kind.label())
     m, whole = column(MESSAGE), kind.form == "envelope"
@@ -236,6 +249,7 @@ def _group(
     meaning = F.lit(None).cast("string")
     for letter, word in _OPS.items():
         meaning = F.when(op == letter, F.lit(word)).otherwise(meaning)
+    # ``whole`` is an envelope, else a flattened row. ``gone`` is a delete, ``emptied`` a truncate.
     gone, emptied = op == "d", op == "t"
     of_key = {n: column(_KEYED)[n] if n in marked else plain(column(_KEYED)[n]) for n in names}
 
@@ -277,12 +291,16 @@ def _group(
 
 
 def _rewritten(deleted: Column) -> Column:
-    """The operation of a row that only tells whether it was deleted."""
+    """The operation of a flattened row that only says whether it was deleted."""
     return F.when(deleted == "true", F.lit("d")).when(deleted == "false", F.lit("u"))
 
 
 def _typed(group: RecordGroup, facts: _Facts, key_sources: Any) -> DataFrame:
-    """Read texts as the types that the schema declares; note what was not sent and what is not readable."""
+    """Read texts as the types that the schema declares.
+
+    Adds ``_unset``, the names of columns that an upsert did not send, and ``__unread``, the names of columns
+    whose text cannot be read as their type.
+    """
     records, kinds = group.records, facts.kinds
     upsert = column(OP).eqNullSafe(UPSERT)
     absent = {n: upsert & column(_held(n)).isin(*UNAVAILABLE) for n in kinds if n not in CONTROL}
@@ -317,7 +335,7 @@ def _those(conditions: Mapping[str, Column], *, empty: bool = False) -> Column:
 
 
 def _renamed(names: str, columns: Columns) -> Column:
-    """Names of source columns as the table's, sorted; those that it does not have are left out."""
+    """Replace names of source columns by the table's, sorted; names that the table lacks are left out."""
 
     def table_name(name: Column) -> Column:
         renamed = name
@@ -332,7 +350,7 @@ def _renamed(names: str, columns: Columns) -> Column:
 
 
 def _held(name: str) -> str:
-    """A source column's name in the frames of this module, where events have columns of their own."""
+    """A source column's name in this module's frames: prefixed where an event has a column of that name."""
     return f"__of_{name}" if name in (OP, ORDER, TIME, UNSET, *CARRIED) else name
 
 
@@ -341,5 +359,5 @@ def _of_held(conversion: Any) -> Any:
 
 
 def _moved(conversion: Any, part: str) -> Any:
-    """The conversion of a key column, of another image of the key."""
+    """The same conversion of a key column, applied to another image of the key (``__old`` or ``__key``)."""
     return dataclasses.replace(conversion, source=f"{part}_{conversion.source}")

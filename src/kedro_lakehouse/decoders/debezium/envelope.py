@@ -1,4 +1,4 @@
-"""What a Debezium message is: an envelope or a flattened row, with its schema or without, or no event."""
+"""Classify Debezium messages: envelope or flattened row, with or without its schema, or no event."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _NUMBERS: Final = "__numbers"
 _SOURCE_FIELDS: Final = tuple(
     dict.fromkeys(("connector", "db", "schema", "table", *POSITION_FIELDS, *TIME_FIELDS))
 )
-# ExtractNewRecordState adds what it is told to: __lsn for add.fields=lsn, __source_lsn for source.lsn.
+# ExtractNewRecordState adds the declared fields: __lsn for add.fields=lsn, __source_lsn for source.lsn.
 _FLAT_FIELDS: Final = (
     "__op", "__deleted",
     *[f"{prefix}{f}" for f in _SOURCE_FIELDS for prefix in ("__source_", "__")],
 )  # fmt: skip
 _OTHER_FIELDS: Final = ("ddl", "databaseName", "tableChanges")
-# Of a connector that a flattened row does not name, its position tells.
+# Where a flattened row does not name its connector, a field of its log position identifies it.
 _TELLING: Final = {"lsn": "postgresql", "change_lsn": "sqlserver", "commit_lsn": "sqlserver", "scn": "oracle"}
 _HEARTBEAT: Final = frozenset(TIME_FIELDS)
 _TRANSACTION: Final = frozenset({"status", "id"})
@@ -73,7 +73,7 @@ class MessageKind:
     schema: str | None = None
 
     def label(self) -> str:
-        """As the frame of messages has it."""
+        """The text that identifies this kind in the column ``__kind`` of messages."""
         return "|".join((self.form, self.connector or "", str(self.wrapped).lower(), self.digest))
 
 
@@ -84,7 +84,7 @@ def payloads(
 
     Args:
         text: The value to parse.
-        names: The row's columns, read as text; None: not known yet, so that rows are maps.
+        names: The row's columns, read as text; None where they are not known yet: then rows are maps.
     """
     message = parsed(text, _top(names))
     parts = F.struct(*[F.col("__top")[f].alias(f) for f in _body(names).fieldNames()])
@@ -116,11 +116,12 @@ def _top(names: Iterable[str] | None) -> T.StructType:
 
 
 def flat(field: str) -> Column:
-    """A field of the source block as a flattened row has it."""
+    """A field of the source block, as a flattened row names it."""
     return F.coalesce(column(MESSAGE)[f"__source_{field}"], column(MESSAGE)[f"__{field}"])
 
 
 def _label(layout: DebeziumLayout) -> Column:
+    """Classify a message: the text that ``MessageKind.label`` gives for its kind."""
     m, top = column(MESSAGE), F.col("__top")
     source = m["source"]
     is_flat = F.coalesce(m["__op"], m["__deleted"]).isNotNull()
@@ -161,7 +162,7 @@ def _label(layout: DebeziumLayout) -> Column:
 
 
 def discovered(row: Mapping[str, Any], place: str) -> LineShape:
-    """The shape that one row of the discovery tells of."""
+    """Turn one result row of ``DebeziumDecoder.discover`` into a shape."""
     form, connector, wrapped, digest = str(row[OF_KIND]).split("|")
     kind = MessageKind(form, connector or None, wrapped == "true", digest, row["schema"])  # type: ignore[arg-type]
     if form in ("malformed", "skipped"):
@@ -177,7 +178,7 @@ def discovered(row: Mapping[str, Any], place: str) -> LineShape:
 
 
 def fields_of(kind: MessageKind) -> dict[str, Kind] | None:
-    """The row's columns as the schema block declares them; None where there is none."""
+    """The row's columns as the schema block declares them; None without a schema block."""
     if kind.schema is None:
         return None
     fields = json.loads(kind.schema).get("fields") or []
@@ -191,11 +192,11 @@ def fields_of(kind: MessageKind) -> dict[str, Kind] | None:
 
 
 CONTROL: Final = ("__op", "__source_ts_ms", "__ts_ms")
-"""Columns that whole messages have under the names of flattened ones: for ``order_by`` and ``columns``."""
+"""Columns added to envelopes, named as in flattened rows: for use in ``order_by`` and ``columns``."""
 
 
 def control_types(kind: MessageKind) -> dict[str, T.DataType]:
-    """The types of the columns that tell of the change; a flattened row has its own."""
+    """The types of the ``CONTROL`` columns of an envelope; a flattened row has its own columns."""
     if kind.form != "envelope":
         return {}
     number: T.DataType = T.StringType() if kind.schema is None else T.LongType()
@@ -203,13 +204,16 @@ def control_types(kind: MessageKind) -> dict[str, T.DataType]:
 
 
 def key_text(text: Column | None = None) -> Column:
-    """The object in a message's key (or in this text of it), which may stand below a schema of its own."""
+    """The object in a message's key (or in ``text``), unwrapped where the key has a schema of its own."""
     key = column(KEY) if text is None else text
     return F.coalesce(F.get_json_object(key, "$.payload"), key)
 
 
 def with_numbers(read: DataFrame, names: Sequence[str], *, whole: bool) -> DataFrame:
-    """Add the images of some columns in which numbers are marked; messages with a schema have a payload."""
+    """Add before and after images of some columns with all numbers marked (``all_numbers``).
+
+    Only messages with a schema have such columns, so the images are below ``payload``.
+    """
     row = text_struct(names)
     images = [T.StructField("before", row), T.StructField("after", row)]
     top = T.StructType([T.StructField("payload", T.StructType(images) if whole else row)])
@@ -217,7 +221,7 @@ def with_numbers(read: DataFrame, names: Sequence[str], *, whole: bool) -> DataF
 
 
 def image_of(name: str, image: str, *, whole: bool, marked: bool) -> Column:
-    """A column's text before or after the change; a flattened row has one image."""
+    """A column's text before or after the change; a flattened row has only one image."""
     row = column(_NUMBERS) if marked else column(MESSAGE)
     value = row[image][name] if whole else row[name]
     return value if marked else plain(value)

@@ -1,4 +1,4 @@
-"""Where a change stood in its database's log: the order of Debezium's events, by connector."""
+"""The order of Debezium's events, by connector: the position of a change in its database's log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXT: Final = T.StringType()
 Position = tuple[tuple[str, T.DataType, str], ...]
 
 _MYSQL: Final[Position] = (
-    # mysql-bin.000003: its number, because files are counted on past the digits that they began with.
+    # mysql-bin.000003: its number, because the count may outgrow the digits that it began with.
     ("file", _LONG, "try_cast(regexp_extract({0}, '([0-9]+)$', 1) as bigint)"),
     ("pos", _LONG, "try_cast({0} as bigint)"),
     ("row", _LONG, "try_cast({0} as bigint)"),
@@ -30,7 +30,7 @@ POSITIONS: Final[Mapping[str, Position]] = {
     "postgresql": (("lsn", _LONG, "try_cast({0} as bigint)"),),
     "mysql": _MYSQL,
     "mariadb": _MYSQL,
-    # Text of a fixed width: 00000027:00000ac0:0002. Transactions arrive by their commit.
+    # Text of a fixed width: 00000027:00000ac0:0002. Transactions arrive in the order of their commits.
     "sqlserver": (
         ("commit_lsn", _TEXT, "{0}"),
         ("change_lsn", _TEXT, "{0}"),
@@ -54,7 +54,7 @@ _MICROS: Final = {
 
 
 def connector_of(columns: Columns) -> str | None:
-    """The connector whose order a table has already."""
+    """The connector whose order the table's ``_order`` has already; None where there is none."""
     have = columns.order.fieldNames() if columns.order is not None else []
     return next((c for c, p in POSITIONS.items() if [name for name, _, _ in p] == have), None)
 
@@ -69,6 +69,6 @@ def order_of(connector: str, at: str) -> Column:
 
 
 def time_of(texts: Sequence[str]) -> Column:
-    """The first time that is told: struct columns with ``ts_us``, ``ts_ns`` and ``ts_ms``, in this order."""
+    """The first time that is given in struct columns of ``ts_us``, ``ts_ns`` and ``ts_ms``, in this order."""
     told = [f"nullif({_MICROS[f].format(f'{quote(at)}.{quote(f)}')}, 0)" for at in texts for f in TIME_FIELDS]
     return F.expr(f"timestamp_micros(coalesce({', '.join(told)}))")

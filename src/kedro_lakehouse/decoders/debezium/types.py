@@ -1,7 +1,7 @@
 """Types of Debezium and Kafka Connect: the Spark type of each, and how its JSON text is read.
 
-Readers are SQL over the text of a value: they stand inside the lambdas of arrays and maps as well, and
-``try_cast`` exists as an SQL word in every Spark version that is supported.
+A reader builds SQL over the text of a value. It is SQL because readers are used inside the lambdas of arrays
+and maps as well, and because ``try_cast`` exists in the SQL of every supported Spark version.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LIMB: Final = "cast(1000000000000000000 as decimal(38,0))"
 class Kind:
     """A column's Spark type, and the SQL that reads it from the text of a JSON value.
 
-    ``marked``: the text is to tell numbers from strings (``lines.all_numbers``).
+    ``marked``: the reader needs text in which every number is marked (``lines.all_numbers``).
     """
 
     type: T.DataType
@@ -123,10 +123,10 @@ SEMANTIC: Final[Mapping[str, Kind]] = {
     "org.apache.kafka.connect.data.Time": _time_of_day(1_000),
     "org.apache.kafka.connect.data.Timestamp": _zoneless(_millis),
 }  # fmt: skip
-"""Logical types by the name of their schema, where neither parameters nor parts matter."""
+"""Logical types by the name of their schema, where neither its parameters nor its fields matter."""
 
 UNDESCRIBED: Final[Mapping[type[T.DataType], Kind]] = {T.BinaryType: _BINARY, T.DateType: _DAYS}
-"""Without a schema, by a column's type: days since 1970 and base64 are texts that a cast would misread."""
+"""Kinds without a schema, by a column's type: a cast would misread days since 1970 and base64."""
 
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE: Final = "io.debezium.data.VariableScaleDecimal"
@@ -147,7 +147,7 @@ def kind_of(schema: Mapping[str, Any]) -> Kind:  # noqa: PLR0911 - a table of ca
         return _array(kind_of(schema.get("items") or {}))
     if plain == "map" and (schema.get("keys") or {}).get("type") == "string":
         return _map(kind_of(schema.get("values") or {}))
-    # A map whose keys are no strings is a list of pairs: its text stays.
+    # A map whose keys are not strings is sent as a list of pairs: it stays text.
     return PLAIN.get(plain, TEXT)
 
 
@@ -168,7 +168,7 @@ def _struct(fields: list[Mapping[str, Any]]) -> Kind:
 
 
 def _part(kind: Kind, x: str, *, marked: bool) -> str:
-    """Read a part of a struct; what wants no marks, next to what does, gets its text without them."""
+    """Read a field of a struct; a field that needs no marks, beside one that does, is read without them."""
     if marked and not kind.marked:
         whole = f"""regexp_replace({x}, '"{MARK}([^"]*)"', '$1')"""
         return kind.read(f"regexp_replace({whole}, '^{MARK}', '')")
@@ -196,7 +196,7 @@ def _escaped(text: str) -> str:
 
 
 def _let(name: str, value: str, body: str) -> str:
-    """SQL that computes a value once and names it."""
+    """SQL that computes ``value`` once and gives it a name, under which ``body`` uses it."""
     return f"transform(array({value}), {name} -> {body})[0]"
 
 
@@ -214,7 +214,7 @@ def _decimal(parameters: Mapping[str, Any]) -> Kind:
     kind = T.DecimalType(precision, scale)
 
     def read(x: str) -> str:
-        # Units and exponent as text: no arithmetic that could round.
+        # The number as text, such as 12345E-2: no arithmetic that could round.
         units = f"concat(cast({_small('b')} as string), 'E-{scale}')"
         packed = _let("b", _hex(x), f"try_cast({units} as {kind.simpleString()})")
         return _number_or(x, packed, kind.simpleString())
@@ -228,15 +228,20 @@ def _number_or(x: str, packed: str, kind: str = "string") -> str:
 
 
 def _hex(x: str) -> str:
+    """The bytes of a number (two's complement, the highest byte first, in base64) as hex digits."""
     return f"hex(try_to_binary({x}, 'base64'))"
 
 
 def _negative(b: str) -> str:
+    """Whether the highest bit of hex digits is set."""
     return f"substring({b}, 1, 1) >= '8'"
 
 
 def _magnitude(b: str, chunks: int) -> str:
-    """Sign-extended hex digits of a two's complement number, flipped where negative: then -(n + 1)."""
+    """The hex digits of a two's complement number, extended to ``chunks`` groups of 8 digits.
+
+    A negative number n has its bits flipped, which gives -(n + 1). Null where the digits do not fit.
+    """
     padded = f"lpad({b}, {chunks * 8}, if({_negative(b)}, 'F', '0'))"
     flipped = f"translate({padded}, '0123456789ABCDEF', 'FEDCBA9876543210')"
     fits = f"length({b}) between 1 and {chunks * 8}"
@@ -244,11 +249,15 @@ def _magnitude(b: str, chunks: int) -> str:
 
 
 def _chunk(digits: str, number: str) -> str:
+    """The value of one group of 8 hex digits, which are 32 bits; group 0 is the highest."""
     return f"cast(conv(substring({digits}, {number} * 8 + 1, 8), 16, 10) as decimal(38,0))"
 
 
 def _small(b: str) -> str:
-    """A number of up to 16 bytes as decimal(38,0); null where it has more digits."""
+    """A number of up to 16 bytes as decimal(38,0); null where it has more digits.
+
+    The four chunks of 32 bits are added up, from the highest on: total = total * 2^32 + chunk.
+    """
     step = f"try_add(try_multiply(a, {_CHUNK}), {_chunk('h', 'i')})"
     total = f"aggregate(sequence(0, 3), {_ZERO}, (a, i) -> cast({step} as decimal(38,0)))"
     signed = f"if({_negative(b)}, -cast(try_add(t, {_ONE}) as decimal(38,0)), t)"
@@ -256,10 +265,15 @@ def _small(b: str) -> str:
 
 
 def _digits(b: str) -> str:
-    """All digits of a number of up to 36 bytes, without its sign: limbs of 18 digits, the lowest first."""
+    """All decimal digits of a number of up to 36 bytes, without its sign and with leading zeros.
+
+    No type of Spark holds so large a number. So it is an array of five limbs of 18 decimal digits, the
+    lowest limb first: the number 3 * 10^18 + 7 is [7, 3, 0, 0, 0]. The nine chunks of 32 bits are added up
+    from the highest on: limbs = limbs * 2^32 + chunk. A negative number needs one more (see ``_magnitude``).
+    """
 
     def fold(limbs: str, factor: str, start: str) -> str:
-        """Limbs times a factor plus a start; the carry runs from limb to limb."""
+        """SQL for limbs * factor + start; ``c`` carries from limb to limb, ``d`` collects the new limbs."""
         sum_ = f"cast(l * {factor} + s.c as decimal(38,0))"
         step = (
             f"named_struct('c', cast({sum_} div {_LIMB} as decimal(38,0)), "
