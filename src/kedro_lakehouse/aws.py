@@ -69,9 +69,12 @@ def is_unanswered(error: Exception) -> bool:
         code = str(error.response.get("Error", {}).get("Code", ""))
         return status >= _BROKEN or status == _THROTTLED or code in _BUSY
     lost = (
-        errors.HTTPClientError, errors.ConnectionError, errors.IncompleteReadError,
-        errors.CredentialRetrievalError, errors.MetadataRetrievalError,
-    )  # fmt: skip
+        errors.HTTPClientError,
+        errors.ConnectionError,
+        errors.IncompleteReadError,
+        errors.CredentialRetrievalError,
+        errors.MetadataRetrievalError,
+    )
     return isinstance(error, lost)
 
 

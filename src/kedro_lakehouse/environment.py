@@ -93,10 +93,11 @@ class Environment:
             return read_credentials(self.secrets + name)
         if not isinstance(found, dict):
             raise ConfigurationError(
-                file="credentials.yml", key=name,
+                file="credentials.yml",
+                key=name,
                 problem=f"there is no such entry with keys below it.{did_you_mean(name, map(str, held))}",
                 remedy="Write it into conf/local/credentials.yml.",
-            )  # fmt: skip
+            )
         return keep_secret(found)
 
     @property
@@ -181,10 +182,14 @@ class Environment:
             require_one_of(made.capabilities.spark, name)
             self._formats[name] = made(
                 FormatContext(
-                    session=lambda: self.session, catalog=self.catalog, lakehouse=self.lakehouse,
-                    run_id=self.run_id, correlation_id=self.correlation_id, spark_conf=self.spark_conf,
+                    session=lambda: self.session,
+                    catalog=self.catalog,
+                    lakehouse=self.lakehouse,
+                    run_id=self.run_id,
+                    correlation_id=self.correlation_id,
+                    spark_conf=self.spark_conf,
                 )
-            )  # fmt: skip
+            )
         return self._formats[name]
 
     @property

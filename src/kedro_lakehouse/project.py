@@ -88,23 +88,31 @@ class Project(Environment):
         settings = _section(loader, "globals")
         default_format = str(settings.get("table_format") or OWN_FORMAT)
         declarations = load_declarations(
-            _section(loader, "sources"), _section(loader, "tables"), models, _section(loader, "expectations"),
+            _section(loader, "sources"),
+            _section(loader, "tables"),
+            models,
+            _section(loader, "expectations"),
             table_format=default_format,
-        )  # fmt: skip
+        )
         refuse_unknown_formats(declarations, default_format, list_plugins(TABLE_FORMATS))
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
         return cls(
-            env=env or default, declarations=declarations, spark_conf=spark, lakehouse=lakehouse,
+            env=env or default,
+            declarations=declarations,
+            spark_conf=spark,
+            lakehouse=lakehouse,
             cache=str(settings.get("cache") or project_path(".cache")),
-            column_index=load_column_index(_section(loader, "parameters")), secrets=settings.get("secrets"),
+            column_index=load_column_index(_section(loader, "parameters")),
+            secrets=settings.get("secrets"),
             monitoring=_monitoring(_section(loader, "monitoring"), declarations),
             commit_deadline=float(settings.get("commit_deadline") or DEADLINE),
-            default_format=default_format, logs_folder=settings.get("logs"),
+            default_format=default_format,
+            logs_folder=settings.get("logs"),
             _convert=lambda: _section(loader, "convert"),
             _maintenance=lambda: _section(loader, "maintenance"),
             _credentials=lambda: _section(loader, "credentials"),
-        )  # fmt: skip
+        )
 
     @classmethod
     def of_context(cls, context: KedroContext) -> Project:
@@ -123,10 +131,11 @@ class Project(Environment):
         declared = self.declarations.tables
         if name not in declared:
             raise ConfigurationError(
-                file="tables.yml", key=str(name),
+                file="tables.yml",
+                key=str(name),
                 problem=f"the table is not declared.{did_you_mean(str(name), map(str, declared))}",
                 remedy="Declare it, or use a declared one: `kedro lakehouse tables` lists them.",
-            )  # fmt: skip
+            )
         return declared[name]
 
     @cached_property
@@ -239,9 +248,11 @@ def find_root() -> Path:
     """
     if (root := find_kedro_project(Path.cwd())) is None:
         raise ConfigurationError(
-            file="pyproject.toml", key="tool.kedro", problem=f"no Kedro project around {Path.cwd().name}.",
+            file="pyproject.toml",
+            key="tool.kedro",
+            problem=f"no Kedro project around {Path.cwd().name}.",
             remedy="Change into the project's folder.",
-        )  # fmt: skip
+        )
     return Path(root)
 
 

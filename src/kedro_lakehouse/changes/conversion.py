@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 _NESTED: Final = (T.StructType, T.ArrayType, T.MapType)
 _DIGITS: Final[dict[type[T.DataType], int]] = {
-    T.ByteType: 3, T.ShortType: 5, T.IntegerType: 10, T.LongType: 19,
-}  # fmt: skip
+    T.ByteType: 3,
+    T.ShortType: 5,
+    T.IntegerType: 10,
+    T.LongType: 19,
+}
 _DOUBLE_HOLDS: Final = 10  # digits of the largest integer type of which a double holds every value
 _FAMILIES: Final[dict[str, frozenset[str]]] = {
     "string": frozenset({"string", "boolean", "number", "date", "timestamp", "timestamp_ntz", "binary"}),

@@ -15,7 +15,7 @@ from kedro_lakehouse.changes.events import (
     column,
     columns,
     value_columns,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -70,25 +70,31 @@ def snapshot_diff(
     fold = _Fold(contract, row_type)
     if state is None and count == 1:
         # The first extract of a new table has nothing to be compared with: each valid row is an upsert.
-        return said.where(column(HELD_ROW).isNotNull()).select(
-            *columns(contract.keys), fold.fact(UPSERT, column(EXTRACT), fold.first()).alias("fact")
-        ).select(*columns(contract.keys), "fact.*")  # fmt: skip
+        return (
+            said.where(column(HELD_ROW).isNotNull())
+            .select(*columns(contract.keys), fold.fact(UPSERT, column(EXTRACT), fold.first()).alias("fact"))
+            .select(*columns(contract.keys), "fact.*")
+        )
     scoped = bool(contract.delete_scope) and contract.hard_deletes != "ignore"
     if scoped:
         said = _with_holding(said, extracts_of_scopes(rows, contract), contract)
     else:
         said = said.withColumn(_HOLDING, F.lit(None).cast("array<int>"))
     statement = F.struct(
-        column(EXTRACT).alias("at"), column(TOLD).alias("told"), column(_HOLDING).alias("holding"),
+        column(EXTRACT).alias("at"),
+        column(TOLD).alias("told"),
+        column(_HOLDING).alias("holding"),
         column(HELD_ROW).alias("row"),
-    )  # fmt: skip
+    )
     in_order = F.array_sort(F.collect_list(statement), lambda a, b: a["at"] - b["at"])
     folded = said.groupBy(*columns(contract.keys)).agg(in_order.alias("said"))
     # One more statement, after the last extract: its step finds the keys that the last extracts lack.
     last = F.struct(
-        F.lit(count + 1).alias("at"), F.lit(None).cast("timestamp").alias("told"),
-        F.lit(None).cast("array<int>").alias("holding"), F.lit(None).cast(row_type).alias("row"),
-    )  # fmt: skip
+        F.lit(count + 1).alias("at"),
+        F.lit(None).cast("timestamp").alias("told"),
+        F.lit(None).cast("array<int>").alias("holding"),
+        F.lit(None).cast(row_type).alias("row"),
+    )
     ended = F.aggregate(F.concat(column("said"), F.array(last)), fold.start(), fold.step)
     return folded.select(*columns(contract.keys), F.explode(ended["facts"]).alias("fact")).select(
         *columns(contract.keys), "fact.*"
@@ -131,9 +137,11 @@ def _statements(
         keyed = keyed.join(F.broadcast(extracts.select(EXTRACT, ORDER)), EXTRACT, "inner")
         told = F.coalesce(column(VALID_FROM), column(ORDER)["extract_time"])
     said = keyed.select(
-        *columns(contract.keys), EXTRACT, told.alias(TOLD),
+        *columns(contract.keys),
+        EXTRACT,
+        told.alias(TOLD),
         F.when(F.size(REASONS) == 0, row).alias(HELD_ROW),
-    )  # fmt: skip
+    )
     if state is None:
         return said
     known = state.select(*columns(contract.keys), F.lit(0).alias(EXTRACT), TOLD, row.alias(HELD_ROW))
@@ -195,18 +203,26 @@ class _Fold:
             or [T.StructField("s0", T.IntegerType())]
         )
         self._kinds: dict[str, T.DataType] = {
-            OP: T.StringType(), EXTRACT: T.IntegerType(), HELD_ROW: row_type, TOLD: T.TimestampType(),
-            RETURNS: T.BooleanType(), ENDED: T.IntegerType(), WAS: scope,
-        }  # fmt: skip
+            OP: T.StringType(),
+            EXTRACT: T.IntegerType(),
+            HELD_ROW: row_type,
+            TOLD: T.TimestampType(),
+            RETURNS: T.BooleanType(),
+            ENDED: T.IntegerType(),
+            WAS: scope,
+        }
 
     def start(self) -> Column:
         """The state before the first statement: the key has no row."""
         fact = T.StructType([T.StructField(n, t) for n, t in self._kinds.items()])
         return F.struct(
-            F.lit(None).cast(self._row).alias("held"), F.lit(None).cast("timestamp").alias("told"),
-            F.lit(None).cast("array<int>").alias("holding"), F.lit(0).alias("at"),
-            F.lit(None).cast("int").alias("ended"), F.array().cast(T.ArrayType(fact)).alias("facts"),
-        )  # fmt: skip
+            F.lit(None).cast(self._row).alias("held"),
+            F.lit(None).cast("timestamp").alias("told"),
+            F.lit(None).cast("array<int>").alias("holding"),
+            F.lit(0).alias("at"),
+            F.lit(None).cast("int").alias("ended"),
+            F.array().cast(T.ArrayType(fact)).alias("facts"),
+        )
 
     def first(self) -> dict[str, Column]:
         """What is given to ``fact`` for a row of the only extract of a new table."""
@@ -235,12 +251,18 @@ class _Fold:
             F.when(
                 applied & (said["at"] > 0),
                 self.fact(
-                    UPSERT, said["at"],
-                    {HELD_ROW: row, TOLD: said["told"], RETURNS: held.isNull(),
-                     ENDED: F.when(held.isNull(), ended), WAS: F.when(held.isNotNull(), was)},
+                    UPSERT,
+                    said["at"],
+                    {
+                        HELD_ROW: row,
+                        TOLD: said["told"],
+                        RETURNS: held.isNull(),
+                        ENDED: F.when(held.isNull(), ended),
+                        WAS: F.when(held.isNotNull(), was),
+                    },
                 ),
             ),
-        ]  # fmt: skip
+        ]
         if self._contract.updated_at:
             other = ~self._same(self._contract.tracked(self._values), row, held)
             facts.append(F.when(differs & ~newer & other, self.fact(STALE, said["at"], {})))

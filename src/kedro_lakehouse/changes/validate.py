@@ -46,8 +46,15 @@ TOO_LATE: Final = "too_late"
 KEY_MISMATCHED: Final = "__key_mismatch"
 
 REASON_ORDER: Final = (
-    MALFORMED, UNKNOWN_OP, NULL_KEY, NULL_SEQUENCE, INCOMPATIBLE_TYPE, DUPLICATE_KEY, KEY_MISMATCH, TOO_LATE,
-)  # fmt: skip
+    MALFORMED,
+    UNKNOWN_OP,
+    NULL_KEY,
+    NULL_SEQUENCE,
+    INCOMPATIBLE_TYPE,
+    DUPLICATE_KEY,
+    KEY_MISMATCH,
+    TOO_LATE,
+)
 """Quarantine reasons by precedence; failed row checks, by their names, come after them."""
 
 

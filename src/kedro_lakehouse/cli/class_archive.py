@@ -71,9 +71,13 @@ def _touch_files(session: SparkSession, folder: str) -> None:
     from pyspark.sql import functions as F
 
     columns = {
-        "key": F.col("id") % 7, "at": F.current_timestamp(), "name": F.lit("x"), "price": F.lit("1.5"),
-        "tags": F.create_map(F.lit("a"), F.lit("b")), "whole": F.struct("id"),
-    }  # fmt: skip
+        "key": F.col("id") % 7,
+        "at": F.current_timestamp(),
+        "name": F.lit("x"),
+        "price": F.lit("1.5"),
+        "tags": F.create_map(F.lit("a"), F.lit("b")),
+        "whole": F.struct("id"),
+    }
     rows = session.range(100).withColumns(columns)
     rows.write.partitionBy("key").parquet(f"{folder}/parquet")
     for kind in ("csv", "json"):

@@ -68,12 +68,20 @@ def console(*, port: int, browser: bool) -> None:
 def _command(port: int) -> list[str]:
     page = find_spec("kedro_lakehouse.console.app")
     return [
-        sys.executable, "-m", "streamlit", "run", str(page.origin if page else ""),
-        "--server.address=127.0.0.1", f"--server.port={port}", "--server.headless=true",
-        "--browser.gatherUsageStats=false", "--server.fileWatcherType=none", "--client.toolbarMode=viewer",
+        sys.executable,
+        "-m",
+        "streamlit",
+        "run",
+        str(page.origin if page else ""),
+        "--server.address=127.0.0.1",
+        f"--server.port={port}",
+        "--server.headless=true",
+        "--browser.gatherUsageStats=false",
+        "--server.fileWatcherType=none",
+        "--client.toolbarMode=viewer",
         "--client.showErrorDetails=none",
         "--server.maxUploadSize=100",
-    ]  # fmt: skip
+    ]
 
 
 def _is_taken(port: int) -> bool:

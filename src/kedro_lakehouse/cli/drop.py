@@ -63,9 +63,10 @@ def _told(found: Stored) -> list[str]:
 def _next(project: Project, name: TableName) -> list[str]:
     """What the next run does."""
     derived = [
-        str(other) for other, table in sorted(project.declarations.tables.items())
+        str(other)
+        for other, table in sorted(project.declarations.tables.items())
         if table.derive and str(name) in table.derive.inputs.values()
-    ]  # fmt: skip
+    ]
     what = (
         "derives it again from its inputs" if project.table(name).derive else "ingests its landed files anew"
     )

@@ -108,9 +108,23 @@ def commands() -> None:
 
 
 for command in (
-    tables, sql, changes, quarantine, snapshots, tag, branch, rollback, rebuild, drop, maintain, runs, logs,
-    plugins, search, console,
-):  # fmt: skip
+    tables,
+    sql,
+    changes,
+    quarantine,
+    snapshots,
+    tag,
+    branch,
+    rollback,
+    rebuild,
+    drop,
+    maintain,
+    runs,
+    logs,
+    plugins,
+    search,
+    console,
+):
     lakehouse.add_command(command)
 lakehouse.add_command(init)
 lakehouse.add_command(import_config)

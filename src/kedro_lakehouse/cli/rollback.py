@@ -72,9 +72,11 @@ def rollback(  # noqa: PLR0913 - a command's options
     goal = going_back.Goal(batch=to_batch, snapshot=to_snapshot, time=as_of)
     confirm(f"Let readers of {name} see its state of {goal.words}?", yes=yes)
     done = recorded(
-        project, f"rollback {name}", lambda: going_back.roll_back(bound, goal, hold=hold),
+        project,
+        f"rollback {name}",
+        lambda: going_back.roll_back(bound, goal, hold=hold),
         changed=[str(name)],
-    )  # fmt: skip
+    )
     then = (
         f"Held: `kedro lakehouse rollback {name} --release` lets runs go on."
         if hold

@@ -63,11 +63,26 @@ class _Wish:
 @click.option("--explain", is_flag=True, help="Show what each feature added, shared values and formats.")
 @click.option("--verify", is_flag=True, help="Count the containment of joins exactly (reads both columns).")
 def search(  # noqa: PLR0913 - a command's options
-    *, text: tuple[str, ...], like: str | None, file: Path | None, joinable: bool, unionable: bool,
-    add: tuple[str, ...], namespace: tuple[str, ...], table: tuple[str, ...], kinds: tuple[str, ...],
-    tag: tuple[str, ...], personal: bool | None, model: str | None, index: str | None, mode: Mode,
-    k: int, explain: bool, verify: bool, as_json: bool,
-) -> None:  # fmt: skip
+    *,
+    text: tuple[str, ...],
+    like: str | None,
+    file: Path | None,
+    joinable: bool,
+    unionable: bool,
+    add: tuple[str, ...],
+    namespace: tuple[str, ...],
+    table: tuple[str, ...],
+    kinds: tuple[str, ...],
+    tag: tuple[str, ...],
+    personal: bool | None,
+    model: str | None,
+    index: str | None,
+    mode: Mode,
+    k: int,
+    explain: bool,
+    verify: bool,
+    as_json: bool,
+) -> None:
     """Find columns of the lake by meaning.
 
     By a phrase, by a column, or by a file; no JVM is started. What is indexed: every current table of the
@@ -161,18 +176,28 @@ def _show_joins(found: Sequence[tuple[str, list[JoinHit]]], *, as_json: bool) ->
         print_json([{"column": asking, "joins": [asdict(join) for join in joins]} for asking, joins in found])
         return
     rows = [
-        [asking, join.hit.column_id, f"{join.hit.score:.3f}", f"{join.containment:.0%}",
-         "" if join.exact is None else f"{join.exact:.1%}", f"{join.distinctness:.0%}",
-         ", ".join(join.hit.shared)]
-        for asking, joins in found for join in joins
-    ]  # fmt: skip
+        [
+            asking,
+            join.hit.column_id,
+            f"{join.hit.score:.3f}",
+            f"{join.containment:.0%}",
+            "" if join.exact is None else f"{join.exact:.1%}",
+            f"{join.distinctness:.0%}",
+            ", ".join(join.hit.shared),
+        ]
+        for asking, joins in found
+        for join in joins
+    ]
     _print(["join", "with", "score", "contained", "exactly", "distinct", "shared values"], rows)
 
 
 def _show_tables(
-    found: Sequence[TableHit], wish: _Wish, *, as_json: bool,
+    found: Sequence[TableHit],
+    wish: _Wish,
+    *,
+    as_json: bool,
     columns: Sequence[tuple[str, list[ColumnHit]]] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     if as_json:
         tables = [asdict(hit) for hit in found]
         told = [{"column": own, "hits": [asdict(hit) for hit in hits]} for own, hits in columns or ()]
@@ -180,10 +205,14 @@ def _show_tables(
         return
     shown = None if wish.explain else _SAMPLE
     rows = [
-        [f"{hit.namespace}.{hit.table}", f"{hit.score:.3f}",
-         ", ".join(f"{own} = {pair.column}" for own, pair in hit.pairs[:shown]), hit.location]
+        [
+            f"{hit.namespace}.{hit.table}",
+            f"{hit.score:.3f}",
+            ", ".join(f"{own} = {pair.column}" for own, pair in hit.pairs[:shown]),
+            hit.location,
+        ]
         for hit in found
-    ]  # fmt: skip
+    ]
     _print(["table", "score", "columns", "location"], rows)
     if columns is not None:
         click.echo()

@@ -52,11 +52,15 @@ def snapshots(*, table: str, limit: int, as_json: bool) -> None:
         headings = ("snapshot", "committed", "operation", "rows", "batch", "tags")
         cells = [
             [
-                one["snapshot_id"], one["committed_at"], one["operation"], f"{one['rows']:,}", one["batch"],
+                one["snapshot_id"],
+                one["committed_at"],
+                one["operation"],
+                f"{one['rows']:,}",
+                one["batch"],
                 ", ".join(one["names"]) + ("" if one["on_main"] else " (left)"),
             ]
             for one in shown
-        ]  # fmt: skip
+        ]
         print_table(headings, cells, right=("rows", "batch"), whole=("snapshot",))
     if len(found) > len(shown):
         say_cut(len(shown))

@@ -49,10 +49,14 @@ def describe_columns(
         texts = column_texts(profile, table.table)
         found.append(
             ColumnSignature(
-                table=table, ordinal=ordinal, profile=profile, model_id=model_id, texts=texts,
+                table=table,
+                ordinal=ordinal,
+                profile=profile,
+                model_id=model_id,
+                texts=texts,
                 fingerprint=fingerprint_of(profile, texts, model_id),
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -130,18 +134,21 @@ def change_index(pending: PendingIndex) -> SignatureChange:
     embedded = 0
     for embedder in pending.embedders:
         described = [
-            one for version, profiles in profiled
+            one
+            for version, profiles in profiled
             for one in describe_columns(version, profiles, embedder.model_id)
-        ]  # fmt: skip
+        ]
         done = embed_columns(described, embedder, pending.known({one.fingerprint for one in described}))
         upserts += done.signatures
         embedded += done.embedded
     found = {(one.column_id, one.model_id) for one in upserts}
     models = {embedder.model_id for embedder in pending.embedders}
     dropped = {
-        key for version, _ in profiled for key in pending.held.get(version.location, ())
+        key
+        for version, _ in profiled
+        for key in pending.held.get(version.location, ())
         if key[1] in models and key not in found
-    }  # fmt: skip
+    }
     seconds = {**pending.seconds, "profiling": profiling, "embedding": perf_counter() - begun}
     return SignatureChange(upserts, dropped | set(pending.gone), embedded, seconds)
 

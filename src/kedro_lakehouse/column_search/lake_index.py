@@ -108,7 +108,7 @@ def other_formats(project: Project) -> list[TableName]:
         name
         for name, table in project.declarations.tables.items()
         if table.current and not project.bind(name).in_catalog
-    ]  # fmt: skip
+    ]
 
 
 def declared_version(project: Project, name: TableName) -> TableVersion | None:
@@ -151,17 +151,28 @@ def apply_change(project: Project, change: SignatureChange) -> Applied | None:
         return None
     logger.info(
         "column_index: %s columns profiled, %s embedded, %s dropped (%.1f s: %s)",
-        len(change.upserts), change.embedded, applied.deleted, whole,
+        len(change.upserts),
+        change.embedded,
+        applied.deleted,
+        whole,
         ", ".join(f"{name} {taken:.1f}" for name, taken in seconds.items()),
-    )  # fmt: skip
+    )
     project.reports.append(
         CommitReport(
-            table=str(SIGNATURES), stage="column_index", batch=applied.number, batches=1, content_hash="",
-            run_id=project.run_id, committed_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            table=str(SIGNATURES),
+            stage="column_index",
+            batch=applied.number,
+            batches=1,
+            content_hash="",
+            run_id=project.run_id,
+            committed_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             counts={
-                "events_in": len(change.upserts), "applied": change.embedded, "inserted": applied.inserted,
-                "updated": applied.updated, "deleted": applied.deleted,
+                "events_in": len(change.upserts),
+                "applied": change.embedded,
+                "inserted": applied.inserted,
+                "updated": applied.updated,
+                "deleted": applied.deleted,
             },
         )
-    )  # fmt: skip
+    )
     return applied

@@ -96,9 +96,14 @@ def profile_column(name: str, sketch: ColumnSketch, *, table: str, personal: boo
     )
     private = looks_personal(name, table, texts) if personal is None else personal
     known: dict[str, Any] = {
-        "name": name, "kind": kind, "rows": sketch.rows, "nulls": sketch.nulls, "distinct": sketch.distinct,
-        "formats": _formats(texts, weights), "personal": private,
-    }  # fmt: skip
+        "name": name,
+        "kind": kind,
+        "rows": sketch.rows,
+        "nulls": sketch.nulls,
+        "distinct": sketch.distinct,
+        "formats": _formats(texts, weights),
+        "personal": private,
+    }
     if private:
         return ColumnProfile(**known)
     numbers = [n for n in map(number_of, texts) if n is not None] if kind in NUMERIC else []

@@ -147,6 +147,8 @@ def _embedder(project: Project, model: str | None) -> Embedder:
 def _settings(project: Project, embedder: Embedder, argument: str) -> IndexSettings:
     place = project.cache if "://" in project.lakehouse else project.lakehouse
     return IndexSettings(
-        argument=argument, model_id=embedder.model_id, dimension=embedder.dimension,
+        argument=argument,
+        model_id=embedder.model_id,
+        dimension=embedder.dimension,
         folder=str(Path(place) / "column_index"),
-    )  # fmt: skip
+    )

@@ -106,13 +106,24 @@ def make_hit(
     """Make a hit of a found column."""
     profile, table = one.profile, one.table
     return ColumnHit(
-        column_id=one.column_id, namespace=table.namespace, table=table.table, column=profile.name,
-        kind=profile.kind, score=round(score, 4), rows=profile.rows, distinct=profile.distinct,
-        null_fraction=round(profile.null_fraction, 4), personal=profile.personal, sample=profile.sample,
-        formats=profile.formats, source=table.source, location=table.location, tags=table.tags,
+        column_id=one.column_id,
+        namespace=table.namespace,
+        table=table.table,
+        column=profile.name,
+        kind=profile.kind,
+        score=round(score, 4),
+        rows=profile.rows,
+        distinct=profile.distinct,
+        null_fraction=round(profile.null_fraction, 4),
+        personal=profile.personal,
+        sample=profile.sample,
+        formats=profile.formats,
+        source=table.source,
+        location=table.location,
+        tags=table.tags,
         why={name: round(share, 4) for name, share in why.items() if abs(share) >= 5e-5},  # noqa: PLR2004
         shared=_shared(asking, one) if asking else (),
-    )  # fmt: skip
+    )
 
 
 def _shared(asking: ColumnSignature, found: ColumnSignature) -> tuple[str, ...]:

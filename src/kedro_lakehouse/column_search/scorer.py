@@ -29,17 +29,29 @@ Feature = Literal[
 FEATURES: Final[tuple[Feature, ...]] = get_args(Feature)
 
 WEIGHTS: Final[Mapping[Feature, float]] = {
-    "name": 0.16, "signature": 0.20, "trigrams": 0.16, "values": 0.16, "tokens": 0.12,
-    "containment": 0.08, "formats": 0.04, "numbers": 0.04, "kind": 0.04,
-}  # fmt: skip
+    "name": 0.16,
+    "signature": 0.20,
+    "trigrams": 0.16,
+    "values": 0.16,
+    "tokens": 0.12,
+    "containment": 0.08,
+    "formats": 0.04,
+    "numbers": 0.04,
+    "kind": 0.04,
+}
 """Fixed on the development data (docs/columns.md); they sum to 1."""
 MODES: Final[Mapping[Mode, Mapping[Feature, float]]] = {
-    "name": {"name": 1.0}, "content": {"values": 1.0}, "both": {"signature": 1.0}, "hybrid": WEIGHTS,
-}  # fmt: skip
+    "name": {"name": 1.0},
+    "content": {"values": 1.0},
+    "both": {"signature": 1.0},
+    "hybrid": WEIGHTS,
+}
 TEXT_WEIGHTS: Final[Mapping[Mode, Mapping[str, float]]] = {
-    "name": {"name": 1.0}, "content": {"values": 1.0}, "both": {"signature": 1.0},
+    "name": {"name": 1.0},
+    "content": {"values": 1.0},
+    "both": {"signature": 1.0},
     "hybrid": {"name": 0.4, "context": 0.4, "trigrams": 0.2},
-}  # fmt: skip
+}
 _NEUTRAL: Final = 0.25
 """Two columns of which one has no known value are taken to be as near in values as unrelated ones."""
 _EXACT_BONUS: Final = 1.0

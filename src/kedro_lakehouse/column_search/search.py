@@ -101,13 +101,17 @@ class ColumnSearch:
         return [
             JoinHit(
                 hit=make_hit(
-                    self.corpus.signatures[rows[place]], float(total[place]),
-                    {name: float(part[place]) for name, part in likeness.shares.items()}, query,
+                    self.corpus.signatures[rows[place]],
+                    float(total[place]),
+                    {name: float(part[place]) for name, part in likeness.shares.items()},
+                    query,
                 ),
-                containment=round(float(share[place]), 4), distinctness=round(float(keys[place]), 4),
+                containment=round(float(share[place]), 4),
+                distinctness=round(float(keys[place]), 4),
             )
-            for place in order[:k] if share[place] > 0
-        ]  # fmt: skip
+            for place in order[:k]
+            if share[place] > 0
+        ]
 
     def unionable(
         self, columns: Sequence[ColumnSignature], *, k: int = 10, where: ColumnFilter = _EVERYTHING
@@ -224,12 +228,15 @@ class ColumnSearch:
         score, pairs = unionability(matrix[:, places])
         table = self.corpus.signatures[scored[0].rows[places[0]]].table
         return TableHit(
-            namespace=table.namespace, table=table.table, location=table.location, score=round(score, 4),
+            namespace=table.namespace,
+            table=table.table,
+            location=table.location,
+            score=round(score, 4),
             pairs=tuple(
                 (columns[row].profile.name, self._hit(scored[row], int(places[column]), columns[row]))
                 for row, column in pairs
             ),
-        )  # fmt: skip
+        )
 
 
 def _lead(query: ColumnSignature) -> NDArray[np.float32]:

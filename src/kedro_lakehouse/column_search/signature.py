@@ -76,9 +76,12 @@ def fingerprint_of(profile: ColumnProfile, texts: Mapping[Aspect, str], model_id
     model: rows that only repeat known values change nothing.
     """
     coarse = [
-        profile.kind, profile.personal, _bucket(profile.distinct), round(profile.null_fraction, 1),
+        profile.kind,
+        profile.personal,
+        _bucket(profile.distinct),
+        round(profile.null_fraction, 1),
         [hash_ % 16 for hash_ in profile.sketch[:4]],
-    ]  # fmt: skip
+    ]
     told = json.dumps([model_id, dict(texts), sorted(profile.sample), coarse], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()[:32]
 
@@ -123,11 +126,19 @@ def _row(one: ColumnSignature) -> dict[str, Any]:
         "sketch": [number - _SIGNED if number >= _SIGNED // 2 else number for number in profile.sketch],
     }
     keys = {
-        "column_id": one.column_id, "model_id": one.model_id, "namespace": one.table.namespace,
-        "table": one.table.table, "column": profile.name, "ordinal": one.ordinal,
-        "source": one.table.source, "location": one.table.location, "version": one.table.version,
-        "added": one.table.added, "tags": list(one.table.tags), "fingerprint": one.fingerprint,
-    }  # fmt: skip
+        "column_id": one.column_id,
+        "model_id": one.model_id,
+        "namespace": one.table.namespace,
+        "table": one.table.table,
+        "column": profile.name,
+        "ordinal": one.ordinal,
+        "source": one.table.source,
+        "location": one.table.location,
+        "version": one.table.version,
+        "added": one.table.added,
+        "tags": list(one.table.tags),
+        "fingerprint": one.fingerprint,
+    }
     texts = {f"{aspect}_text": one.texts[aspect] for aspect in ASPECTS}
     vectors = {f"{aspect}_vector": one.vectors.get(aspect) for aspect in ASPECTS}
     return facts | keys | texts | vectors
@@ -146,14 +157,22 @@ def from_arrow(rows: pa.Table) -> list[ColumnSignature]:
 
 def _signature(row: Mapping[str, Any], vectors: Mapping[Aspect, NDArray[np.float32]]) -> ColumnSignature:
     table = TableVersion(
-        namespace=row["namespace"], table=row["table"], location=row["location"], version=row["version"],
-        added=row["added"] or "", tags=tuple(row["tags"] or ()),
-    )  # fmt: skip
+        namespace=row["namespace"],
+        table=row["table"],
+        location=row["location"],
+        version=row["version"],
+        added=row["added"] or "",
+        tags=tuple(row["tags"] or ()),
+    )
     return ColumnSignature(
-        table=table, ordinal=row["ordinal"], profile=profile_of(row), model_id=row["model_id"],
-        texts={aspect: row[f"{aspect}_text"] or "" for aspect in ASPECTS}, fingerprint=row["fingerprint"],
+        table=table,
+        ordinal=row["ordinal"],
+        profile=profile_of(row),
+        model_id=row["model_id"],
+        texts={aspect: row[f"{aspect}_text"] or "" for aspect in ASPECTS},
+        fingerprint=row["fingerprint"],
         vectors=vectors,
-    )  # fmt: skip
+    )
 
 
 def profile_of(row: Mapping[str, Any]) -> ColumnProfile:

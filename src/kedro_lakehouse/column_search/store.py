@@ -185,9 +185,12 @@ class SignatureStore:
             inserted = sum((one.column_id, one.model_id) not in held for one in change.upserts)
             snapshot = table.refresh().current_snapshot()
             return Applied(
-                number=now["number"], inserted=inserted, updated=len(change.upserts) - inserted,
-                deleted=len(set(change.gone) & held), snapshot_id=snapshot.snapshot_id if snapshot else None,
-            )  # fmt: skip
+                number=now["number"],
+                inserted=inserted,
+                updated=len(change.upserts) - inserted,
+                deleted=len(set(change.gone) & held),
+                snapshot_id=snapshot.snapshot_id if snapshot else None,
+            )
 
     def _complete_history(self) -> None:
         """Bring the history to the state of the signatures, however many commits it lags behind."""

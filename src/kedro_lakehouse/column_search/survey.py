@@ -71,9 +71,13 @@ def table_version(
     told = json.dumps([sorted(personal), sorted(tags)])
     mark = f"+{hashlib.sha256(told.encode()).hexdigest()[:8]}" if personal or tags else ""
     return TableVersion(
-        namespace=namespace, table=table, location=location, version=f"{snapshot}{mark}", tags=tags,
+        namespace=namespace,
+        table=table,
+        location=location,
+        version=f"{snapshot}{mark}",
+        tags=tags,
         personal=frozenset(personal),
-    )  # fmt: skip
+    )
 
 
 def _role(stored: Table) -> str | None:
@@ -97,9 +101,12 @@ def file_tables(added: Iterable[str]) -> list[TableVersion]:
             if names[name] > 1:
                 name = f"{name}_{hashlib.sha256(str(path).encode()).hexdigest()[:6]}"
             found[str(path)] = TableVersion(
-                namespace=FILES, table=name, location=str(path), added=root,
+                namespace=FILES,
+                table=name,
+                location=str(path),
+                added=root,
                 version=f"{facts.st_size}-{facts.st_mtime_ns}",
-            )  # fmt: skip
+            )
     return list(found.values())
 
 
@@ -127,8 +134,9 @@ def survey(
         seen.setdefault((row["location"], row["model_id"]), set()).add(row["version"])
     there = {table.location for table in tables}
     changed = [
-        table for table in tables
+        table
+        for table in tables
         if any(seen.get((table.location, model)) != {table.version} for model in model_ids)
-    ]  # fmt: skip
+    ]
     gone = {(row["column_id"], row["model_id"]) for row in standing if row["location"] not in there}
     return Survey(tables, changed, gone)

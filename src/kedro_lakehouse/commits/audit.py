@@ -27,9 +27,12 @@ def refuse_doubled_keys(stage: Stage, kind: Kind, keys: Sequence[str], *, batch:
     """
     if _doubles_a_key(stage, keys, None if kind == "current" else ORDER_TO):
         raise AuditFailedError(
-            table=stage.table, batch=batch, check="one row a key", expected="unique keys",
+            table=stage.table,
+            batch=batch,
+            check="one row a key",
+            expected="unique keys",
             found="a doubled key",
-        )  # fmt: skip
+        )
 
 
 def _doubles_a_key(stage: Stage, keys: Sequence[str], ended: str | None) -> bool:

@@ -76,9 +76,11 @@ def validate_stage(table: LakeTable, kind: Kind, stage: Stage, events: DataFrame
     at = _failing_batch(failed, events, _Frames(touched, staged), contract, kind)
     _record(table, kind, at, failed)
     raise ExpectationFailedError(
-        table=table.name, batch=at, rows=sum(r.unexpected or 0 for r in failed),
+        table=table.name,
+        batch=at,
+        rows=sum(r.unexpected or 0 for r in failed),
         expectations=[r.expectation.title for r in failed],
-    )  # fmt: skip
+    )
 
 
 def _drift(expectation: ExpectationConfig, staged: DataFrame, table: LakeTable, kind: Kind) -> Result:

@@ -57,9 +57,14 @@ class EventFrames:
     """The checked events of one batch as Spark frames."""
 
     def __init__(
-        self, table_format: TableFormat, contract: TableContract, token: BatchToken,
-        *, accepted: DataFrame, rejected: DataFrame,
-    ) -> None:  # fmt: skip
+        self,
+        table_format: TableFormat,
+        contract: TableContract,
+        token: BatchToken,
+        *,
+        accepted: DataFrame,
+        rejected: DataFrame,
+    ) -> None:
         """Take two frames that each contain all events; an event with reasons is a rejected one."""
         self._format, self._contract, self._token = table_format, contract, token
         self._name = TableName.parse(contract.table)
@@ -104,9 +109,12 @@ class EventFrames:
             stage.drop()
             logger.warning("%s: what was staged is not what was read, attempt %s", self._changes, attempt)
         raise AuditFailedError(
-            table=self._changes, batch=self._token.batch, check="row arithmetic",
-            expected="as many staged rows as accepted events", found="other counts each time",
-        )  # fmt: skip
+            table=self._changes,
+            batch=self._token.batch,
+            check="row arithmetic",
+            expected="as many staged rows as accepted events",
+            found="other counts each time",
+        )
 
     def _write(self, stage: Stage, overlap: Staged | None = None) -> Staged:
         events, all_of_them, kept = self._events, Observation(), Observation()

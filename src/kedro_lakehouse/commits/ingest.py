@@ -132,9 +132,12 @@ class IngestionCommit(runner.Change):
         limit = 0.0 if self.table.config.on_invalid == "fail" else self.table.config.max_invalid_fraction
         if staged.quarantined > limit * staged.events_in:
             raise TooManyInvalidError(
-                table=self.table.name, batch=self._token.batch, invalid=staged.quarantined,
-                total=staged.events_in, limit=limit,
-            )  # fmt: skip
+                table=self.table.name,
+                batch=self._token.batch,
+                invalid=staged.quarantined,
+                total=staged.events_in,
+                limit=limit,
+            )
         if self.table.config.on_tie == "fail" and staged.ties:
             raise SequenceTieError(table=self.table.name, batch=self._token.batch, ties=staged.ties)
 
@@ -153,11 +156,20 @@ class IngestionCommit(runner.Change):
         if token.unchanged is not None:
             counts["unchanged"] = max(token.unchanged - staged.upserts, 0)
         return CommitReport(
-            table=str(self.table), stage=self.step, batch=token.batch, batches=1,
-            content_hash=token.content_hash, follows=token.follows, epoch=token.epoch,
-            run_id=self.table.run_id, correlation_id=self.table.correlation_id, committed_at=now(),
-            digest=staged.digest, counts=counts, **staged.facts,
-        )  # fmt: skip
+            table=str(self.table),
+            stage=self.step,
+            batch=token.batch,
+            batches=1,
+            content_hash=token.content_hash,
+            follows=token.follows,
+            epoch=token.epoch,
+            run_id=self.table.run_id,
+            correlation_id=self.table.correlation_id,
+            committed_at=now(),
+            digest=staged.digest,
+            counts=counts,
+            **staged.facts,
+        )
 
     @property
     def token(self) -> BatchToken:
@@ -219,9 +231,16 @@ def clear_void_quarantine(table: LakeTable, chain: Chain) -> None:
     if state is None or not (void := _void_from(state, chain)):
         return
     head = CommitReport(
-        table=str(table), stage=STEP, batch=chain.batch, batches=0, content_hash=chain.head,
-        epoch=chain.epoch, run_id=table.run_id, correlation_id=table.correlation_id, committed_at=now(),
-    )  # fmt: skip
+        table=str(table),
+        stage=STEP,
+        batch=chain.batch,
+        batches=0,
+        content_hash=chain.head,
+        epoch=chain.epoch,
+        run_id=table.run_id,
+        correlation_id=table.correlation_id,
+        committed_at=now(),
+    )
     with runner.lost_races(lake, {target: state}), lake.stage(target, state) as stage:
         stage.replace(engine_of(table).quarantined(table, before=void))
         stage.publish(head)

@@ -114,11 +114,17 @@ class MergeFrames:
         known = lake.bounds(self._record, self._contract.keys, BATCH, held + 1, batch)
         ranges = {} if new_truncates else known.ranges
         return Target(
-            kind=self._kind, rows=lake.read(self._target), past=past, bookmark=held,
-            deletes=lake.may_hold(self._record, OP, DELETE, DELETE), truncates=truncates,
-            new_truncates=new_truncates, few=known.rows <= _FEW, ranges=ranges,
+            kind=self._kind,
+            rows=lake.read(self._target),
+            past=past,
+            bookmark=held,
+            deletes=lake.may_hold(self._record, OP, DELETE, DELETE),
+            truncates=truncates,
+            new_truncates=new_truncates,
+            few=known.rows <= _FEW,
+            ranges=ranges,
             horizon=horizon_of(lake.state(self._record)),
-        )  # fmt: skip
+        )
 
     def _stage_first(self, stage: Stage, rows: DataFrame) -> dict[str, int]:
         """Stage the first rows of an empty table."""

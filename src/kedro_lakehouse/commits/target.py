@@ -99,11 +99,18 @@ class TargetCommit(runner.Change):
     def _report(self, state: TableState, counts: dict[str, int]) -> CommitReport:
         token = self._token
         return CommitReport(
-            table=str(self.table), stage=self._kind, batch=token.batch, batches=token.batch - state.batch,
-            content_hash=token.content_hash, epoch=token.epoch,
-            follows=state.bookmark.content_hash if state.bookmark else "", run_id=self.table.run_id,
-            correlation_id=self.table.correlation_id, committed_at=now(), counts=counts,
-        )  # fmt: skip
+            table=str(self.table),
+            stage=self._kind,
+            batch=token.batch,
+            batches=token.batch - state.batch,
+            content_hash=token.content_hash,
+            epoch=token.epoch,
+            follows=state.bookmark.content_hash if state.bookmark else "",
+            run_id=self.table.run_id,
+            correlation_id=self.table.correlation_id,
+            committed_at=now(),
+            counts=counts,
+        )
 
     def audit(self, stage: Stage, state: TableState) -> None:
         """Validate the staged rows against the blocking expectations.
@@ -172,8 +179,10 @@ def commit_pending(table: LakeTable, kind: Kind, pending: Any, token: BatchToken
     if state is not None and state.is_held:
         logger.warning(
             "%s %s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
-            table, kind, table,
-        )  # fmt: skip
+            table,
+            kind,
+            table,
+        )
         return
     if kind == "history":
         check_view(table, pending)

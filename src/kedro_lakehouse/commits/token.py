@@ -49,9 +49,14 @@ class BatchToken:
         if bookmark is None:
             return cls(table=str(table), batch=0, after=after, content_hash="")
         return cls(
-            table=str(table), batch=bookmark.batch, after=after, content_hash=bookmark.content_hash,
-            follows=bookmark.follows, epoch=bookmark.epoch, log=log,
-        )  # fmt: skip
+            table=str(table),
+            batch=bookmark.batch,
+            after=after,
+            content_hash=bookmark.content_hash,
+            follows=bookmark.follows,
+            epoch=bookmark.epoch,
+            log=log,
+        )
 
     def stamp(self, events: DataFrame) -> DataFrame:
         """Give every event of one batch its batch number, and attach this token to the frame."""

@@ -82,8 +82,10 @@ def load_conversions(
             ) from error
         if text in taken:
             raise ConfigurationError(
-                file=CONVERT_FILE, key=text, problem="a table of tables.yml is stored under this name.",
+                file=CONVERT_FILE,
+                key=text,
+                problem="a table of tables.yml is stored under this name.",
                 remedy="Choose another name.",
-            )  # fmt: skip
+            )
         found[name] = validated(ConvertConfig, one, CONVERT_FILE, text)
     return found

@@ -154,8 +154,9 @@ class ExpectationConfig(Declaration):
             near = did_you_mean(stray[0], allowed)
             raise refuse(
                 f"'{stray[0]}' is not a key of {self.type}.{near}",
-                f"Allowed: {', '.join((*_COMMON, *allowed))}.", key=stray[0],
-            )  # fmt: skip
+                f"Allowed: {', '.join((*_COMMON, *allowed))}.",
+                key=stray[0],
+            )
         if missing := [key for key in kind.needs if key not in given]:
             raise refuse(f"{self.type} needs '{missing[0]}'", "Add the key.", key=missing[0])
         if kind.one_of and not given & set(kind.one_of):
@@ -179,8 +180,9 @@ def of_one_table(expectation: ExpectationConfig) -> ExpectationConfig:
     if expectation.nature in ACROSS:
         raise refuse(
             f"{expectation.type} looks at another table, and tables commit independently",
-            "Declare it in a suite of expectations.yml.", key="type",
-        )  # fmt: skip
+            "Declare it in a suite of expectations.yml.",
+            key="type",
+        )
     return expectation
 
 

@@ -48,9 +48,11 @@ def import_tables(
         name = f"{domain}.{schema}_{table}".lower() if with_schema else f"{domain}.{table}".lower()
         if name in declared:
             raise _wrong(
-                origin, key, f"{name} stands for {declared[name]['entity']} already.",
+                origin,
+                key,
+                f"{name} stands for {declared[name]['entity']} already.",
                 "Name the tables with their schema: `kedro lakehouse import-config --with-schema`.",
-            )  # fmt: skip
+            )
         declared[name] = {
             "source": source,
             "entity": f"{schema}/{table}",

@@ -139,9 +139,11 @@ def refuse_unknown_formats(declarations: Declarations, default: str, known: Coll
     for file, key, name in places:
         if name not in known:
             raise ConfigurationError(
-                file=file, key=key, problem=f"there is no table format '{name}'.{did_you_mean(name, known)}",
+                file=file,
+                key=key,
+                problem=f"there is no table format '{name}'.{did_you_mean(name, known)}",
                 remedy=f"Use one of: {', '.join(known)}.",
-            )  # fmt: skip
+            )
 
 
 def entries(raw: Mapping[Any, Any], file: str) -> dict[str, dict[Any, Any]]:
@@ -219,9 +221,11 @@ def _refuse_wrong_properties(name: TableName, table: TableConfig, table_format: 
 def _suite(name: str, raw: dict[Any, Any], tables: Mapping[TableName, TableConfig]) -> SuiteConfig:
     if not _SUITE_NAME.fullmatch(name):
         raise ConfigurationError(
-            file=SUITES_FILE, key=name, problem="the suite's name is not [a-z][a-z0-9_]*.",
+            file=SUITES_FILE,
+            key=name,
+            problem="the suite's name is not [a-z][a-z0-9_]*.",
             remedy="Use lower-case letters, digits and underscores.",
-        )  # fmt: skip
+        )
     suite = validated(SuiteConfig, raw, SUITES_FILE, name)
     kept = {str(t): table for t, table in tables.items() if table.current or table.history}
     for number, expectation in enumerate(suite.expectations):
@@ -231,17 +235,19 @@ def _suite(name: str, raw: dict[Any, Any], tables: Mapping[TableName, TableConfi
             and not kept[expectation.table].current
         ):
             raise ConfigurationError(
-                file=SUITES_FILE, key=f"{name}.expectations[{number}].table",
+                file=SUITES_FILE,
+                key=f"{name}.expectations[{number}].table",
                 problem=f"'{expectation.table}' keeps no current table whose rows could be counted.",
                 remedy="Remove the expectation.",
-            )  # fmt: skip
+            )
         for key, table in (("table", expectation.table), ("other_table", expectation.other_table)):
             if table is not None and table not in kept:
                 raise ConfigurationError(
-                    file=SUITES_FILE, key=f"{name}.expectations[{number}].{key}",
+                    file=SUITES_FILE,
+                    key=f"{name}.expectations[{number}].{key}",
                     problem=f"no table '{table}' is declared.{did_you_mean(table, kept)}",
                     remedy=f"Declare it in {TABLES_FILE}.",
-                )  # fmt: skip
+                )
     return suite
 
 
@@ -266,9 +272,11 @@ def _refuse_bad_inputs(tables: Mapping[TableName, TableConfig]) -> None:
             name = ahead.pop()
             if name == owner:
                 raise ConfigurationError(
-                    file=TABLES_FILE, key=f"{owner}.derive.inputs", problem="the table is made from itself.",
+                    file=TABLES_FILE,
+                    key=f"{owner}.derive.inputs",
+                    problem="the table is made from itself.",
                     remedy="Break the circle.",
-                )  # fmt: skip
+                )
             if name not in reached:
                 reached.add(name)
                 ahead += inputs_of(name)
@@ -296,16 +304,19 @@ def _refuse_view_names(tables: Mapping[TableName, TableConfig]) -> None:
         key, (space, _, name) = f"{owner}.history.view.name", table.history.view.name.rpartition(".")
         if space not in ("", owner.namespace):
             raise ConfigurationError(
-                file=TABLES_FILE, key=key,
+                file=TABLES_FILE,
+                key=key,
                 problem=f"the view lies in the table's namespace, not in '{space}'.",
                 remedy=f"Write '{name}'.",
-            )  # fmt: skip
+            )
         view = TableName(owner.namespace, name)
         if view in taken:
             raise ConfigurationError(
-                file=TABLES_FILE, key=key, problem=f"the name is that of {taken[view]}.",
+                file=TABLES_FILE,
+                key=key,
+                problem=f"the name is that of {taken[view]}.",
                 remedy="Choose another name for the view.",
-            )  # fmt: skip
+            )
         taken[view] = f"the view of '{owner}'"
 
 

@@ -119,10 +119,11 @@ def load_maintenance(raw: Mapping[str, Any], tables: Collection[str]) -> Mainten
     for name in differing:
         if name not in tables:
             raise ConfigurationError(
-                file=MAINTENANCE_FILE, key=f"tables.{name}",
+                file=MAINTENANCE_FILE,
+                key=f"tables.{name}",
                 problem=f"the table is not declared.{did_you_mean(name, tables)}",
                 remedy="Use a declared table.",
-            )  # fmt: skip
+            )
     merged = {
         name: validated(TableMaintenanceConfig, _over(given, own), MAINTENANCE_FILE, f"tables.{name}")
         for name, own in differing.items()

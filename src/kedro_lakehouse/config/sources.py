@@ -136,7 +136,7 @@ _OPERATIONS: Final[Mapping[str, Operation]] = {
     **dict.fromkeys(("I", "U", "insert", "update", "upsert", "c", "r"), "upsert"),
     **dict.fromkeys(("D", "delete", "d"), "delete"),
     **dict.fromkeys(("T", "truncate", "t"), "truncate"),
-}  # fmt: skip
+}
 
 
 class ChangesSourceConfig(FileSourceConfig):

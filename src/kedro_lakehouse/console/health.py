@@ -39,8 +39,10 @@ def show() -> None:
         st.subheader("Quarantine")
         st.bar_chart(quarantined, x="table", y="events", x_label="", horizontal=True)
     for heading, table, fields in (
-        ("Last batches", BATCHES, _BATCHES), ("Quality", QUALITY_RESULTS, _QUALITY), ("Runs", RUNS, _RUNS),
-    ):  # fmt: skip
+        ("Last batches", BATCHES, _BATCHES),
+        ("Quality", QUALITY_RESULTS, _QUALITY),
+        ("Runs", RUNS, _RUNS),
+    ):
         st.subheader(heading)
         _show_last(table, fields)
 

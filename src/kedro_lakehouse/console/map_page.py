@@ -26,10 +26,17 @@ def show() -> None:
     search = search_of(chosen_model())
     places = SpaceStore(opened_project().catalog).read(search.model_id)
     points = [
-        {"x": places[one.column_id][0], "y": places[one.column_id][1], "namespace": one.table.namespace,
-         "table": str(one.table), "column": one.profile.name, "type": one.profile.kind}
-        for one in search.corpus.signatures if one.column_id in places
-    ]  # fmt: skip
+        {
+            "x": places[one.column_id][0],
+            "y": places[one.column_id][1],
+            "namespace": one.table.namespace,
+            "table": str(one.table),
+            "column": one.profile.name,
+            "type": one.profile.kind,
+        }
+        for one in search.corpus.signatures
+        if one.column_id in places
+    ]
     tables = sorted({str(point["table"]) for point in points})
     wanted = st.multiselect("Only these tables", tables, key="mapped")
     shown = [point for point in points if not wanted or point["table"] in wanted]

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from kedro_lakehouse.column_search.signature import ColumnSignature
 
 MODES: Final[dict[str, Mode]] = {
-    "everything": "hybrid", "column names": "name", "column content": "content", "names and content": "both",
-}  # fmt: skip
+    "everything": "hybrid",
+    "column names": "name",
+    "column content": "content",
+    "names and content": "both",
+}
 _PERSONAL: Final = {"any": None, "only": True, "without": False}
 _MOST_HITS: Final = 30
 
@@ -79,10 +82,16 @@ def _show_hits(hits: Sequence[ColumnHit], table_page: StreamlitPage) -> None:
         st.info("Nothing was found.")
         return
     rows = [
-        {"table": f"{hit.namespace}.{hit.table}", "column": hit.column, "score": hit.score, "type": hit.kind,
-         "values": "personal" if hit.personal else ", ".join(hit.sample[:3]), "location": hit.location}
+        {
+            "table": f"{hit.namespace}.{hit.table}",
+            "column": hit.column,
+            "score": hit.score,
+            "type": hit.kind,
+            "values": "personal" if hit.personal else ", ".join(hit.sample[:3]),
+            "location": hit.location,
+        }
         for hit in hits
-    ]  # fmt: skip
+    ]
     st.dataframe(rows, hide_index=True, key="hits")
     by_id = {hit.column_id: hit for hit in hits}
     asked = st.selectbox("Why this one?", list(by_id), key="explained")

@@ -37,10 +37,15 @@ def show() -> None:
 def _row(one: ColumnSignature) -> dict[str, Any]:
     profile = one.profile
     return {
-        "column": profile.name, "type": profile.kind, "rows": profile.rows, "distinct": profile.distinct,
-        "without value": profile.null_fraction, "least": profile.minimum, "greatest": profile.maximum,
+        "column": profile.name,
+        "type": profile.kind,
+        "rows": profile.rows,
+        "distinct": profile.distinct,
+        "without value": profile.null_fraction,
+        "least": profile.minimum,
+        "greatest": profile.maximum,
         "values": "personal" if profile.personal else ", ".join(profile.sample[:5]),
-    }  # fmt: skip
+    }
 
 
 def _show_profile(profile: ColumnProfile) -> None:

@@ -142,10 +142,14 @@ class FreshnessDataset(DeclaredDataset):
             logger.warning("%s is %s: %s", self._name, state, detail)
             changed.append(
                 {
-                    "kind": _KIND, "subject": subject, "state": state,
-                    "message": detail, "run_id": self.project.run_id, "told_at": datetime.now(UTC),
+                    "kind": _KIND,
+                    "subject": subject,
+                    "state": state,
+                    "message": detail,
+                    "run_id": self.project.run_id,
+                    "told_at": datetime.now(UTC),
                 }
-            )  # fmt: skip
+            )
         if changed:
             self.project.ops.append(ALERTS, changed)
 

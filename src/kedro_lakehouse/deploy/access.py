@@ -14,9 +14,14 @@ if TYPE_CHECKING:
 LOG_GROUP: Final = "/kedro-lakehouse/${Name}"
 
 _TABLES: Final = (
-    "glue:GetDatabase", "glue:GetDatabases", "glue:CreateDatabase",
-    "glue:GetTable", "glue:GetTables", "glue:CreateTable", "glue:UpdateTable",
-)  # fmt: skip
+    "glue:GetDatabase",
+    "glue:GetDatabases",
+    "glue:CreateDatabase",
+    "glue:GetTable",
+    "glue:GetTables",
+    "glue:CreateTable",
+    "glue:UpdateTable",
+)
 
 
 def job_role(deployment: Deployment, principal: str) -> Resource:
@@ -51,11 +56,13 @@ def trusted(principal: str) -> dict[str, Any]:
         "Version": "2012-10-17",
         "Statement": [
             {
-                "Effect": "Allow", "Principal": {"Service": principal}, "Action": "sts:AssumeRole",
+                "Effect": "Allow",
+                "Principal": {"Service": principal},
+                "Action": "sts:AssumeRole",
                 "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
             }
         ],
-    }  # fmt: skip
+    }
 
 
 def statements(deployment: Deployment) -> list[dict[str, Any]]:
@@ -63,11 +70,14 @@ def statements(deployment: Deployment) -> list[dict[str, Any]]:
     prefix, bucket = deployment.lakehouse.prefix, "${LakehouseBucket}"
     written = [f"{prefix}/{zone}" for zone in ("warehouse", "leases", "logs", "reports")]
     found = [
-        _allow("Warehouse", ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
-               [_objects(bucket, zone) for zone in written]),
+        _allow(
+            "Warehouse",
+            ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
+            [_objects(bucket, zone) for zone in written],
+        ),
         _allow("Artifacts", ("s3:GetObject",), [_objects(bucket, deployment.artifacts)]),
         _list("ListLakehouse", bucket, [*written, deployment.artifacts]),
-    ]  # fmt: skip
+    ]
     for number, (place, where) in enumerate(_landing(deployment), 1):
         found.append(_allow(f"Landing{number}", ("s3:GetObject",), [_objects(where, place.prefix)]))
         found.append(_list(f"ListLanding{number}", where, [place.prefix]))

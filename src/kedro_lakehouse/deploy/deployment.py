@@ -66,13 +66,17 @@ class Deployment:
         }
         spaces = {table.namespace for table in project.declarations.tables}
         facts: dict[str, object] = {
-            "name": package.replace("_", "-"), "package": package, "env": project.env,
+            "name": package.replace("_", "-"),
+            "package": package,
+            "env": project.env,
             "lakehouse": _in_s3(project.lakehouse, "globals.yml", "lakehouse"),
             "landing": tuple(sorted(landing)),
             "namespaces": (*sorted(spaces), OPS_NAMESPACE),
-            "secrets": _secrets(project), "topics": _topics(project),
-            "platform": platform_of(project.spark_conf), "formats": formats_of(project.spark_conf),
-        }  # fmt: skip
+            "secrets": _secrets(project),
+            "topics": _topics(project),
+            "platform": platform_of(project.spark_conf),
+            "formats": formats_of(project.spark_conf),
+        }
         made: Self = cls(**(facts | more))  # type: ignore[arg-type]
         return made
 
@@ -90,9 +94,11 @@ class Deployment:
 def _in_s3(address: str, file: str, key: str) -> Place:
     if not address.startswith("s3://"):
         raise ConfigurationError(
-            file=file, key=key, problem="the place is not in S3, where a job on AWS would find it.",
+            file=file,
+            key=key,
+            problem="the place is not in S3, where a job on AWS would find it.",
             remedy="Choose an environment that is: `kedro lakehouse deploy --env aws`.",
-        )  # fmt: skip
+        )
     return Place.of(address)
 
 

@@ -31,14 +31,17 @@ def emr_serverless_template(deployment: Deployment) -> dict[str, Any]:
     application = "arn:${AWS::Partition}:emr-serverless:${AWS::Region}:${AWS::AccountId}:/applications/"
     allowed = [
         {
-            "Effect": "Allow", "Action": "emr-serverless:StartJobRun",
+            "Effect": "Allow",
+            "Action": "emr-serverless:StartJobRun",
             "Resource": sub(f"{application}${{Application}}"),
         },
         {
-            "Effect": "Allow", "Action": "iam:PassRole", "Resource": {"Fn::GetAtt": ["JobRole", "Arn"]},
+            "Effect": "Allow",
+            "Action": "iam:PassRole",
+            "Resource": {"Fn::GetAtt": ["JobRole", "Arn"]},
             "Condition": {"StringLike": {"iam:PassedToService": "emr-serverless.amazonaws.com"}},
         },
-    ]  # fmt: skip
+    ]
     resources |= schedule_resources("emrserverless:startJobRun", _request(deployment), allowed)
     return template(deployment, f"{deployment.name} on EMR Serverless", resources, _parameters(deployment))
 

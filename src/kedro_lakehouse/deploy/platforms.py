@@ -42,19 +42,28 @@ PLATFORMS: Final = {
     platform.line: platform
     for platform in (
         Platform(
-            line="spark41", spark="4.1", glue="6.0", emr="emr-spark-8.1.0", hudi="1.1.1",
+            line="spark41",
+            spark="4.1",
+            glue="6.0",
+            emr="emr-spark-8.1.0",
+            hudi="1.1.1",
             # Told by a user of 8.0, not by AWS: Iceberg is on the class path, its jar for Spark 3 is gone.
             jars={"iceberg": "", "delta": _DELTA_JARS, "hudi": _HUDI_JAR},
         ),
         Platform(
-            line="spark35", spark="3.5", glue="5.1", emr="emr-7.14.0", hudi="1.0.2",
+            line="spark35",
+            spark="3.5",
+            glue="5.1",
+            emr="emr-7.14.0",
+            hudi="1.0.2",
             jars={
                 "iceberg": "/usr/share/aws/iceberg/lib/iceberg-spark3-runtime.jar",
-                "delta": _DELTA_JARS, "hudi": _HUDI_JAR,
+                "delta": _DELTA_JARS,
+                "hudi": _HUDI_JAR,
             },
         ),
     )
-}  # fmt: skip
+}
 
 
 def line_of(spark_conf: Mapping[str, str]) -> str:

@@ -27,12 +27,14 @@ def bucket_resources(deployment: Deployment) -> dict[str, Resource]:
     # A landed file is read once; `rebuild --from-landing` and archives still find it.
     cold = [
         {
-            "Id": f"cold-{number}", "Status": "Enabled", "Prefix": f"{place.prefix}/",
+            "Id": f"cold-{number}",
+            "Status": "Enabled",
+            "Prefix": f"{place.prefix}/",
             "Transitions": [{"StorageClass": "GLACIER_IR", "TransitionInDays": _DAYS_UNTIL_COLD}],
         }
         for number, place in enumerate(deployment.landing, 1)
         if place.bucket == deployment.landing_bucket
-    ]  # fmt: skip
+    ]
     if deployment.landing_bucket == deployment.lakehouse.bucket:
         return _bucket("Lakehouse", [*lakehouse, *cold])
     return _bucket("Lakehouse", lakehouse) | _bucket("Landing", [*cold, _UNFINISHED])
@@ -89,12 +91,15 @@ def _bucket(role: str, rules: list[dict[str, Any]]) -> dict[str, Resource]:
                     "Version": "2012-10-17",
                     "Statement": [
                         {
-                            "Sid": "EncryptedConnectionsOnly", "Effect": "Deny", "Principal": "*",
-                            "Action": "s3:*", "Resource": arns,
+                            "Sid": "EncryptedConnectionsOnly",
+                            "Effect": "Deny",
+                            "Principal": "*",
+                            "Action": "s3:*",
+                            "Resource": arns,
                             "Condition": {"Bool": {"aws:SecureTransport": "false"}},
                         }
                     ],
                 },
             },
         },
-    }  # fmt: skip
+    }

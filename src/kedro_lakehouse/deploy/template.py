@@ -46,17 +46,23 @@ def _parameters(deployment: Deployment) -> dict[str, Any]:
         "Name": {"Type": "String", "Default": deployment.name, "Description": "Begins the resources' names."},
         "LakehouseBucket": bucket | {"Default": deployment.lakehouse.bucket},
         "CreateBuckets": {
-            "Type": "String", "Default": "true", "AllowedValues": ["true", "false"],
+            "Type": "String",
+            "Default": "true",
+            "AllowedValues": ["true", "false"],
             "Description": "false where the buckets are there already.",
         },
         "KmsKeyArn": {
-            "Type": "String", "Default": "", "Description": "The lakehouse's key; empty: S3's own.",
+            "Type": "String",
+            "Default": "",
+            "Description": "The lakehouse's key; empty: S3's own.",
         },
         "ScheduleExpression": {"Type": "String", "Default": "rate(1 hour)"},
         "ScheduleState": {
-            "Type": "String", "Default": "DISABLED", "AllowedValues": ["DISABLED", "ENABLED"],
+            "Type": "String",
+            "Default": "DISABLED",
+            "AllowedValues": ["DISABLED", "ENABLED"],
         },
-    }  # fmt: skip
+    }
     if deployment.landing_bucket != deployment.lakehouse.bucket:
         found["LandingBucket"] = bucket | {"Default": deployment.landing_bucket}
     return found

@@ -197,11 +197,12 @@ def wider_columns(
         if wider is None:
             found = clash(name, kind, columns[name])
             raise IncompatibleTypeError(
-                table=table, column=found.column if found else name,
+                table=table,
+                column=found.column if found else name,
                 existing=(found.existing if found else kind).simpleString(),
                 incoming=(found.incoming if found else columns[name]).simpleString(),
                 reason=found.reason if found else "",
-            )  # fmt: skip
+            )
         wanted[name] = wider
     return wanted
 

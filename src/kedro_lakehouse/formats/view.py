@@ -115,9 +115,11 @@ def plan_view(name: TableName, table: TableConfig, columns: Mapping[str, str]) -
         wanted.insert(0, _SURROGATE)
     if missing := [c for c in wanted if c not in columns]:
         raise MissingColumnError(
-            table=name.with_suffix("history"), missing=missing, found=[*table.keys, *values],
+            table=name.with_suffix("history"),
+            missing=missing,
+            found=[*table.keys, *values],
             place="history.view",
-        )  # fmt: skip
+        )
     named = {c: config.surrogate_key if c == _SURROGATE else config.columns.get(c, c) for c in wanted}
     kind = columns[_FROM]
     _refuse_doubled(name, [*named.values(), config.effective_from, config.effective_to, config.is_current])
@@ -138,11 +140,12 @@ def _refuse_doubled(name: TableName, shown: Sequence[str | None]) -> None:
     given = [n.lower() for n in shown if n is not None]
     if doubled := sorted({n for n in given if given.count(n) > 1}):
         raise ConfigurationError(
-            file="tables.yml", key=f"{name}.history.view",
+            file="tables.yml",
+            key=f"{name}.history.view",
             problem=f"several columns of the view are named {listed(doubled)}.",
             remedy="Give them names of their own by `columns`, `surrogate_key`, `effective_from` or "
             "`effective_to`.",
-        )  # fmt: skip
+        )
 
 
 def _refuse_arithmetic(name: TableName, config: HistoryViewConfig, kind: str) -> None:
@@ -150,7 +153,8 @@ def _refuse_arithmetic(name: TableName, config: HistoryViewConfig, kind: str) ->
     if kind in (*_TIMES, _DATE) or plain:
         return
     raise ConfigurationError(
-        file="tables.yml", key=f"{name}.history.view",
+        file="tables.yml",
+        key=f"{name}.history.view",
         problem=f"versions of this table start with a {kind}, which is neither a date nor a time.",
         remedy="Declare `effective_time`; or write open_end: none, end: exclusive and grain: timestamp.",
-    )  # fmt: skip
+    )

@@ -81,10 +81,15 @@ def resolve_columns(
     stored = {table.rename.get(n, n) for n in seen if n not in told and _kept(n, table)}
     csv = source.options["changes"]
     return Columns(
-        types=types, rename=table.rename, control=control, date_format=csv.date_format,
-        timestamp_format=csv.timestamp_format, unset_marker=table.unset_marker,
-        carried=frozenset(named - stored - existing.keys()), order=_order_type(existing),
-    )  # fmt: skip
+        types=types,
+        rename=table.rename,
+        control=control,
+        date_format=csv.date_format,
+        timestamp_format=csv.timestamp_format,
+        unset_marker=table.unset_marker,
+        carried=frozenset(named - stored - existing.keys()),
+        order=_order_type(existing),
+    )
 
 
 def _order_type(existing: Mapping[str, T.DataType]) -> T.StructType | None:
@@ -116,9 +121,13 @@ def _incompatible(
 ) -> IncompatibleTypeError:
     found = clash(column, existing, incoming) or Clash(path=(column,), existing=existing, incoming=incoming)
     return IncompatibleTypeError(
-        table=name, column=found.column, existing=found.existing.simpleString(),
-        incoming=found.incoming.simpleString(), place=place, reason=found.reason,
-    )  # fmt: skip
+        table=name,
+        column=found.column,
+        existing=found.existing.simpleString(),
+        incoming=found.incoming.simpleString(),
+        place=place,
+        reason=found.reason,
+    )
 
 
 def _refuse_changes(
@@ -142,13 +151,25 @@ def _simple(text: str) -> T.DataType:
         precision, _, scale = rest.rstrip(")").partition(",")
         return DecimalType(int(precision or 10), int(scale or 0))
     return {
-        "string": T.StringType(), "boolean": T.BooleanType(), "byte": T.IntegerType(),
-        "tinyint": T.IntegerType(), "short": T.IntegerType(), "smallint": T.IntegerType(),
-        "int": T.IntegerType(), "integer": T.IntegerType(),
-        "long": T.LongType(), "bigint": T.LongType(), "float": T.FloatType(), "real": T.FloatType(),
-        "double": T.DoubleType(), "date": T.DateType(), "timestamp": T.TimestampType(),
-        "timestamp_ltz": T.TimestampType(), "timestamp_ntz": T.TimestampNTZType(), "binary": T.BinaryType(),
-    }[word.strip()]  # fmt: skip
+        "string": T.StringType(),
+        "boolean": T.BooleanType(),
+        "byte": T.IntegerType(),
+        "tinyint": T.IntegerType(),
+        "short": T.IntegerType(),
+        "smallint": T.IntegerType(),
+        "int": T.IntegerType(),
+        "integer": T.IntegerType(),
+        "long": T.LongType(),
+        "bigint": T.LongType(),
+        "float": T.FloatType(),
+        "real": T.FloatType(),
+        "double": T.DoubleType(),
+        "date": T.DateType(),
+        "timestamp": T.TimestampType(),
+        "timestamp_ltz": T.TimestampType(),
+        "timestamp_ntz": T.TimestampNTZType(),
+        "binary": T.BinaryType(),
+    }[word.strip()]
 
 
 def _kept(source_name: str, table: TableConfig) -> bool:

@@ -252,10 +252,12 @@ class ExtractBatches:
         keys = [T.StructField(k, T.StringType()) for k in self._contract.keys if k not in settled.types]
         position = T.StructType([T.StructField("file", T.StringType()), T.StructField("row", T.LongType())])
         more = [
-            T.StructField(EXTRACT, T.IntegerType()), T.StructField("_position", position),
-            T.StructField("_reasons", T.ArrayType(T.StringType())), T.StructField("_raw", T.StringType()),
+            T.StructField(EXTRACT, T.IntegerType()),
+            T.StructField("_position", position),
+            T.StructField("_reasons", T.ArrayType(T.StringType())),
+            T.StructField("_raw", T.StringType()),
             T.StructField(VALID_FROM, T.TimestampType()),
-        ]  # fmt: skip
+        ]
         return self._table.session.createDataFrame([], T.StructType([*schema.fields, *keys, *more]))
 
     def _numbered(self, files: Sequence[LandedFile]) -> DataFrame:
@@ -270,9 +272,11 @@ class ExtractBatches:
             facts, f"{FILE} string, {EXTRACT} int, extract_time timestamp, extract_name string"
         )
         return frame.select(
-            FILE, EXTRACT, F.struct("extract_time", "extract_name").cast(ORDER_TYPE).alias(ORDER),
+            FILE,
+            EXTRACT,
+            F.struct("extract_time", "extract_name").cast(ORDER_TYPE).alias(ORDER),
             column("extract_time").alias(TIME),
-        )  # fmt: skip
+        )
 
     def _state(self) -> DataFrame | None:
         """The rows that the change log folds to: the current table plus the batches that it lacks."""

@@ -175,7 +175,13 @@ class Planner:
     ) -> BatchToken:
         """The token of a planned batch, with the counts of its planning for the report and the audit."""
         return BatchToken(
-            table=str(self.table), batch=planned.batch, after=planned.batch - 1,
-            content_hash=planned.content_hash, follows=planned.follows, epoch=planned.epoch,
-            unchanged=unchanged, counted=counted, at_least=at_least,
-        )  # fmt: skip
+            table=str(self.table),
+            batch=planned.batch,
+            after=planned.batch - 1,
+            content_hash=planned.content_hash,
+            follows=planned.follows,
+            epoch=planned.epoch,
+            unchanged=unchanged,
+            counted=counted,
+            at_least=at_least,
+        )

@@ -31,9 +31,15 @@ _LANDING: Final = "landing"
 _CHANGES: Final = "changes"
 _HISTORY: Final = "history"
 _STORED_BY: Final[dict[str, Role]] = {
-    "changes": "changes", "pending_current": "changes", "pending_history": "changes", "retention": "changes",
-    "quarantine": "quarantine", "current": "current", "published": "current", "history": "history",
-}  # fmt: skip
+    "changes": "changes",
+    "pending_current": "changes",
+    "pending_history": "changes",
+    "retention": "changes",
+    "quarantine": "quarantine",
+    "current": "current",
+    "published": "current",
+    "history": "history",
+}
 
 
 class Datasets:
@@ -123,9 +129,13 @@ class Datasets:
         """A table by its place, with its columns and their types where it is there."""
         schema = stored_columns(self._project, stored) or []
         return Described(
-            place=table_place(self._project, stored), symlink=self._symlink(stored), schema=schema,
-            columns=columns, sources=sources or {}, rows=rows,
-        )  # fmt: skip
+            place=table_place(self._project, stored),
+            symlink=self._symlink(stored),
+            schema=schema,
+            columns=columns,
+            sources=sources or {},
+            rows=rows,
+        )
 
     def _of_kedro(self, dataset: str) -> Sequence[Described]:
         known = self.role_of(dataset)

@@ -123,9 +123,14 @@ class LineageRun:
     ) -> JobRun:
         tags = dict(self._run.tags) | ({"batch": str(batch)} if batch is not None else {})
         return JobRun(
-            namespace=parent.namespace, name=f"{parent.name}.{name}", kind=kind, started=at,
-            token=f"{self._project.run_id}/{batch}", parent=parent, tags=tags,
-        )  # fmt: skip
+            namespace=parent.namespace,
+            name=f"{parent.name}.{name}",
+            kind=kind,
+            started=at,
+            token=f"{self._project.run_id}/{batch}",
+            parent=parent,
+            tags=tags,
+        )
 
     def _of_node(self, node: Node) -> dict[str, Sequence[Described]]:
         return {

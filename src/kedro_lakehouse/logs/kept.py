@@ -44,10 +44,13 @@ def kept_logs(folder: str) -> list[KeptLog]:
             beside = [other for other in names if other.startswith(run_id + JVM_LINES)]
             found.append(
                 KeptLog(
-                    run_id=run_id, correlation_id=str(first["correlation_id"]), started=str(first["time"]),
-                    place=place, files=[name, *beside],
+                    run_id=run_id,
+                    correlation_id=str(first["correlation_id"]),
+                    started=str(first["time"]),
+                    place=place,
+                    files=[name, *beside],
                 )
-            )  # fmt: skip
+            )
     return found
 
 

@@ -68,12 +68,16 @@ def quarantine_states(reports: Sequence[CommitReport]) -> list[AlertState]:
         batches = ", ".join(str(r.batch) for r in bad)
         found.append(
             AlertState(
-                kind="quarantine", subject=table, raised=bool(bad), code="QUARANTINED" if bad else "",
+                kind="quarantine",
+                subject=table,
+                raised=bool(bad),
+                code="QUARANTINED" if bad else "",
                 message=f"Events that could not be applied and were set aside: {count:,}, of batch {batches}."
-                if bad else "Every event of the newest batches was applied.",
+                if bad
+                else "Every event of the newest batches was applied.",
                 batch=bad[0].batch if len(bad) == 1 else None,
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -91,11 +95,15 @@ def staleness_states(
         at = one.last_commit.astimezone(UTC).isoformat(sep=" ", timespec="seconds")
         found.append(
             AlertState(
-                kind="staleness", subject=one.table, raised=age > limit, code="STALE" if age > limit else "",
+                kind="staleness",
+                subject=one.table,
+                raised=age > limit,
+                code="STALE" if age > limit else "",
                 message=f"The last commit was {hours} ago, at {at}; it may be {limit} old."
-                if age > limit else f"The last commit was at {at}.",
+                if age > limit
+                else f"The last commit was at {at}.",
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -112,11 +120,16 @@ def record_states(store: OpsStore, notifier: str, states: Sequence[AlertState], 
     at = datetime.now(UTC)
     rows = [
         {
-            "notifier": notifier, "kind": s.kind, "subject": s.subject,
-            "state": _RAISED if s.raised else _CLEARED, "code": s.code, "message": s.message,
-            "run_id": run_id, "told_at": at,
+            "notifier": notifier,
+            "kind": s.kind,
+            "subject": s.subject,
+            "state": _RAISED if s.raised else _CLEARED,
+            "code": s.code,
+            "message": s.message,
+            "run_id": run_id,
+            "told_at": at,
         }
         for s in states
-    ]  # fmt: skip
+    ]
     if rows:
         store.append(ALERTS, rows)

@@ -83,8 +83,10 @@ def _delivered(
     except Exception as problem:  # noqa: BLE001 - plug-ins raise what they like; no notifier fails a run
         logger.warning(
             "The notifier '%s' (%s) could not be told, the next run tries again: %s",
-            name, config.type, _reason(problem),
-        )  # fmt: skip
+            name,
+            config.type,
+            _reason(problem),
+        )
         return False
     return True
 

@@ -15,10 +15,13 @@ RUN: Final = ""
 """Subject of a failure that is the run's own, not a table's."""
 
 _WORDS: Final = {
-    ("failure", True): "failed", ("failure", False): "recovered",
-    ("staleness", True): "stale", ("staleness", False): "fresh again",
-    ("quarantine", True): "has quarantined events", ("quarantine", False): "has no new quarantined events",
-}  # fmt: skip
+    ("failure", True): "failed",
+    ("failure", False): "recovered",
+    ("staleness", True): "stale",
+    ("staleness", False): "fresh again",
+    ("quarantine", True): "has quarantined events",
+    ("quarantine", False): "has no new quarantined events",
+}
 _NAMED: Final = 3
 
 

@@ -44,9 +44,11 @@ def archive_landed(
     if not going:
         return MaintenanceReport(table=f"{table} (landing)", actions=[], before=before, after=before)
     action = Action(
-        work="archive_landed_files", files=len(going), bytes=sum(f.size for f in going),
+        work="archive_landed_files",
+        files=len(going),
+        bytes=sum(f.size for f in going),
         reason=f"{len(going)} ingested files are older than {settings.older_than}",
-    )  # fmt: skip
+    )
     after = before
     if not dry_run:
         _archive(going, table.source_config.path, f"{settings.archive}/{table.config.source}", settings)

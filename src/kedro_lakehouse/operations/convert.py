@@ -70,8 +70,9 @@ def _convert(table: LakeTable, held: Lease) -> None:
         if state is not None and state.is_held:
             logger.warning(
                 "%s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
-                name, name,
-            )  # fmt: skip
+                name,
+                name,
+            )
             return
         planned = _planned(name, ledger, ledger.chain(state.bookmark if state else None), found)
         if planned is None:
@@ -127,9 +128,12 @@ class _Conversion(runner.Change):
         """The files' rows with their types; ``__wrong`` is true for a row that cannot be read."""
         headers: dict[Load, bool] = {"full_load": self._config.csv.header is not False}
         groups = read_groups(
-            self.table.session, self._look(), file_format=self._config.file_format,
-            options={"full_load": self._config.csv}, headers=headers,
-        )  # fmt: skip
+            self.table.session,
+            self._look(),
+            file_format=self._config.file_format,
+            options={"full_load": self._config.csv},
+            headers=headers,
+        )
         if not groups:
             raise UnreadableFileError(
                 table=self.table.name,
@@ -154,18 +158,28 @@ class _Conversion(runner.Change):
         csv = self._config.csv
         return shapes(
             [(file, load) for file in self._planned.files],
-            file_format=self._config.file_format, options={load: csv}, table=self.table.name,
-            headers={load: csv.header is not False}, fallback={load: list(self._config.types)},
-        )  # fmt: skip
+            file_format=self._config.file_format,
+            options={load: csv},
+            table=self.table.name,
+            headers={load: csv.header is not False},
+            fallback={load: list(self._config.types)},
+        )
 
     def _report(self, rows: int) -> CommitReport:
         planned = self._planned
         return CommitReport(
-            table=str(self.table), stage=STAGE, batch=planned.batch, batches=1,
-            content_hash=planned.content_hash, follows=planned.follows, epoch=planned.epoch,
-            run_id=self.table.run_id, correlation_id=self.table.correlation_id, committed_at=now(),
+            table=str(self.table),
+            stage=STAGE,
+            batch=planned.batch,
+            batches=1,
+            content_hash=planned.content_hash,
+            follows=planned.follows,
+            epoch=planned.epoch,
+            run_id=self.table.run_id,
+            correlation_id=self.table.correlation_id,
+            committed_at=now(),
             counts={"inserted": rows},
-        )  # fmt: skip
+        )
 
 
 class _Copy(_Conversion):
@@ -186,9 +200,10 @@ class _Copy(_Conversion):
         stage.expect(state.rows + found.get("rows", 0))
         if wrong := found.get("wrong"):
             raise UnreadableFileError(
-                table=self.table.name, file=self._planned.files[0].name,
+                table=self.table.name,
+                file=self._planned.files[0].name,
                 detail=f"{wrong} rows of its batch are malformed, or do not fit `types`",
-            )  # fmt: skip
+            )
         return self._report(found.get("rows", 0))
 
 

@@ -108,15 +108,22 @@ def _decided(table: LakeTable, batch: int, search: Search) -> Exclusion:
         raise NothingToWithdrawError(table=table.name, batch=batch, blocked_by=blocked_batches(table))
     decision, now = uuid.uuid4().hex[:12], datetime.now(UTC)
     facts: dict[str, Any] = {
-        "decision": decision, "action": WITHDRAW, "table": str(table), "batch": batch,
-        "run_id": table.run_id, "decided_at": now,
-    }  # fmt: skip
+        "decision": decision,
+        "action": WITHDRAW,
+        "table": str(table),
+        "batch": batch,
+        "run_id": table.run_id,
+        "decided_at": now,
+    }
     events = [{"file": w.file, "row": w.row, "digest": w.digest, "expectation": e} for w, e in found.items()]
     table.decisions.record([facts | event for event in events])
     return Exclusion(
-        decision=decision, table=str(table), batch=batch, withdrawn=len(found),
+        decision=decision,
+        table=str(table),
+        batch=batch,
+        withdrawn=len(found),
         expectations=tuple(dict.fromkeys(found.values())),
-    )  # fmt: skip
+    )
 
 
 def _place() -> list[Column]:

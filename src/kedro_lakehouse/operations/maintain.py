@@ -121,9 +121,12 @@ def _rows(project: Project, report: MaintenanceReport) -> Iterator[dict[str, obj
     figures = {f"{k}_before": v for k, v in asdict(report.before).items()}
     figures |= {f"{k}_after": v for k, v in asdict(report.after).items()}
     yield {
-        "table": report.table, "actions": [action.work for action in report.actions],
-        "run_id": project.run_id, "maintained_at": dt.datetime.now(dt.UTC), **figures,
-    }  # fmt: skip
+        "table": report.table,
+        "actions": [action.work for action in report.actions],
+        "run_id": project.run_id,
+        "maintained_at": dt.datetime.now(dt.UTC),
+        **figures,
+    }
 
 
 def summary_line(report: MaintenanceReport) -> str:

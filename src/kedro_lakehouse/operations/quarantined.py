@@ -35,9 +35,11 @@ def match_records(groups: Sequence[RecordGroup], held: DataFrame) -> DataFrame:
     facts = [column(POSITION), _mark().alias(_MARK), _values().alias(_VALUES)]
     records = reduce(lambda a, b: a.unionByName(b), [g.records.select(*facts) for g in groups])
     rows = held.select(
-        column(BATCH).alias(HELD_BATCH), column(POSITION).alias(HELD_AT), _mark().alias("__held_mark"),
+        column(BATCH).alias(HELD_BATCH),
+        column(POSITION).alias(HELD_AT),
+        _mark().alias("__held_mark"),
         _values().alias("__held_values"),
-    )  # fmt: skip
+    )
     file = column(POSITION)["file"] == column(HELD_AT)["file"]
     row = column(POSITION)["row"] == column(HELD_AT)["row"]
     agree = F.forall(F.map_entries(column("__held_values")), _agrees)

@@ -276,10 +276,14 @@ class Replay:
         planned = token.content_hash if token else None
         counts = next((r.counts for r in self.table.environment.reports if r.content_hash == planned), {})
         return Replayed(
-            table=str(self.table), batch=token.batch if token else None, replayed=replayed,
-            applied=counts.get("applied", 0), duplicates=counts.get("duplicates", 0),
-            left=state.rows if state else 0, missing=missing,
-        )  # fmt: skip
+            table=str(self.table),
+            batch=token.batch if token else None,
+            replayed=replayed,
+            applied=counts.get("applied", 0),
+            duplicates=counts.get("duplicates", 0),
+            left=state.rows if state else 0,
+            missing=missing,
+        )
 
 
 class _Release(runner.Change):
@@ -463,9 +467,12 @@ class _Correction(IngestionCommit):
     def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
         if state is None:
             raise AuditFailedError(
-                table=self.target, batch=self.batch, check="the change log is there", expected="a table",
+                table=self.target,
+                batch=self.batch,
+                check="the change log is there",
+                expected="a table",
                 found="none",
-            )  # fmt: skip
+            )
         return super().columns(state)
 
     def write(self, stage: Stage, state: TableState) -> CommitReport:

@@ -257,9 +257,12 @@ def _publish(table: LakeTable, step: _Step, *, hold: bool) -> RolledBack:
     snapshots_of(table).roll_back(step.target, step.snapshot.snapshot_id, properties, planned_on=step.state)
     logger.info("%s: back from batch %s to %s", step.target, step.state.batch, step.report.batch)
     return RolledBack(
-        table=str(step.target), snapshot_id=step.snapshot.snapshot_id, from_batch=step.state.batch,
-        batch=step.report.batch, rows=step.snapshot.rows,
-    )  # fmt: skip
+        table=str(step.target),
+        snapshot_id=step.snapshot.snapshot_id,
+        from_batch=step.state.batch,
+        batch=step.report.batch,
+        rows=step.snapshot.rows,
+    )
 
 
 def _known(table: LakeTable) -> Sequence[str]:

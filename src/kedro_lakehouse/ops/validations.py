@@ -49,9 +49,12 @@ class Validations:
     def record(self, suite: str, snapshots: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Record one validation of published tables, in one commit."""
         facts = {
-            "suite": suite, "stage": PUBLISHED, "snapshots": snapshots, "run_id": self._run_id,
+            "suite": suite,
+            "stage": PUBLISHED,
+            "snapshots": snapshots,
+            "run_id": self._run_id,
             "judged_at": datetime.now(UTC),
-        }  # fmt: skip
+        }
         self._store.append(QUALITY_RESULTS, [dict(row) | facts for row in rows])
         with self._working:
             if self._last is not None:

@@ -32,12 +32,13 @@ def answer_reference(expectation: SuiteExpectationConfig, rows: DataFrame, other
     refers = rows.where(told).select(*[F.col(quote(c)).alias(n) for c, n in zip(here, names, strict=True)])
     known = other.select(*[F.col(quote(c)).alias(n) for c, n in zip(there, names, strict=True)]).distinct()
     found = (
-        refers.groupBy(*names).agg(F.count(F.lit(1)).alias("n"))
+        refers.groupBy(*names)
+        .agg(F.count(F.lit(1)).alias("n"))
         .join(known.withColumn("known", F.lit(True)), names, "left")
         .agg(
             F.coalesce(F.sum("n"), F.lit(0)).alias("elements"),
             F.coalesce(F.sum(F.when(F.col("known").isNull(), F.col("n"))), F.lit(0)).alias("unexpected"),
         )
         .collect()[0]
-    )  # fmt: skip
+    )
     return of_rows(expectation, found["elements"], found["unexpected"])

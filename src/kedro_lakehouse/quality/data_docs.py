@@ -130,9 +130,10 @@ def _single(row: Mapping[str, Any]) -> Any:
     from great_expectations.expectations.metadata_types import FailureSeverity
 
     result = {
-        "element_count": row["elements"], "unexpected_count": row["unexpected"],
+        "element_count": row["elements"],
+        "unexpected_count": row["unexpected"],
         "observed_value": row["observed"],
-    }  # fmt: skip
+    }
     if row["elements"] and row["unexpected"] is not None:
         result["unexpected_percent"] = 100.0 * row["unexpected"] / row["elements"]
     of_suite = {"description": row["expectation"]} if row["table"] != row["suite"] else {}

@@ -79,6 +79,9 @@ def _result(expectation: ExpectationConfig, judged: Any) -> Result:
             remedy="Check its columns and their types.",
         )
     return Result(
-        expectation=expectation, success=bool(judged.success), engine="great_expectations",
-        elements=judged.result.get("element_count"), unexpected=judged.result.get("unexpected_count"),
-    )  # fmt: skip
+        expectation=expectation,
+        success=bool(judged.success),
+        engine="great_expectations",
+        elements=judged.result.get("element_count"),
+        unexpected=judged.result.get("unexpected_count"),
+    )

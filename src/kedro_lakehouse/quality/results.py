@@ -52,9 +52,12 @@ def of_rows(
     """The answer of an expectation that counts rows; ``mostly`` is the fraction that must comply."""
     allowed = (1 - (1.0 if expectation.mostly is None else expectation.mostly)) * elements
     return Result(
-        expectation=expectation, success=unexpected <= allowed + _TOLERANCE, engine=engine,
-        elements=elements, unexpected=unexpected,
-    )  # fmt: skip
+        expectation=expectation,
+        success=unexpected <= allowed + _TOLERANCE,
+        engine=engine,
+        elements=elements,
+        unexpected=unexpected,
+    )
 
 
 def of_number(expectation: ExpectationConfig, number: float, engine: Engine = "metadata") -> Result:

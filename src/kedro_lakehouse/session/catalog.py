@@ -166,9 +166,11 @@ class MetadataCatalog:
             return 0  # such a catalog's views are looked up by its own format
         with Session(catalog.engine) as session:
             rows = session.query(IcebergTables).filter_by(
-                catalog_name=catalog.name, table_namespace=name.namespace, table_name=name.table,
+                catalog_name=catalog.name,
+                table_namespace=name.namespace,
+                table_name=name.table,
                 iceberg_type="VIEW",
-            )  # fmt: skip
+            )
             done = act(rows)
             session.commit()
             return done

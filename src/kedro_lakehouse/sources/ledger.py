@@ -312,6 +312,10 @@ def _planned(row: Mapping[str, Any]) -> PlannedFiles:
     files = tuple(LandedFile(**f) for f in row["files"])
     paths = {r["path"] for r in row["refused"] or ()}
     return PlannedFiles(
-        row["batch"], files, row["content_hash"], frozenset(f for f in files if f.path in paths),
-        _epoch(row), row.get("follows") or "",
-    )  # fmt: skip
+        row["batch"],
+        files,
+        row["content_hash"],
+        frozenset(f for f in files if f.path in paths),
+        _epoch(row),
+        row.get("follows") or "",
+    )

@@ -121,13 +121,20 @@ def _csv(
 ) -> DataFrame:
     reader = session.read.schema(schema.add(_CORRUPT, T.StringType()))
     given: dict[str, bool | str] = {
-        "header": header, "sep": options.delimiter, "quote": options.quote, "escape": options.quote or "\\",
-        "nullValue": options.null_value, "emptyValue": "", "encoding": options.encoding,
+        "header": header,
+        "sep": options.delimiter,
+        "quote": options.quote,
+        "escape": options.quote or "\\",
+        "nullValue": options.null_value,
+        "emptyValue": "",
+        "encoding": options.encoding,
         "multiLine": options.multiline,
-        "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT, "enforceSchema": True,
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": _CORRUPT,
+        "enforceSchema": True,
         # If it pruned columns, Spark would not notice a line with too few or too many values.
         "columnPruning": False,
-    }  # fmt: skip
+    }
     for name, value in given.items():
         reader = reader.option(name, value)
     if options.compression:

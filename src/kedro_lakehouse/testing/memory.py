@@ -385,8 +385,11 @@ class MemoryStage:
             found,
             columns={c: kind for c, kind in found.columns.items() if c not in without},
             properties={**found.properties, **properties, BOOKMARK: report.to_property()},
-            files=files, snapshots=snapshots, commits=commits, version=found.version + 1,
-        )  # fmt: skip
+            files=files,
+            snapshots=snapshots,
+            commits=commits,
+            version=found.version + 1,
+        )
 
     def drop(self) -> None:
         """Drop the stage; published rows are untouched, and another change can be staged."""
@@ -407,9 +410,12 @@ class _Maintenance:
         if found is None:
             return None
         return Storage(
-            files=len(found.files), delete_files=0, bytes=len(found.rows), manifests=1,
+            files=len(found.files),
+            delete_files=0,
+            bytes=len(found.rows),
+            manifests=1,
             snapshots=len(found.snapshots),
-        )  # fmt: skip
+        )
 
     def plan(self, table: TableName, settings: TableMaintenanceConfig) -> Sequence[Action]:
         """The actions that are due; none below the thresholds."""
@@ -462,11 +468,15 @@ class _Snapshots:
             at = by_id[at].parent_id
         return [
             Snapshot(
-                snapshot_id=s.snapshot_id, parent_id=s.parent_id, committed_at=s.committed,
-                operation=s.operation, rows=sum(map(len, s.files)), on_main=s.snapshot_id in main,
+                snapshot_id=s.snapshot_id,
+                parent_id=s.parent_id,
+                committed_at=s.committed,
+                operation=s.operation,
+                rows=sum(map(len, s.files)),
+                on_main=s.snapshot_id in main,
             )
             for s in reversed(found.snapshots if found else ())
-        ]  # fmt: skip
+        ]
 
     def published_at(self, table: TableName, time: datetime) -> int | None:
         """The snapshot that readers saw at a time."""
@@ -498,9 +508,12 @@ class _Snapshots:
             raise CommitConflictError(table=table, attempts=1)
         kept = {**found.properties, **properties}
         changed = replace(
-            found, files=then.files, properties={k: v for k, v in kept.items() if v},
-            snapshots=(*(s for s in found.snapshots if s is not then), then), version=found.version + 1,
-        )  # fmt: skip
+            found,
+            files=then.files,
+            properties={k: v for k, v in kept.items() if v},
+            snapshots=(*(s for s in found.snapshots if s is not then), then),
+            version=found.version + 1,
+        )
         if not self._lake.swap(table, found, changed):
             raise CommitConflictError(table=table, attempts=1)
 
@@ -512,9 +525,12 @@ def _state(found: _Table, stages: Sequence[str]) -> TableState:
         bookmark=CommitReport.from_property(found.properties.get(BOOKMARK)),
         snapshot_id=changed.snapshot_id if changed else None,
         snapshot_time=int(changed.committed.timestamp() * 1000) if changed else None,
-        rows=sum(map(len, found.files)), branches=stages, properties=found.properties,
-        uuid=found.uuid, version=_version(found),
-    )  # fmt: skip
+        rows=sum(map(len, found.files)),
+        branches=stages,
+        properties=found.properties,
+        uuid=found.uuid,
+        version=_version(found),
+    )
 
 
 def _version(found: _Table) -> str:
@@ -525,9 +541,13 @@ def _new_snapshot(
     lake: MemoryLake, found: _Table, files: tuple[tuple[Row, ...], ...], operation: str, bookmark: str | None
 ) -> _Snapshot:
     return _Snapshot(
-        snapshot_id=next(lake.ids), parent_id=found.head.snapshot_id if found.head else None,
-        committed=datetime.now(UTC), operation=operation, files=files, bookmark=bookmark,
-    )  # fmt: skip
+        snapshot_id=next(lake.ids),
+        parent_id=found.head.snapshot_id if found.head else None,
+        committed=datetime.now(UTC),
+        operation=operation,
+        files=files,
+        bookmark=bookmark,
+    )
 
 
 def _rows(frame: Any) -> list[Row]:

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
 
 COLUMNS: Final[Mapping[str, T.DataType]] = {
-    "id": T.LongType(), "word": T.StringType(), "n": T.IntegerType(),
-}  # fmt: skip
+    "id": T.LongType(),
+    "word": T.StringType(),
+    "n": T.IntegerType(),
+}
 FIRST: Final = ((1, "one", 1), (2, "two", 2), (3, "three", 3))
 """The rows that the contract fills a table with."""
 HOSTILE: Final = ("a b", "o'clock", "dot.ted", "back`tick", 'quo"te', "naïve ✓", "select", "(sum)=1;--")
@@ -28,9 +30,15 @@ HOSTILE: Final = ("a b", "o'clock", "dot.ted", "back`tick", 'quo"te', "naïve �
 def report(batch: int) -> CommitReport:
     """The bookmark of a commit."""
     return CommitReport(
-        table="contract.table", stage="current", batch=batch, batches=1, content_hash=f"hash{batch}",
-        run_id="contract", committed_at=now(), counts={"inserted": batch},
-    )  # fmt: skip
+        table="contract.table",
+        stage="current",
+        batch=batch,
+        batches=1,
+        content_hash=f"hash{batch}",
+        run_id="contract",
+        committed_at=now(),
+        counts={"inserted": batch},
+    )
 
 
 def rows_of(frame: DataFrame, *names: str) -> list[tuple[Any, ...]]:

@@ -44,9 +44,10 @@ class OnnxEmbedder:
         for name in ("model.onnx", "vocab.txt"):
             if not (folder / name).is_file():
                 raise ModelNotFoundError(
-                    model=f"onnx:{folder.name}", problem=f"{name} is not there",
+                    model=f"onnx:{folder.name}",
+                    problem=f"{name} is not there",
                     remedy="Export the model to ONNX into that folder.",
-                )  # fmt: skip
+                )
         session = runtime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
         return cls(folder, session)
 

@@ -30,16 +30,19 @@ def mapping_of(dimension: int) -> dict[str, Any]:
         OpenSearch's documentation of the type knn_vector, method hnsw, engine lucene.
     """
     method = {
-        "name": "hnsw", "engine": "lucene", "space_type": "cosinesimil",
+        "name": "hnsw",
+        "engine": "lucene",
+        "space_type": "cosinesimil",
         "parameters": {"m": 16, "ef_construction": 128},
-    }  # fmt: skip
+    }
     vector = {"type": "knn_vector", "dimension": dimension, "method": method}
     return {
         "settings": {"index": {"knn": True}},
         "mappings": {
-            "dynamic": "strict", "properties": {"column_id": {"type": "keyword"}, "vector": vector},
+            "dynamic": "strict",
+            "properties": {"column_id": {"type": "keyword"}, "vector": vector},
         },
-    }  # fmt: skip
+    }
 
 
 class OpenSearchIndex:
@@ -78,11 +81,13 @@ class OpenSearchIndex:
     def upsert(self, ids: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Send documents in bulk; one with the same name is replaced."""
         self._send(
-            [{"index": {"_index": self.index, "_id": document_id(name)}},
-             {"column_id": name, "vector": [float(number) for number in vector]}]
+            [
+                {"index": {"_index": self.index, "_id": document_id(name)}},
+                {"column_id": name, "vector": [float(number) for number in vector]},
+            ]
             for name, vector in zip(ids, vectors, strict=True)
             if vector.any()  # cosine similarity has no answer for zero vectors: the server refuses them
-        )  # fmt: skip
+        )
 
     def delete(self, ids: Collection[str]) -> None:
         """Delete documents in bulk."""
@@ -94,9 +99,11 @@ class OpenSearchIndex:
         after: list[Any] | None = None
         while True:
             body: dict[str, Any] = {
-                "size": _PAGE, "_source": ["column_id"], "query": {"match_all": {}},
+                "size": _PAGE,
+                "_source": ["column_id"],
+                "query": {"match_all": {}},
                 "sort": [{"column_id": "asc"}],
-            }  # fmt: skip
+            }
             if after:
                 body["search_after"] = after
             hits = self._client.search(index=self.index, body=body)["hits"]["hits"]

@@ -82,9 +82,13 @@ _OLD, _KEYED, _AT, _SOURCE_TIME, _MESSAGE_TIME = "__old", "__key", "__at", "__so
 _STANDS: Final = "__debezium_unavailable_value"
 _STANDS_64: Final = base64.b64encode(_STANDS.encode()).decode()
 UNAVAILABLE: Final = (
-    _STANDS, _STANDS_64, f'["{_STANDS}"]', f'["{_STANDS_64}"]', f'{{"{_STANDS}":"{_STANDS}"}}',
+    _STANDS,
+    _STANDS_64,
+    f'["{_STANDS}"]',
+    f'["{_STANDS_64}"]',
+    f'{{"{_STANDS}":"{_STANDS}"}}',
     str(list(_STANDS.encode())).replace(" ", ""),
-)  # fmt: skip
+)
 """Debezium's placeholder for a value that PostgreSQL did not log again: as text, bytes, arrays and hstore."""
 
 
@@ -209,9 +213,11 @@ def _known(facts: _Facts, columns: Columns, layout: DebeziumLayout) -> str:
 
 def _no_order(layout: DebeziumLayout, what: str) -> ConfigurationError:
     return ConfigurationError(
-        file="tables.yml", key=f"{layout.table}.order_by", problem=f"{what}, so nothing orders the events.",
+        file="tables.yml",
+        key=f"{layout.table}.order_by",
+        problem=f"{what}, so nothing orders the events.",
         remedy="List the columns that order the events of a key.",
-    )  # fmt: skip
+    )
 
 
 def _group(
@@ -285,9 +291,12 @@ def _group(
     own = {c: cast(t) for c, t in control_types(kind).items()}
     every = kinds | own
     return RecordGroup(
-        records=records, load="changes", columns={n: k.type for n, k in every.items()},
-        files=[s.place for s in members], facts=_Facts(every, connector, described=kind.schema is not None),
-    )  # fmt: skip
+        records=records,
+        load="changes",
+        columns={n: k.type for n, k in every.items()},
+        files=[s.place for s in members],
+        facts=_Facts(every, connector, described=kind.schema is not None),
+    )
 
 
 def _rewritten(deleted: Column) -> Column:

@@ -39,9 +39,10 @@ _SOURCE_FIELDS: Final = tuple(
 )
 # ExtractNewRecordState adds the declared fields: __lsn for add.fields=lsn, __source_lsn for source.lsn.
 _FLAT_FIELDS: Final = (
-    "__op", "__deleted",
+    "__op",
+    "__deleted",
     *[f"{prefix}{f}" for f in _SOURCE_FIELDS for prefix in ("__source_", "__")],
-)  # fmt: skip
+)
 _OTHER_FIELDS: Final = ("ddl", "databaseName", "tableChanges")
 # Where a flattened row does not name its connector, a field of its log position identifies it.
 _TELLING: Final = {"lsn": "postgresql", "change_lsn": "sqlserver", "commit_lsn": "sqlserver", "scn": "oracle"}

@@ -86,12 +86,18 @@ _DAYS: Final = Kind(
 )
 
 PLAIN: Final[Mapping[str, Kind]] = {
-    "int8": cast(T.IntegerType()), "int16": cast(T.IntegerType()), "int32": cast(T.IntegerType()),
+    "int8": cast(T.IntegerType()),
+    "int16": cast(T.IntegerType()),
+    "int32": cast(T.IntegerType()),
     "int64": cast(T.LongType()),
-    "float": cast(T.FloatType()), "float32": cast(T.FloatType()),
-    "double": cast(T.DoubleType()), "float64": cast(T.DoubleType()),
-    "boolean": cast(T.BooleanType()), "string": TEXT, "bytes": _BINARY,
-}  # fmt: skip
+    "float": cast(T.FloatType()),
+    "float32": cast(T.FloatType()),
+    "double": cast(T.DoubleType()),
+    "float64": cast(T.DoubleType()),
+    "boolean": cast(T.BooleanType()),
+    "string": TEXT,
+    "bytes": _BINARY,
+}
 """Kafka Connect's own types, by their names in a JSON schema."""
 
 SEMANTIC: Final[Mapping[str, Kind]] = {
@@ -115,14 +121,18 @@ SEMANTIC: Final[Mapping[str, Kind]] = {
     "io.debezium.time.Interval": TEXT,
     "io.debezium.time.MicroDuration": cast(T.LongType()),
     "io.debezium.time.NanoDuration": cast(T.LongType()),
-    "io.debezium.data.Uuid": TEXT, "io.debezium.data.Json": TEXT, "io.debezium.data.Xml": TEXT,
-    "io.debezium.data.Enum": TEXT, "io.debezium.data.EnumSet": TEXT, "io.debezium.data.Ltree": TEXT,
+    "io.debezium.data.Uuid": TEXT,
+    "io.debezium.data.Json": TEXT,
+    "io.debezium.data.Xml": TEXT,
+    "io.debezium.data.Enum": TEXT,
+    "io.debezium.data.EnumSet": TEXT,
+    "io.debezium.data.Ltree": TEXT,
     "io.debezium.data.TsVector": TEXT,
     "io.debezium.data.Bits": _BINARY,
     "org.apache.kafka.connect.data.Date": _DATE,
     "org.apache.kafka.connect.data.Time": _time_of_day(1_000),
     "org.apache.kafka.connect.data.Timestamp": _zoneless(_millis),
-}  # fmt: skip
+}
 """Logical types by the name of their schema, where neither its parameters nor its fields matter."""
 
 UNDESCRIBED: Final[Mapping[type[T.DataType], Kind]] = {T.BinaryType: _BINARY, T.DateType: _DAYS}

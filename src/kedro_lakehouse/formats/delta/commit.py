@@ -168,9 +168,12 @@ class DeltaCommit:
         text += str(java or "")
         if _NOT_AS_PLANNED in text:
             return AuditFailedError(
-                table=self.table, batch=0, check="rows that are merged",
-                expected="the table as it was planned on", found="other rows",
-            )  # fmt: skip
+                table=self.table,
+                batch=0,
+                check="rows that are merged",
+                expected="the table as it was planned on",
+                found="other rows",
+            )
         if any(sign in text for sign in _RACED):
             return CommitConflictError(table=self.table, attempts=1)
         return None

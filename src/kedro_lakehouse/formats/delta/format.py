@@ -272,15 +272,24 @@ class DeltaFormat:
         log = self._log(table)
         made = log.uuid if log else ""
         commit = DeltaCommit(
-            session=self._session(), table=table, path=self.path(table),
-            planned=state.version if state else no_commit_yet(made), log=partial(self._log, table),
+            session=self._session(),
+            table=table,
+            path=self.path(table),
+            planned=state.version if state else no_commit_yet(made),
+            log=partial(self._log, table),
             turn=self._turn,
-        )  # fmt: skip
+        )
         stage = StagedFiles(
-            self._session(), table, self._namespace(table), run_id=self._run_id,
-            before=state.rows if state else 0, columns=_columns(log) if log else {},
-            published=partial(self.read, table), is_current=commit.is_current, commit=commit,
-        )  # fmt: skip
+            self._session(),
+            table,
+            self._namespace(table),
+            run_id=self._run_id,
+            before=state.rows if state else 0,
+            columns=_columns(log) if log else {},
+            published=partial(self.read, table),
+            is_current=commit.is_current,
+            commit=commit,
+        )
         with stage.opened():
             yield stage
 

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.report import CommitReport
 
 _OPERATIONS: Final = {
-    "append": "bulk_insert", "merge": "upsert",
-    "replace": "insert_overwrite_table", "replace_where": "insert_overwrite_table",
-}  # fmt: skip
+    "append": "bulk_insert",
+    "merge": "upsert",
+    "replace": "insert_overwrite_table",
+    "replace_where": "insert_overwrite_table",
+}
 RACED: Final = "HoodieWriteConflictException"
 """The name of a lost race in the text of Hudi's error."""
 _DROPS_COLUMNS: Final = {

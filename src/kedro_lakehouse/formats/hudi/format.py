@@ -148,9 +148,10 @@ class HudiFormat:
             )
         table_type = layout.properties.get(TABLE_TYPE) or self._settings.get(TABLE_TYPE, "COPY_ON_WRITE")
         made = {
-            "uuid": str(uuid.uuid4()), "identity": list(layout.identity),
+            "uuid": str(uuid.uuid4()),
+            "identity": list(layout.identity),
             "properties": {**layout.properties, **_layout_settings(layout), TABLE_TYPE: table_type},
-        }  # fmt: skip
+        }
         schema = table_schema(columns)
         if layout.identity:
             schema = T.StructType(
@@ -227,10 +228,16 @@ class HudiFormat:
         planned = state.version if state else state_version(self.uuid(table) or "", None)
         commit = HudiCommit(found, planned, self._leases)
         stage = StagedFiles(
-            self._session(), table, self._folder(table), run_id=self._run_id,
-            before=held.rows if held else 0, columns=held.columns if held else {},
-            published=found.read, is_current=commit.is_current, commit=commit,
-        )  # fmt: skip
+            self._session(),
+            table,
+            self._folder(table),
+            run_id=self._run_id,
+            before=held.rows if held else 0,
+            columns=held.columns if held else {},
+            published=found.read,
+            is_current=commit.is_current,
+            commit=commit,
+        )
         with stage.opened():
             yield stage
 

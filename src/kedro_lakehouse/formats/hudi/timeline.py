@@ -246,8 +246,10 @@ class HudiTimeline:
             carried = texts(metadata.getExtraMetadata())
             if STATE in carried:
                 yield CompletedCommit(
-                    instant=instant.requestedTime(), completed=instant.getCompletionTime(), carried=carried,
-                )  # fmt: skip
+                    instant=instant.requestedTime(),
+                    completed=instant.getCompletionTime(),
+                    carried=carried,
+                )
 
 
 def state_version(uuid: str, instant: str | None) -> str:

@@ -44,11 +44,12 @@ def storage(table: Table) -> Storage:
     snapshot = table.current_snapshot()
     counts = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
     return Storage(
-        files=int(counts.get("total-data-files", 0)), delete_files=int(counts.get("total-delete-files", 0)),
+        files=int(counts.get("total-data-files", 0)),
+        delete_files=int(counts.get("total-delete-files", 0)),
         bytes=int(counts.get("total-files-size", 0)),
         manifests=len(snapshot.manifests(table.io)) if snapshot else 0,
         snapshots=len(table.metadata.snapshots),
-    )  # fmt: skip
+    )
 
 
 def last_change(table: Table) -> Snapshot | None:

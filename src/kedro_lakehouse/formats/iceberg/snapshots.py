@@ -45,13 +45,16 @@ class IcebergSnapshots:
         shown = [s for s in found.metadata.snapshots if s.snapshot_id in main or s.snapshot_id not in staged]
         return [
             Snapshot(
-                snapshot_id=s.snapshot_id, parent_id=s.parent_snapshot_id,
+                snapshot_id=s.snapshot_id,
+                parent_id=s.parent_snapshot_id,
                 committed_at=dt.datetime.fromtimestamp(s.timestamp_ms / 1000, dt.UTC),
-                operation=s.summary.operation.value if s.summary else "", rows=_rows(s.summary),
-                on_main=s.snapshot_id in main, names=sorted(names.get(s.snapshot_id, [])),
+                operation=s.summary.operation.value if s.summary else "",
+                rows=_rows(s.summary),
+                on_main=s.snapshot_id in main,
+                names=sorted(names.get(s.snapshot_id, [])),
             )
             for s in sorted(shown, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True)
-        ]  # fmt: skip
+        ]
 
     def published_at(self, table: TableName, time: dt.datetime) -> int | None:
         """The snapshot that readers saw at a time; None if the metadata does not reach back that far."""

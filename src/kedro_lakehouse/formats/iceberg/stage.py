@@ -28,10 +28,16 @@ if TYPE_CHECKING:
 _FEW: Final = 500_000
 """Up to this many rows, columns are read into this process; of more rows, by Spark."""
 _RACED: Final = (
-    "CommitFailedException", "is not an ancestor of", "Cannot commit", "already exists",
-    "Branch does not exist", "branch does not exist", "NoSuchTableException", "Cannot find snapshot",
+    "CommitFailedException",
+    "is not an ancestor of",
+    "Cannot commit",
+    "already exists",
+    "Branch does not exist",
+    "branch does not exist",
+    "NoSuchTableException",
+    "Cannot find snapshot",
     "unknown snapshot",
-)  # fmt: skip
+)
 _OWN: Final = "kedro_lakehouse."
 _TRIES: Final = 20
 """How often a commit is tried while others change metadata without changing what readers see."""
@@ -254,9 +260,11 @@ class IcebergStage:
 
     def _commit(self, properties: Mapping[str, str], without: Sequence[str]) -> int | None:
         return swap_metadata(
-            self._session, self.table, self._planned_on,
+            self._session,
+            self.table,
+            self._planned_on,
             lambda transaction, before: self._change(transaction, before, properties, without),
-        )  # fmt: skip
+        )
 
     def _change(
         self, transaction: Any, before: Any, properties: Mapping[str, str], without: Sequence[str]

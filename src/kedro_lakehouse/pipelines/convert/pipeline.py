@@ -22,9 +22,13 @@ def create_pipeline(tables: Iterable[TableName]) -> Pipeline:
     return Pipeline(
         [
             Node(
-                begin, inputs=None, outputs=f"{name}.converted", name="convert", namespace=str(name),
+                begin,
+                inputs=None,
+                outputs=f"{name}.converted",
+                name="convert",
+                namespace=str(name),
                 tags=["convert"],
             )
             for name in tables
         ]
-    )  # fmt: skip
+    )

@@ -54,6 +54,10 @@ def _compact(name: TableName, table: TableConfig) -> Node:
 
 def _maintain(name: str, inputs: list[str], tags: tuple[str, ...]) -> Node:
     return Node(
-        begin, inputs=inputs or None, outputs=f"{name}.maintenance", name="maintain", namespace=name,
+        begin,
+        inputs=inputs or None,
+        outputs=f"{name}.maintenance",
+        name="maintain",
+        namespace=name,
         tags=["maintenance", *tags],
-    )  # fmt: skip
+    )
