@@ -68,7 +68,7 @@ test-slow: classes model ## Run what takes long: all options, types and faults, 
 .PHONY: test-spark35
 test-spark35: classes-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi
 	@$(BIN35)/pytest $(TWO) $(SPARK35_TESTS)
-	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) tests/crash tests/hudi
+	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) tests/crash tests/hudi tests/compat
 
 .PHONY: test-delta
 test-delta: classes model ## Prove Delta: the bundled data, killed runs, some of the contract's cases

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from kedro_lakehouse.errors import UnsupportedError
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -95,8 +93,3 @@ def record_validation(environment: Environment, suite: str, judgement: Validatio
         if not result.success:
             of = f"{result.unexpected:,} of {result.elements:,} rows" if result.unexpected else "the table"
             logger.warning("%s: %s fail(s) %s", suite, of, result.expectation.title)
-
-
-def read_only(what: str) -> UnsupportedError:
-    """The error that is raised for saving to something that can only be loaded."""
-    return UnsupportedError(what=f"Saving to {what}.", remedy="Load it only.")

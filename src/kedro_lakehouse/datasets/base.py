@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kedro.io import AbstractDataset
 
+from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import active_project
 
@@ -13,6 +14,24 @@ if TYPE_CHECKING:
     from kedro_lakehouse.datasets.viz import TablePreview
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.project import Project
+
+
+class ReadOnlyDataset(AbstractDataset[Any, Any]):
+    """A dataset that is loaded and never saved; a subclass names itself, and what to do instead."""
+
+    _itself: ClassVar[str]
+    """In the words of the error; ``{}`` stands for the name of its table or suite."""
+    _instead: ClassVar[str] = "Load it only."
+
+    def save(self, data: object) -> None:
+        """Refuse.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        del data
+        itself = self._itself.format(getattr(self, "_name", ""))
+        raise UnsupportedError(what=f"Saving to {itself}.", remedy=self._instead)
 
 
 class DeclaredDataset(AbstractDataset[Any, Any]):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kedro.io import AbstractDataset
 
 from kedro_lakehouse.column_search.embedders.base import ModelName
-from kedro_lakehouse.column_search.indexing import PendingIndex
 from kedro_lakehouse.column_search.lake_index import apply_change, pending_index, signature_store
 from kedro_lakehouse.column_search.store import SIGNATURES, SignatureChange
+from kedro_lakehouse.datasets.base import ReadOnlyDataset
 from kedro_lakehouse.project import active_project
 
+if TYPE_CHECKING:
+    from kedro_lakehouse.column_search.indexing import PendingIndex
 
-class ColumnTablesDataset(AbstractDataset[None, PendingIndex]):
+
+class ColumnTablesDataset(ReadOnlyDataset):
     """The tables of the lake, and the files beside it, whose columns are not indexed in their present state.
 
     Example:
@@ -25,6 +28,8 @@ class ColumnTablesDataset(AbstractDataset[None, PendingIndex]):
     """
 
     _SINGLE_PROCESS = True  # a Spark session cannot cross process borders
+
+    _itself: ClassVar[str] = "the tables of the column index"
 
     def __init__(self, *, metadata: dict[str, Any] | None = None) -> None:
         """Keep nothing: the project is looked up when it is used."""
@@ -37,10 +42,6 @@ class ColumnTablesDataset(AbstractDataset[None, PendingIndex]):
             ModelNotFoundError: A model's weights are not there.
         """
         return pending_index(active_project())
-
-    def save(self, data: None) -> None:
-        """Refuse: the tables are written by their own datasets."""
-        raise NotImplementedError
 
     def _describe(self) -> dict[str, Any]:
         return {"filepath": "lake.*.*"}
@@ -77,7 +78,7 @@ class ColumnSignaturesDataset(AbstractDataset[SignatureChange, list[Any]]):
         return {"filepath": str(SIGNATURES)}
 
 
-class ColumnStudiesDataset(AbstractDataset[None, dict[str, Any]]):
+class ColumnStudiesDataset(ReadOnlyDataset):
     """The evaluation of every model on the studies that the parameters name: measures by model and study.
 
     Example:
@@ -86,6 +87,8 @@ class ColumnStudiesDataset(AbstractDataset[None, dict[str, Any]]):
             "ops.column_studies":
               type: kedro_lakehouse.datasets.ColumnStudiesDataset
     """
+
+    _itself: ClassVar[str] = "the studies of the column search"
 
     def __init__(self, *, metadata: dict[str, Any] | None = None) -> None:
         """Keep nothing: the project is looked up when it is used."""
@@ -104,10 +107,6 @@ class ColumnStudiesDataset(AbstractDataset[None, dict[str, Any]]):
         studies = read_studies(Path(config.evaluation.path)) if config.evaluation else []
         embedders = [ModelName.parse(name).open(Path(project.cache)) for name in config.models]
         return {embedder.model_id: evaluate_studies(studies, embedder) for embedder in embedders}
-
-    def save(self, data: None) -> None:
-        """Refuse: the studies are only an input."""
-        raise NotImplementedError
 
     def _describe(self) -> dict[str, Any]:
         return {"filepath": "parameters:column_index.evaluation.path"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kedro.io import AbstractDataset
 
-from kedro_lakehouse.commits.published import read_only
+from kedro_lakehouse.datasets.base import ReadOnlyDataset
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.ops.store import QUALITY_RESULTS
 from kedro_lakehouse.project import active_project
@@ -21,7 +21,7 @@ _MARK: Final = "judged_at.txt"
 """File with the validations that the pages show: they are not rendered again for the same ones."""
 
 
-class QualityResultsDataset(AbstractDataset[Any, Any]):
+class QualityResultsDataset(ReadOnlyDataset):
     """Every row of ``lake.ops.quality_results``; read-only.
 
     Example:
@@ -30,6 +30,8 @@ class QualityResultsDataset(AbstractDataset[Any, Any]):
             quality_results:
               type: kedro_lakehouse.datasets.QualityResultsDataset
     """
+
+    _itself: ClassVar[str] = "the results of quality"
 
     def __init__(self, *, metadata: dict[str, Any] | None = None) -> None:
         """Open nothing."""
@@ -41,11 +43,6 @@ class QualityResultsDataset(AbstractDataset[Any, Any]):
     def load(self) -> list[dict[str, Any]]:
         """All results, in no order."""
         return active_project().ops.read(QUALITY_RESULTS)
-
-    def save(self, data: object) -> None:
-        """Refuse: pipeline quality writes results."""
-        del data
-        raise read_only("the results of quality")
 
 
 class DataDocsDataset(AbstractDataset[Any, Any]):

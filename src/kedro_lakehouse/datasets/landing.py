@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kedro_lakehouse.datasets.base import DeclaredDataset
-from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.datasets.base import DeclaredDataset, ReadOnlyDataset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class LandingDataset(DeclaredDataset):
+class LandingDataset(DeclaredDataset, ReadOnlyDataset):
     """The landed files of a table that are in no batch yet, divided into bounded batches.
 
     Loading gives an iterator. Taking a batch from it writes the batch into the ledger; the next one may be
@@ -26,6 +25,8 @@ class LandingDataset(DeclaredDataset):
     """
 
     role: ClassVar[str] = "landing"
+    _itself: ClassVar[str] = "the landing folder of {}"
+    _instead: ClassVar[str] = "Save to another dataset."
 
     def load(self) -> Iterator[Any]:
         """Plan batches of the landed files, one by one; no file is listed before the first batch is taken.
@@ -39,13 +40,6 @@ class LandingDataset(DeclaredDataset):
         from kedro_lakehouse.ingestion.landing import landed_batches
 
         return landed_batches(self.table)
-
-    def save(self, data: object) -> None:
-        """Refuse: files land from outside."""
-        del data
-        raise UnsupportedError(
-            what=f"Saving to the landing folder of {self._name}.", remedy="Save to another dataset."
-        )
 
     def _exists(self) -> bool:
         return True

@@ -13,12 +13,11 @@ from kedro_lakehouse.commits.published import (
     Published,
     Validation,
     published,
-    read_only,
     record_validation,
     snapshot_of,
     titles_of,
 )
-from kedro_lakehouse.datasets.base import DeclaredDataset
+from kedro_lakehouse.datasets.base import DeclaredDataset, ReadOnlyDataset
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.store import ALERTS, QUALITY_RESULTS
 from kedro_lakehouse.project import active_project
@@ -34,7 +33,7 @@ _KIND: Final = "freshness"
 FRESH, STALE = "fresh", "stale"
 
 
-class UnvalidatedDataset(DeclaredDataset):
+class UnvalidatedDataset(DeclaredDataset, ReadOnlyDataset):
     """The published table, if it or its expectations changed since the last validation; read-only.
 
     Example:
@@ -46,6 +45,7 @@ class UnvalidatedDataset(DeclaredDataset):
     """
 
     role: ClassVar[str] = "unjudged"
+    _itself: ClassVar[str] = "the table {}, to be validated"
 
     def load(self) -> Published | NothingToValidate:
         """The table as a lazy frame with its facts; starts no Spark job."""
@@ -54,11 +54,6 @@ class UnvalidatedDataset(DeclaredDataset):
         if snapshot is None or self.project.validations.is_validated(str(self._name), str(snapshot), titles):
             return NothingToValidate.HERE
         return published(self.table) or NothingToValidate.HERE
-
-    def save(self, data: object) -> None:
-        """Refuse: the table is saved by its events."""
-        del data
-        raise read_only(f"the unjudged table {self._name}")
 
 
 class QualityDataset(DeclaredDataset):
@@ -85,7 +80,7 @@ class QualityDataset(DeclaredDataset):
             record_validation(self.project, str(self._name), data)
 
 
-class LastCommitAgeDataset(DeclaredDataset):
+class LastCommitAgeDataset(DeclaredDataset, ReadOnlyDataset):
     """The age of a table's last commit, in seconds, from metadata alone; read-only.
 
     Example:
@@ -97,6 +92,7 @@ class LastCommitAgeDataset(DeclaredDataset):
     """
 
     role: ClassVar[str] = "age"
+    _itself: ClassVar[str] = "the age of {}"
 
     def load(self) -> float | None:
         """Seconds since the last commit; None where nothing was ever committed."""
@@ -105,11 +101,6 @@ class LastCommitAgeDataset(DeclaredDataset):
         if bookmark is None:
             return None
         return (datetime.now(UTC) - datetime.fromisoformat(bookmark.committed_at)).total_seconds()
-
-    def save(self, data: object) -> None:
-        """Refuse: the age is read from metadata."""
-        del data
-        raise read_only(f"the age of {self._name}")
 
 
 class FreshnessDataset(DeclaredDataset):
@@ -161,13 +152,13 @@ class _SuiteDataset(AbstractDataset[Any, Any]):
 
     def __init__(self, *, suite: str, metadata: dict[str, Any] | None = None) -> None:
         """Keep the name: no declaration is read."""
-        self._suite, self.metadata = suite, metadata
+        self._name, self.metadata = suite, metadata
 
     def _describe(self) -> dict[str, Any]:
-        return {"filepath": f"ops.{QUALITY_RESULTS}", "suite": self._suite}
+        return {"filepath": f"ops.{QUALITY_RESULTS}", "suite": self._name}
 
 
-class SuiteTablesDataset(_SuiteDataset):
+class SuiteTablesDataset(_SuiteDataset, ReadOnlyDataset):
     """The tables of a suite, if one of them or the suite changed since the last validation; read-only.
 
     Example:
@@ -178,24 +169,21 @@ class SuiteTablesDataset(_SuiteDataset):
               suite: "{suite}"
     """
 
+    _itself: ClassVar[str] = "the tables of the suite {}"
+
     def load(self) -> Mapping[str, Published] | NothingToValidate:
         """Each table by its name, as lazy frames with their facts; starts no Spark job."""
         project = active_project()
-        suite = project.declarations.suites[self._suite]
+        suite = project.declarations.suites[self._name]
         tables = {text: project.bind(TableName.parse(text)) for text in suite.tables}
         snapshots = {text: snapshot_of(table) for text, table in tables.items()}
         titles = titles_of(suite.expectations)
         if None in snapshots.values() or project.validations.is_validated(
-            self._suite, snapshots_as_text(snapshots), titles
+            self._name, snapshots_as_text(snapshots), titles
         ):
             return NothingToValidate.HERE
         found = {text: published(table) for text, table in tables.items()}
         return {text: seen for text, seen in found.items() if seen is not None}
-
-    def save(self, data: object) -> None:
-        """Refuse: tables are saved by their events."""
-        del data
-        raise read_only(f"the tables of the suite {self._suite}")
 
 
 class SuiteQualityDataset(_SuiteDataset):
@@ -212,12 +200,12 @@ class SuiteQualityDataset(_SuiteDataset):
     def load(self) -> list[dict[str, Any]]:
         """All results of the suite, the newest last."""
         rows = active_project().ops.read(QUALITY_RESULTS)
-        return sorted((r for r in rows if r["suite"] == self._suite), key=lambda r: r["judged_at"])
+        return sorted((r for r in rows if r["suite"] == self._name), key=lambda r: r["judged_at"])
 
     def save(self, data: Validation | NothingToValidate) -> None:
         """Record a validation, and report what failed."""
         if isinstance(data, Validation):
-            record_validation(active_project(), self._suite, data)
+            record_validation(active_project(), self._name, data)
 
 
 def snapshots_as_text(snapshots: Mapping[str, int | None]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kedro_lakehouse.datasets.base import DeclaredDataset
+from kedro_lakehouse.datasets.base import DeclaredDataset, ReadOnlyDataset
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.logs.context import working_on
 
@@ -90,7 +90,7 @@ class TableDataset(DeclaredDataset):
             commit_pending(self.table, self._kind, data, token)
 
 
-class PendingDataset(DeclaredDataset):
+class PendingDataset(DeclaredDataset, ReadOnlyDataset):
     """The accepted events that the current or history table does not have yet.
 
     Loading fixes which batches these are: events that arrive later are left to the next run. For a table
@@ -106,6 +106,8 @@ class PendingDataset(DeclaredDataset):
     """
 
     role: ClassVar[str] = "pending"
+    _itself: ClassVar[str] = "the pending events of {}"
+    _instead: ClassVar[str] = "Save to the dataset 'changes'."
 
     def __init__(self, *, table: str, target: Kind, metadata: dict[str, Any] | None = None) -> None:
         """Keep the names: nothing is read yet."""
@@ -123,13 +125,6 @@ class PendingDataset(DeclaredDataset):
         events, token = load_pending(self.table, self._target)
         frame: DataFrame = token.mark(events)
         return frame
-
-    def save(self, data: DataFrame) -> None:
-        """Refuse: pending events are a view of the change log."""
-        del data
-        raise UnsupportedError(
-            what=f"Saving to the pending events of {self._name}.", remedy="Save to the dataset 'changes'."
-        )
 
 
 class PublishedDataset(DeclaredDataset):
