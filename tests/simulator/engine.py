@@ -122,7 +122,7 @@ class _Target:
     def columns(self, state: Any) -> dict[str, Any]:
         return {}
 
-    def judge(self, stage: Any, state: Any) -> None:
+    def validate(self, stage: Any, state: Any) -> None:
         pass
 
 

@@ -5,7 +5,7 @@ import pytest
 from kedro_lakehouse.config import DmsSourceConfig, ExpectationConfig, load_declarations
 from kedro_lakehouse.config.expectations import KINDS
 from kedro_lakehouse.errors import ConfigurationError
-from kedro_lakehouse.quality.results import last_judgements, of_number, of_rows
+from kedro_lakehouse.quality.results import last_validations, of_number, of_rows
 
 pytestmark = pytest.mark.unit
 
@@ -119,4 +119,4 @@ def test_of_each_suite_the_newest_judgement_counts():
         {"suite": s, "judged_at": t, "expectation": e}
         for s, t, e in [("a", 1, "x"), ("a", 2, "y"), ("b", 1, "z")]
     ]
-    assert [(r["suite"], r["expectation"]) for r in last_judgements(rows)] == [("a", "y"), ("b", "z")]
+    assert [(r["suite"], r["expectation"]) for r in last_validations(rows)] == [("a", "y"), ("b", "z")]

@@ -85,7 +85,7 @@ class Target:
         """The column with the order of a row's last event."""
         return ORDER if self.kind == "current" else ORDER_LAST
 
-    def near(self, frame: DataFrame) -> DataFrame:
+    def in_key_ranges(self, frame: DataFrame) -> DataFrame:
         """Keep the rows whose keys lie within ``ranges``; all rows where a truncate is pending."""
         if self.new_truncates:
             return frame
@@ -143,13 +143,15 @@ def with_held(events: DataFrame, touched: DataFrame, target: Target, contract: T
         last delete or the last truncate, which only the change log holds.
     """
     keys = list(contract.keys)
-    rows = target.near(last_versions(target, contract)).select(*columns(keys), touched_row(target, contract))
+    rows = target.in_key_ranges(last_versions(target, contract)).select(
+        *columns(keys), touched_row(target, contract)
+    )
     marked = events.join(rows.join(touched, keys, "left_semi"), keys, "left")
     held = [column(ROW)[target.last]]
     applied = target.past.where(column(BATCH) <= target.bookmark)
     if target.deletes:
         deletes = (
-            target.near(applied.where(column(OP) == DELETE))
+            target.in_key_ranges(applied.where(column(OP) == DELETE))
             .join(touched, keys, "left_semi")
             .groupBy(*columns(keys))
             .agg(F.max(ORDER).alias("__deleted"))
@@ -189,7 +191,7 @@ def event_columns(target: Target) -> list[str]:
 
 def past_of(keys: DataFrame, target: Target, contract: TableContract) -> DataFrame:
     """All events of these keys, without truncates, up to the batch that is being applied."""
-    of_keys = target.near(target.past.where(column(OP) != TRUNCATE))
+    of_keys = target.in_key_ranges(target.past.where(column(OP) != TRUNCATE))
     return of_keys.join(keys, list(contract.keys), "left_semi").select(*columns(event_columns(target)))
 
 
@@ -201,7 +203,7 @@ def with_truncates(events: DataFrame, target: Target) -> DataFrame:
     return events.unionByName(truncates, allowMissingColumns=True)
 
 
-def within_record(rows: DataFrame, target: Target) -> DataFrame:
+def within_change_log(rows: DataFrame, target: Target) -> DataFrame:
     """Keep the rows that the change log can produce again: no versions that ended before its horizon."""
     if target.kind == "current" or target.horizon is None:
         return rows

@@ -45,7 +45,7 @@ from kedro_lakehouse.changes.plan import (
     touched_row,
     with_held,
     with_truncates,
-    within_record,
+    within_change_log,
 )
 from kedro_lakehouse.changes.truncates import mark_truncated, truncate_points
 
@@ -140,7 +140,7 @@ def _by_order(marked: DataFrame, target: Target, contract: TableContract, *, tie
     if not tied:
         return planned
     # The fold of a tied key may give the row that it has already: such a row is not written again.
-    old = target.near(target.rows).join(again, keys, "left_semi")
+    old = target.in_key_ranges(target.rows).join(again, keys, "left_semi")
     held_rows = old.select(comparable_row(old, names).alias("__held"))
     stays = (column(ACTION) != REMOVE) & comparable_row(planned, names).eqNullSafe(column("__held"))
     return planned.join(held_rows, stays, "left_anti")
@@ -176,10 +176,10 @@ def _by_comparison(marked: DataFrame, target: Target, contract: TableContract, *
     events = _union([_rows_as_events(old, target), events])
     if folded_again is not None:
         events = _union([events, past_of(folded_again, target, contract)])
-        again_rows = target.near(target.rows).join(folded_again, keys, "left_semi")
-        old = _union([old, within_record(again_rows, target)])
+        again_rows = target.in_key_ranges(target.rows).join(folded_again, keys, "left_semi")
+        old = _union([old, within_change_log(again_rows, target)])
     new = first_rows(target.kind, with_truncates(events, target), contract, truncates=target.truncates)
-    return difference(old, within_record(new, target), target.kind, contract)
+    return difference(old, within_change_log(new, target), target.kind, contract)
 
 
 def _truncated(target: Target) -> DataFrame:

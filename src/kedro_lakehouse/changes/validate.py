@@ -100,11 +100,11 @@ def check_events(
         conditions[TOO_LATE] = before(horizon)
     if UNSET in events.columns:
         events = events.withColumn(UNSET, F.when(column(OP) == UPSERT, column(UNSET)))
-    judged = _judged(events, conditions, contract)
-    return judged.drop("__failed", "__malformed", KEY_MISMATCHED)
+    checked = _with_reasons(events, conditions, contract)
+    return checked.drop("__failed", "__malformed", KEY_MISMATCHED)
 
 
-def _judged(
+def _with_reasons(
     events: DataFrame, conditions: Mapping[str, Column], contract: TableContract, absent: tuple[str, ...] = ()
 ) -> DataFrame:
     """Add the reasons; a column that a check names and no record has had yet counts as null.
@@ -115,8 +115,8 @@ def _judged(
         ConfigurationError: A check is not an SQL condition on the table's columns.
     """
     try:
-        judged = events.withColumn(REASONS, reasons_of(conditions, contract.checks))
-        names = judged.columns
+        checked = events.withColumn(REASONS, reasons_of(conditions, contract.checks))
+        names = checked.columns
     except AnalysisException as error:
         name = _unresolved(error)
         if name is None or name in events.columns:
@@ -126,12 +126,12 @@ def _judged(
                 problem=str(error).partition(" SQLSTATE")[0].partition("\n")[0],
                 remedy="Correct the SQL of the check that it speaks of, then `kedro run` again.",
             ) from error
-        return _judged(events.withColumn(name, F.lit(None)), conditions, contract, (*absent, name))
+        return _with_reasons(events.withColumn(name, F.lit(None)), conditions, contract, (*absent, name))
     if absent:
         logger.warning(
             "%s: its checks name columns without values so far: %s", contract.table, ", ".join(absent)
         )
-    return judged.select(*[column(n) for n in names if n not in absent])
+    return checked.select(*[column(n) for n in names if n not in absent])
 
 
 def _unresolved(error: AnalysisException) -> str | None:

@@ -68,6 +68,6 @@ class FoldFrames:
             refuse_doubled_keys(stage, self._kind, self._contract.keys, batch=self._upto)
         return {}
 
-    def judge(self, stage: Stage, state: TableState) -> None:
+    def validate(self, stage: Stage, state: TableState) -> None:
         """Validate the staged rows against the blocking expectations."""
         validate_stage(self._table, self._kind, stage, self._events, before=state.rows)

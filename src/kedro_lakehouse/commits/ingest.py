@@ -115,7 +115,7 @@ class IngestionCommit(runner.Change):
         """
         staged = self._staged
         assert staged is not None  # noqa: S101 - written before
-        self._judge(staged)
+        self._check_limits(staged)
         if staged.quarantined:
             now = self.format.state(self.target)
             # The change log has moved on: repeats were looked for in an older state of it.
@@ -128,7 +128,7 @@ class IngestionCommit(runner.Change):
     def _ledger(self) -> Ledger:
         return self.table.open_ledger()
 
-    def _judge(self, staged: Staged) -> None:
+    def _check_limits(self, staged: Staged) -> None:
         limit = 0.0 if self.table.config.on_invalid == "fail" else self.table.config.max_invalid_fraction
         if staged.quarantined > limit * staged.events_in:
             raise TooManyInvalidError(

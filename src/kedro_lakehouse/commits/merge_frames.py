@@ -80,7 +80,7 @@ class MergeFrames:
         target = self._planned_on(state.batch, self._token.batch)
         return self._stage_changes(stage, self._events(state), target, state)
 
-    def judge(self, stage: Stage, state: TableState) -> None:
+    def validate(self, stage: Stage, state: TableState) -> None:
         """Validate the staged rows against the blocking expectations."""
         validate_stage(self._table, self._kind, stage, self._events(state), before=state.rows)
 

@@ -38,7 +38,7 @@ class PlainFrames:
             return self._replace(stage, rows, state)
         return self._write(stage, rows, state.rows, 0)
 
-    def judge(self, stage: Stage, state: TableState) -> None:
+    def validate(self, stage: Stage, state: TableState) -> None:
         """Validate the staged rows against the blocking expectations."""
         validate_stage(self._table, "current", stage, self._events(state), before=state.rows)
 

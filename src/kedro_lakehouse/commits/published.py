@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 class NothingToValidate(Enum):
     """Takes the place of the tables to validate if none has changed since its last validation."""
 
-    HERE = "nothing to judge"
+    HERE = "nothing to validate"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,7 +82,7 @@ class TargetRows(Protocol):
     def write(self, stage: Stage, state: TableState) -> dict[str, int]:
         """Stage the changes, compare them with the plan, and return the counts for ``lake.ops.batches``."""
 
-    def judge(self, stage: Stage, state: TableState) -> None:
+    def validate(self, stage: Stage, state: TableState) -> None:
         """Validate the staged rows against the blocking expectations.
 
         Raises:

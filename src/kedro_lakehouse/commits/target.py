@@ -118,7 +118,7 @@ class TargetCommit(runner.Change):
         Raises:
             CommitConflictError: The change log that was read was dropped, or created anew, meanwhile.
         """
-        self._rows.judge(stage, state)
+        self._rows.validate(stage, state)
         changes = self.table.changes
         now = self.format.state(changes)
         if now is None or self._record is None or now.uuid != self._record.uuid:

@@ -65,15 +65,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class LandedExtracts:
-    """A planned batch of accepted extracts: their checked rows, and the snapshot diff of each key (``told``).
+    """A planned batch of accepted extracts: their checked rows, and the snapshot diff as ``differences``.
 
-    ``told`` is None for a table without keys; ``past_ends`` is None if no version's start depends on it.
+    ``differences`` is None for a table without keys, ``past_ends`` if no version's start depends on it.
     """
 
     planned: PlannedFiles
     token: BatchToken
     rows: DataFrame
-    told: DataFrame | None
+    differences: DataFrame | None
     extracts: DataFrame
     past_ends: DataFrame | None
 
@@ -84,7 +84,7 @@ class _Seen:
 
     files: Sequence[LandedFile]
     rows: DataFrame
-    told: DataFrame | None
+    differences: DataFrame | None
     counts: dict[int, ExtractCounts]
 
 
@@ -106,7 +106,7 @@ class ExtractBatches:
             files = [f for f in unfinished.files if f not in unfinished.refused]
             return self._given(unfinished, self._see(self._rows(files, self._cached), files, self._cached))
         for files in bounded(self._in_order(chain), *self._planner.limits):
-            given = self._judged(files, chain)
+            given = self._guarded(files, chain)
             if given is not None:
                 return given
             self.release()
@@ -153,7 +153,7 @@ class ExtractBatches:
             self._planner.ledger.refuse(chain, dict.fromkeys(late, SnapshotOutOfOrderError.code))
         return [f for f in new if f not in late]
 
-    def _judged(self, files: Sequence[LandedFile], chain: Chain) -> LandedExtracts | None:
+    def _guarded(self, files: Sequence[LandedFile], chain: Chain) -> LandedExtracts | None:
         """Check extracts with the guards, one job plus one per refusal; the accepted ones become a batch."""
         planner, cached = self._planner, self._cached
         rows = self._rows(files, cached)
@@ -182,17 +182,17 @@ class ExtractBatches:
         """Compute the snapshot diff of extracts, cache it for its two uses, and count it; one job."""
         contract = self._contract
         extracts = self._numbered(files)
-        counted, told = [count_rows(rows, contract)], None
+        counted, differences = [count_rows(rows, contract)], None
         if contract.keys:
             state = self._state()
             before = None if state is None else rows_before(state, rows, contract)
-            told = snapshot_diff(rows, before, contract, extracts=extracts, count=len(files))
-            told = cache(told, cached)
-            counted.append(count_changes(told))
+            differences = snapshot_diff(rows, before, contract, extracts=extracts, count=len(files))
+            differences = cache(differences, cached)
+            counted.append(count_changes(differences))
             if contract.hard_deletes != "ignore":
-                counted.append(count_in_scope(rows, told, before, contract, extracts))
+                counted.append(count_in_scope(rows, differences, before, contract, extracts))
         found = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), counted).collect()
-        return _Seen(files=files, rows=rows, told=told, counts=counts_by_extract(found))
+        return _Seen(files=files, rows=rows, differences=differences, counts=counts_by_extract(found))
 
     def _given(self, planned: PlannedFiles, seen: _Seen) -> LandedExtracts:
         valid = sum(c.rows for c in seen.counts.values())
@@ -203,7 +203,7 @@ class ExtractBatches:
             planned=planned,
             token=self._planner.token(planned, valid if self._contract.keys else None, counted, events),
             rows=seen.rows,
-            told=seen.told,
+            differences=seen.differences,
             extracts=self._timed(self._numbered(seen.files).drop(FILE), planned),
             past_ends=self._past_ends(),
         )
@@ -233,9 +233,9 @@ class ExtractBatches:
         groups = planner.reader.read(looked)
         if not groups:
             return self._none(settled)
-        told = starts_by_column(self._contract)
-        if told and not any(settled.name_of(c) == told for g in groups for c in g.columns):
-            logger.warning("%s: no extract of the batch has the column %s", planner.table, told)
+        start = starts_by_column(self._contract)
+        if start and not any(settled.name_of(c) == start for g in groups for c in g.columns):
+            logger.warning("%s: no extract of the batch has the column %s", planner.table, start)
         return cache(decode_extracts(groups, self._numbered(files), settled, self._contract), cached)
 
     def _require(self, settled: Columns) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.errors import LakehouseError
     from kedro_lakehouse.names import TableName
 
-_JUDGED_FROM: Final = 100
+_ROWS_FOR_A_FRACTION: Final = 100
 """With fewer rows in scope, the default limit on the fraction of deletes is not applied."""
 
 
@@ -60,13 +60,13 @@ def first_refused(
         name: The table, for the error.
     """
     limit = table.max_delete_fraction
-    judged_from = 1 if "max_delete_fraction" in table.model_fields_set else _JUDGED_FROM
+    rows_for_a_fraction = 1 if "max_delete_fraction" in table.model_fields_set else _ROWS_FOR_A_FRACTION
     for number, extract in enumerate(names, start=1):
         facts = counts.get(number, ExtractCounts())
         if facts.keyed == 0 and (facts.landed > 0 or not table.allow_empty_extract):
             return number, SnapshotEmptyError(table=name, extract=extract)
         lifted = facts.landed == 0 or table.hard_deletes == "ignore"
-        if not lifted and facts.in_scope >= judged_from and facts.deletes > limit * facts.in_scope:
+        if not lifted and facts.in_scope >= rows_for_a_fraction and facts.deletes > limit * facts.in_scope:
             return number, SnapshotDeletesTooManyError(
                 table=name, extract=extract, deletes=facts.deletes, rows=facts.in_scope, limit=limit
             )

@@ -291,7 +291,7 @@ class _Release(runner.Change):
 
     def __init__(self, table: LakeTable, rows_to_delete: Any, batch: int) -> None:
         super().__init__(table, table.quarantine, step="quarantine")
-        self._doomed, self._batch = rows_to_delete, batch
+        self._rows_to_delete, self._batch = rows_to_delete, batch
 
     @property
     def batch(self) -> int:
@@ -301,7 +301,7 @@ class _Release(runner.Change):
         return state is None or state.bookmark is None
 
     def write(self, stage: Stage, state: TableState) -> CommitReport:
-        stage.merge(self._doomed, None, (BATCH, POSITION))
+        stage.merge(self._rows_to_delete, None, (BATCH, POSITION))
         assert state.bookmark is not None  # noqa: S101 - asked for before
         return state.bookmark
 
@@ -373,14 +373,14 @@ def _landed(  # noqa: PLR0913 - what is known of the affected keys
             deletes = past.where(column(OP) == DELETE).groupBy(*columns(contract.keys))
             ends = deletes.agg(F.max_by(TIME, ORDER).alias("__past_end"))
     numbered = batches._numbered(files)  # noqa: SLF001
-    told = snapshot_diff(chosen, before, contract, extracts=numbered, count=len(files))
+    differences = snapshot_diff(chosen, before, contract, extracts=numbered, count=len(files))
     first = PlannedFiles(1 if order is None else 2, (), "")
     head = replay.chain.published[-1]  # a placeholder until the batch is planned
     return LandedExtracts(
         planned=head,
         token=planner.token(head),
         rows=_of(rows, keys),
-        told=_of(told, keys),
+        differences=_of(differences, keys),
         extracts=batches._timed(numbered.drop(FILE), first),  # noqa: SLF001
         past_ends=ends,
     )

@@ -71,7 +71,7 @@ def of_number(expectation: ExpectationConfig, number: float, engine: Engine = "m
     return Result(expectation=expectation, success=complies, engine=engine, observed=float(number))
 
 
-def last_judgements(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def last_validations(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The rows of each suite's newest validation, sorted by suite and expectation."""
     kept = list(rows)
     newest: dict[str, Any] = {}

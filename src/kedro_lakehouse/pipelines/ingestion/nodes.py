@@ -56,10 +56,10 @@ def events_of_extracts(batch: LandedExtracts, contract: TableContract) -> DataFr
     """Make the events of a batch of extracts: what changes from one to the next, or without keys each row."""
     from kedro_lakehouse.changes import extract
 
-    if batch.told is None:
+    if batch.differences is None:
         events = extract.rows_as_events(batch.rows, contract, extracts=batch.extracts)
     else:
         events = extract.events_of_extracts(
-            batch.rows, batch.told, contract, extracts=batch.extracts, past_ends=batch.past_ends
+            batch.rows, batch.differences, contract, extracts=batch.extracts, past_ends=batch.past_ends
         )
     return batch.token.stamp(events)

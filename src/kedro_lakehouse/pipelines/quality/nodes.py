@@ -71,9 +71,9 @@ def validate_freshness(
 def select_last_validations(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Of each suite the results of its newest judgement of what readers see."""
     from kedro_lakehouse.ops.store import PUBLISHED
-    from kedro_lakehouse.quality.results import last_judgements
+    from kedro_lakehouse.quality.results import last_validations
 
-    return last_judgements(r for r in results if r["stage"] == PUBLISHED)
+    return last_validations(r for r in results if r["stage"] == PUBLISHED)
 
 
 def _answers(table: Published, expectations: Sequence[ExpectationConfig]) -> list[Result]:
