@@ -14,7 +14,7 @@ from harness.project import TemporaryProject, write_parquet
 if TYPE_CHECKING:
     from pathlib import Path
 
-KILLS = int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or 13)
+KILLS = int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or 16)
 """How many runs of a format are killed."""
 MANY = KILLS > 100
 """Whether the tests take their time, as in `make crash KILLS=200`."""
