@@ -66,7 +66,7 @@ class MergeFrames:
         self._pending, self._token = pending, token
         self._contract = table.contract
         self._format = table.format
-        self._target, self._record = table.stored(kind), table.changes
+        self._target, self._change_log = table.stored(kind), table.changes
         self._rows: tuple[tuple[int, bool], DataFrame] | None = None
 
     def columns(self, state: TableState | None) -> dict[str, T.DataType]:
@@ -90,7 +90,7 @@ class MergeFrames:
     @cached_property
     def _truncates(self) -> bool:
         """Whether the change log may contain a truncate."""
-        return self._format.may_hold(self._record, OP, TRUNCATE, TRUNCATE)
+        return self._format.may_hold(self._change_log, OP, TRUNCATE, TRUNCATE)
 
     def _new_rows(self, state: TableState | None) -> DataFrame:
         """The first rows of an empty target; for one with rows, a frame that only shows the columns."""
@@ -111,19 +111,19 @@ class MergeFrames:
         new_truncates = (
             truncates and not past.where((column(OP) == TRUNCATE) & (column(BATCH) > held)).isEmpty()
         )
-        known = lake.bounds(self._record, self._contract.keys, BATCH, held + 1, batch)
+        known = lake.bounds(self._change_log, self._contract.keys, BATCH, held + 1, batch)
         ranges = {} if new_truncates else known.ranges
         return Target(
             kind=self._kind,
             rows=lake.read(self._target),
             past=past,
             bookmark=held,
-            deletes=lake.may_hold(self._record, OP, DELETE, DELETE),
+            deletes=lake.may_hold(self._change_log, OP, DELETE, DELETE),
             truncates=truncates,
             new_truncates=new_truncates,
             few=known.rows <= _FEW,
             ranges=ranges,
-            horizon=horizon_of(lake.state(self._record)),
+            horizon=horizon_of(lake.state(self._change_log)),
         )
 
     def _stage_first(self, stage: Stage, rows: DataFrame) -> dict[str, int]:

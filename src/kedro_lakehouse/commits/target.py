@@ -37,7 +37,7 @@ class TargetPlan:
 
     kind: Kind
     token: BatchToken
-    record: TableState | None
+    change_log: TableState | None
 
 
 class TargetCommit(runner.Change):
@@ -46,7 +46,7 @@ class TargetCommit(runner.Change):
     def __init__(self, table: LakeTable, plan: TargetPlan, rows: TargetRows) -> None:
         """Take the plan, and the rows that the target gets by it."""
         super().__init__(table, table.stored(plan.kind), step=plan.kind)
-        self._kind, self._token, self._record, self._rows = plan.kind, plan.token, plan.record, rows
+        self._kind, self._token, self._change_log, self._rows = plan.kind, plan.token, plan.change_log, rows
         self._contract = table.contract
 
     @property
@@ -80,7 +80,7 @@ class TargetCommit(runner.Change):
     @property
     def inputs(self) -> Mapping[TableName, TableState | None]:
         """The change log."""
-        return {self.table.changes: self._record}
+        return {self.table.changes: self._change_log}
 
     def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
         """The columns of the rows to write."""
@@ -121,7 +121,7 @@ class TargetCommit(runner.Change):
         self._rows.validate(stage, state)
         changes = self.table.changes
         now = self.format.state(changes)
-        if now is None or self._record is None or now.uuid != self._record.uuid:
+        if now is None or self._change_log is None or now.uuid != self._change_log.uuid:
             raise CommitConflictError(table=changes, attempts=1)
 
     def properties(self, state: TableState) -> Mapping[str, str]:
@@ -208,20 +208,20 @@ def commit_target(table: LakeTable, kind: Kind, pending: object, token: BatchTok
 
     def plan() -> runner.Change | None:
         nonlocal loaded
-        target, record = _states(table, kind)
-        with runner.lost_races(table.format, {table.changes: record}):
+        target, change_log = _states(table, kind)
+        with runner.lost_races(table.format, {table.changes: change_log}):
             token = loaded[1]
-            is_other = record is not None and record.uuid != token.log
+            is_other = change_log is not None and change_log.uuid != token.log
             is_back = (target.batch if target else 0) < token.after
-            if is_other or is_back or not holds(table, record, token.batch, token.content_hash):
+            if is_other or is_back or not holds(table, change_log, token.batch, token.content_hash):
                 loaded = load_pending(table, kind)
-            if must_refold(table, target, record):
+            if must_refold(table, target, change_log):
                 folded = _fold_upto(table, kind, loaded[1])
                 return Refold(table, folded, declared_anew=False) if folded else None
             engine = engine_of(table)
             merges = table.config.write == "merge"
             rows = engine.merged(table, kind, *loaded) if merges else engine.added(table, *loaded)
-            return TargetCommit(table, TargetPlan(kind, loaded[1], record), rows)
+            return TargetCommit(table, TargetPlan(kind, loaded[1], change_log), rows)
 
     runner.run(table, kind, plan)
 
@@ -236,12 +236,12 @@ def load_pending(table: LakeTable, kind: Kind) -> tuple[Any, BatchToken]:
     """The accepted events that a target lacks, as a lazy frame, and the token of their batches."""
     lake, changes, patience = table.format, table.changes, table.patience()
     while True:
-        target, record = _states(table, kind)
-        bookmark = record.bookmark if record else None
-        log = record.uuid if record else ""
+        target, change_log = _states(table, kind)
+        bookmark = change_log.bookmark if change_log else None
+        log = change_log.uuid if change_log else ""
         token = BatchToken.at(table.name, bookmark, after=target.batch if target else 0, log=log)
         try:
-            with runner.lost_races(lake, {changes: record}):
+            with runner.lost_races(lake, {changes: change_log}):
                 return engine_of(table).pending(table, after=token.after, upto=token.batch), token
         except CommitConflictError as error:  # the change log was dropped, and is created anew
             patience.pause(error)
@@ -253,7 +253,7 @@ def _states(table: LakeTable, kind: Kind) -> tuple[TableState | None, TableState
     return lake.state(table.stored(kind)), lake.state(table.changes)
 
 
-def must_refold(table: LakeTable, target: TableState | None, record: TableState | None) -> bool:
+def must_refold(table: LakeTable, target: TableState | None, change_log: TableState | None) -> bool:
     """Whether a target contains rows that the present change log does not produce.
 
     There are three reasons: events were deleted from the change log; decisions about events of the target's
@@ -261,18 +261,18 @@ def must_refold(table: LakeTable, target: TableState | None, record: TableState 
     """
     if target is None or target.batch == 0:
         return False
-    if record is None or record.bookmark is None or target.bookmark is None:
+    if change_log is None or change_log.bookmark is None or target.bookmark is None:
         return False
-    if target.batch < int(record.properties.get(REFOLD, 0)):
+    if target.batch < int(change_log.properties.get(REFOLD, 0)):
         return True
-    if not holds(table, record, target.batch, target.bookmark.content_hash):
+    if not holds(table, change_log, target.batch, target.bookmark.content_hash):
         return True
     return target.properties.get(DECIDED, "") != table.decisions.digest(table.name, upto=target.batch)
 
 
-def holds(table: LakeTable, record: TableState | None, batch: int, content_hash: str) -> bool:
+def holds(table: LakeTable, change_log: TableState | None, batch: int, content_hash: str) -> bool:
     """Whether a change log contains exactly this batch: by its bookmark, or by the ledger for older ones."""
-    head = record.bookmark if record else None
+    head = change_log.bookmark if change_log else None
     if head is None or head.batch < batch:
         return False
     if head.batch == batch:
@@ -314,10 +314,10 @@ def _fold_upto(table: LakeTable, kind: Kind, loaded: BatchToken | None) -> Targe
     A batch that the change log does not contain is ignored. If none is left, the whole change log is folded.
     """
     lake = table.format
-    record, target = lake.state(table.changes), lake.state(table.stored(kind))
-    if record is None or record.bookmark is None:
+    change_log, target = lake.state(table.changes), lake.state(table.stored(kind))
+    if change_log is None or change_log.bookmark is None:
         return None
     own = BatchToken.at(table.name, target.bookmark if target else None, after=0)
-    known = [t for t in (own, loaded) if t and t.batch and holds(table, record, t.batch, t.content_hash)]
-    upto = max(known, key=lambda t: t.batch, default=BatchToken.at(table.name, record.bookmark, after=0))
-    return TargetPlan(kind, upto, record)
+    known = [t for t in (own, loaded) if t and t.batch and holds(table, change_log, t.batch, t.content_hash)]
+    upto = max(known, key=lambda t: t.batch, default=BatchToken.at(table.name, change_log.bookmark, after=0))
+    return TargetPlan(kind, upto, change_log)

@@ -98,11 +98,11 @@ def exclude(table: LakeTable, batch: int, *, search: Search | None = None) -> Ex
 def _decided(table: LakeTable, batch: int, search: Search) -> Exclusion:
     """Find the events, and record the decision that excludes them."""
     lake, changes = table.format, table.changes
-    record = lake.state(changes)
-    last = record.batch if record else 0
+    change_log = lake.state(changes)
+    last = change_log.batch if change_log else 0
     if not 1 <= batch <= last:
         raise BatchNotFoundError(table=table.name, batch=batch, last=last)
-    with runner.lost_races(lake, {changes: record}):
+    with runner.lost_races(lake, {changes: change_log}):
         found = search(table, batch)
     if not found:
         raise NothingToWithdrawError(table=table.name, batch=batch, blocked_by=blocked_batches(table))

@@ -34,18 +34,18 @@ def refuse_rebuild(table: LakeTable) -> None:
         KeySchemaDriftError, SequenceTypeDriftError: The change log was made with other keys or another order.
     """
     config, again = table.config, f"Use `kedro lakehouse rebuild {table} --from-landing`."
-    record = table.state("changes")
-    if record is None or record.batch == 0:
+    change_log = table.state("changes")
+    if change_log is None or change_log.batch == 0:
         raise UnsupportedError(what=f"Nothing of {table} is recorded yet.", remedy="Run `kedro run`.")
     if config.write != "merge":
         raise UnsupportedError(what=f"{table} has no keys to fold its record by.", remedy=again)
-    if horizon_of(record) is not None and config.history is not None:
+    if horizon_of(change_log) is not None and config.history is not None:
         raise UnsupportedError(
             what=f"The record of {table} is trimmed (changes_retention): it does not hold the whole history.",
             remedy=again,
         )
-    order = _declared_order(table, record)
-    refuse_drift(table.changes, record, table.contract, {ORDER: order} if order else {})
+    order = _declared_order(table, change_log)
+    refuse_drift(table.changes, change_log, table.contract, {ORDER: order} if order else {})
 
 
 def rebuild_from_changes(table: LakeTable) -> None:
@@ -91,11 +91,11 @@ class _DeclareAnew(runner.Change):
         return [c for c in own if not declares(self.table.config, c)]
 
 
-def _declared_order(table: LakeTable, record: TableState) -> T.DataType | None:
+def _declared_order(table: LakeTable, change_log: TableState) -> T.DataType | None:
     """The type that the order would have in a new table; None if only its files can show it."""
     config = table.config
     if config.order_by:
-        kinds: dict[str, Any] = {c: config.types.get(c, record.columns.get(c)) for c in config.order_by}
+        kinds: dict[str, Any] = {c: config.types.get(c, change_log.columns.get(c)) for c in config.order_by}
         if None in kinds.values():
             return None
         fields = [F.lit(None).cast(kind).alias(c) for c, kind in kinds.items()]
@@ -122,8 +122,8 @@ def begin_again(table: LakeTable) -> None:
         ledger = table.open_ledger()
         if table.config.source is not None:
             source = table.open_source()
-            record = table.state("changes")
-            accepted = ledger.chain(record.bookmark if record else None).accepted()
+            change_log = table.state("changes")
+            accepted = ledger.chain(change_log.bookmark if change_log else None).accepted()
             there = set(source.files())  # listed last, so it has what is ingested meanwhile
             gone = [f.name for f in dict.fromkeys(accepted) if f not in there]
             if gone:

@@ -239,8 +239,8 @@ def _refuse_what_is_lost(table: LakeTable, step: _Step) -> None:
         )
     if step.stage != "history":
         return
-    record = table.state("changes")
-    if record is not None and step.report.batch < record.batch and horizon_of(record) is not None:
+    change_log = table.state("changes")
+    if change_log is not None and step.report.batch < change_log.batch and horizon_of(change_log) is not None:
         raise UnsupportedError(
             what=f"The record of {table} is trimmed (changes_retention): it does not hold all of the history "
             f"after batch {step.report.batch}.",
