@@ -41,7 +41,7 @@ def test_what_a_run_at_work_is_about_to_write_is_not_owed(project, open_project,
         return found
 
     monkeypatch.setattr(other.ops, "read", look)
-    starting = threading.Thread(target=write_unrecorded_commits, args=(other, [ITEM]))
+    starting = threading.Thread(target=write_unrecorded_commits, args=(other.ops, [other.bind(ITEM)]))
     with lease(project.leases, ITEM, "current"):  # published, and about to tell of it
         starting.start()
         assert looked.wait(30)
