@@ -94,7 +94,7 @@ def renumber_extracts(rows: DataFrame, accepted: Sequence[int]) -> DataFrame:
 
 def events_of_extracts(
     rows: DataFrame,
-    told: DataFrame,
+    differences: DataFrame,
     contract: TableContract,
     *,
     extracts: DataFrame,
@@ -105,7 +105,7 @@ def events_of_extracts(
     Schema:
         rows: checked rows of all extracts: key and value columns + ``_extract``, ``_reasons``,
             ``_position``, ``_raw``.
-        told: their snapshot diff, by ``changes.snapshot_diff.snapshot_diff``.
+        differences: what ``changes.snapshot_diff.snapshot_diff`` returns for these rows.
         extracts: one row per extract: ``_extract`` (1, 2, 3, … without gaps), ``_order``, ``_time``,
             ``__start``.
         past_ends: keys + ``__past_end``: the time at which an earlier batch last deleted the key.
@@ -119,7 +119,7 @@ def events_of_extracts(
         Contract section 9: a key that is inserted again starts at the later of its row's start and its
             last delete.
     """
-    changed = told.where(column(OP).isin(UPSERT, DELETE))
+    changed = differences.where(column(OP).isin(UPSERT, DELETE))
     time: Column = F.coalesce(column(START), column(TIME))
     if starts_by_column(contract):
         ends = extracts.select(column(EXTRACT).alias(ENDED), column(ORDER)["extract_time"].alias("__end"))

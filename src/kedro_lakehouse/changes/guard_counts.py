@@ -35,14 +35,14 @@ def count_rows(rows: DataFrame, contract: TableContract) -> DataFrame:
     )
 
 
-def count_changes(told: DataFrame) -> DataFrame:
+def count_changes(differences: DataFrame) -> DataFrame:
     """Count the upserts and deletes of each extract, and its stale rows (see ``snapshot_diff``).
 
     Schema:
-        told: by ``changes.snapshot_diff.snapshot_diff``.
+        differences: what ``changes.snapshot_diff.snapshot_diff`` returns.
         returns: ``_extract``, ``upserts``, ``deletes``, ``stale``.
     """
-    return told.groupBy(EXTRACT).agg(
+    return differences.groupBy(EXTRACT).agg(
         F.count(F.when(column(OP) == UPSERT, 1)).alias("upserts"),
         F.count(F.when(column(OP) == DELETE, 1)).alias("deletes"),
         F.count(F.when(column(OP) == STALE, 1)).alias("stale"),
@@ -50,12 +50,17 @@ def count_changes(told: DataFrame) -> DataFrame:
 
 
 def count_in_scope(
-    rows: DataFrame, told: DataFrame, state: DataFrame | None, contract: TableContract, extracts: DataFrame
+    rows: DataFrame,
+    differences: DataFrame,
+    state: DataFrame | None,
+    contract: TableContract,
+    extracts: DataFrame,
 ) -> DataFrame:
     """Count, for each extract, the rows that the table had just before it in the scopes that it covers.
 
     Schema:
-        told: by ``changes.snapshot_diff.snapshot_diff``; state: by ``changes.snapshot_diff.rows_before``.
+        differences: what ``changes.snapshot_diff.snapshot_diff`` returns.
+        state: what ``rows_before`` in ``changes.snapshot_diff`` returns.
         returns: ``_extract``, ``in_scope``.
     """
     upsert, delete = column(OP) == UPSERT, column(OP) == DELETE
@@ -65,7 +70,7 @@ def count_in_scope(
         F.struct(F.when(delete | ~column(RETURNS), column(WAS)).alias("__scope"), F.lit(-1).alias("n")),
     )
     moved = (
-        told.where(upsert | delete)
+        differences.where(upsert | delete)
         .select(EXTRACT, F.explode(moves).alias("m"))
         .select(EXTRACT, "m.__scope", "m.n")
         .where(column("__scope").isNotNull())
