@@ -47,7 +47,7 @@ def rebuild(project: TemporaryProject) -> None:
 
     opened = Project.load(str(project.path / "conf"), None)
     for table in TABLES:
-        begin_again(opened, TableName(*table.split(".")))
+        begin_again(opened.bind(TableName(*table.split("."))))
     project.run()
 
 
