@@ -121,10 +121,7 @@ def _with_opened(events: DataFrame) -> DataFrame:
         return events
     kinds = {f.name: f.dataType for f in events.schema.fields}
     return events.withColumns(
-        {
-            OPENED_ORDER: F.lit(None).cast(kinds[ORDER]),
-            OPENED_TIME: F.lit(None).cast(kinds[TIME]),
-        }
+        {OPENED_ORDER: F.lit(None).cast(kinds[ORDER]), OPENED_TIME: F.lit(None).cast(kinds[TIME])}
     )
 
 

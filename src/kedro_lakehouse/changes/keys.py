@@ -6,16 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import (
-    DELETE,
-    OP,
-    TRUNCATE,
-    UNSET,
-    UPSERT,
-    column,
-    columns,
-    value_columns,
-)
+from kedro_lakehouse.changes.events import DELETE, OP, TRUNCATE, UNSET, UPSERT, column, columns, value_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,8 +38,5 @@ def split_key_changes(events: DataFrame, contract: TableContract, before: str) -
     # A delete or a truncate has no values, so none of them counts as not sent.
     unset = [F.when(~gone, column(UNSET)).alias(UNSET)] if UNSET in events.columns else []
     return split.select(
-        *[(keys | values)[n].alias(n) for n in names],
-        column("__half").alias(OP),
-        *unset,
-        *columns(others),
+        *[(keys | values)[n].alias(n) for n in names], column("__half").alias(OP), *unset, *columns(others)
     )

@@ -137,10 +137,7 @@ def _statements(
         keyed = keyed.join(F.broadcast(extracts.select(EXTRACT, ORDER)), EXTRACT, "inner")
         told = F.coalesce(column(VALID_FROM), column(ORDER)["extract_time"])
     said = keyed.select(
-        *columns(contract.keys),
-        EXTRACT,
-        told.alias(TOLD),
-        F.when(F.size(REASONS) == 0, row).alias(HELD_ROW),
+        *columns(contract.keys), EXTRACT, told.alias(TOLD), F.when(F.size(REASONS) == 0, row).alias(HELD_ROW)
     )
     if state is None:
         return said

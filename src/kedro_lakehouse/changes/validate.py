@@ -11,16 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.conversion import Conversion, convert
-from kedro_lakehouse.changes.events import (
-    OP,
-    ORDER,
-    REASONS,
-    TIME,
-    TRUNCATE,
-    UNSET,
-    UPSERT,
-    column,
-)
+from kedro_lakehouse.changes.events import OP, ORDER, REASONS, TIME, TRUNCATE, UNSET, UPSERT, column
 from kedro_lakehouse.errors import ConfigurationError
 
 if TYPE_CHECKING:

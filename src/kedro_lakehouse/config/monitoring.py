@@ -52,9 +52,7 @@ class NotifierConfig(Declaration):
 
     type: Name = Field(description="Kind of notifier: a name that `kedro lakehouse plugins` lists.")
     kinds: tuple[NotifierKind, ...] = Field(
-        _ALL_KINDS,
-        min_length=1,
-        description="What it tells; default: everything.",
+        _ALL_KINDS, min_length=1, description="What it tells; default: everything."
     )
     timeout: float = Field(10, gt=0, description="Seconds after which it is given up, until the next run.")
 

@@ -113,11 +113,7 @@ class DmsJsonDecoder(DmsDecoder):
 
 def _envelope(data: T.DataType, image: T.DataType) -> T.StructType:
     return T.StructType(
-        [
-            T.StructField("data", data),
-            T.StructField(_BEFORE_IMAGE, image),
-            T.StructField("metadata", _META),
-        ]
+        [T.StructField("data", data), T.StructField(_BEFORE_IMAGE, image), T.StructField("metadata", _META)]
     )
 
 

@@ -38,10 +38,7 @@ if TYPE_CHECKING:
 
 
 def decode_extracts(
-    groups: Sequence[RecordGroup],
-    extracts: DataFrame,
-    layout: Columns,
-    contract: TableContract,
+    groups: Sequence[RecordGroup], extracts: DataFrame, layout: Columns, contract: TableContract
 ) -> DataFrame:
     """Decode and check the rows of extracts.
 

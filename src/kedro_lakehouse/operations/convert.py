@@ -186,10 +186,7 @@ class _Copy(_Conversion):
     """Appends the rows of a batch of files to the table."""
 
     def write(self, stage: Stage, state: TableState) -> CommitReport:
-        facts = (
-            F.count(F.lit(1)).alias("rows"),
-            F.count(F.when(column("__wrong"), 1)).alias("wrong"),
-        )
+        facts = (F.count(F.lit(1)).alias("rows"), F.count(F.when(column("__wrong"), 1)).alias("wrong"))
         names, seen = list(self.columns(state)), Observation()
         with ExitStack() as cached:
             # A write that sorts reads its rows twice, so an observation would count them twice.

@@ -142,11 +142,7 @@ def _csv(
     names = [column(f.name) for f in schema.fields if f.name != _CORRUPT]
     return (
         reader.csv(paths)
-        .select(
-            *names,
-            column(_CORRUPT),
-            *_place(),
-        )
+        .select(*names, column(_CORRUPT), *_place())
         .select(
             *names,
             F.struct(column(FILE).alias("file"), _line().alias("row")).alias(POSITION),

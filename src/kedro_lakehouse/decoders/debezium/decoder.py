@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import (
-    DELETE,
-    OP,
-    ORDER,
-    TIME,
-    TRUNCATE,
-    UNSET,
-    UPSERT,
-    column,
-)
+from kedro_lakehouse.changes.events import DELETE, OP, ORDER, TIME, TRUNCATE, UNSET, UPSERT, column
 from kedro_lakehouse.changes.validate import KEY_MISMATCHED, convert
 from kedro_lakehouse.decoders.debezium.envelope import (
     CONTROL,
