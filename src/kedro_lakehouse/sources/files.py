@@ -12,8 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError, listed
-from kedro_lakehouse.errors.base import cut
+from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError, cut, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

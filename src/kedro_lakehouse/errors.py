@@ -1,0 +1,749 @@
+"""What can go wrong, as types: each leaf keeps its facts, and says what to do.
+
+A leaf is a keyword-only dataclass: its facts are its constructor's arguments and its attributes, and fill the
+two sentences ``summary`` and ``advice``. No fact is ever a value of a row; no message holds a fetched secret.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, dataclass_transform
+
+from kedro.io import DatasetError
+
+from kedro_lakehouse.redaction import redacted
+
+MAX_MESSAGE: Final = 700  # five examples, or every allowed key of a table
+MAX_EXAMPLES: Final = 5
+_MAX_ADVICE: Final = 500  # room for the allowed keys of a table
+MAX_FACT: Final = 160
+_MAX_ITEM: Final = 60
+
+
+def did_you_mean(word: str, allowed: Iterable[str]) -> str:
+    """Return a sentence that names the allowed word nearest to ``word``, or nothing if none is near.
+
+    Example:
+        >>> did_you_mean("key", ["keys", "source"])
+        " Did you mean 'keys'?"
+    """
+    near = difflib.get_close_matches(word.lower(), sorted(allowed), n=1, cutoff=0.6)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def listed(names: Iterable[object]) -> str:
+    """Return at most five of ``names`` as text, and how many are left out.
+
+    Example:
+        >>> listed("abcdefg")
+        'a, b, c, d, e and 2 more'
+    """
+    shown = [cut(str(name), _MAX_ITEM) for name in names]
+    more = len(shown) - MAX_EXAMPLES
+    return ", ".join(shown[:MAX_EXAMPLES]) + (f" and {more} more" if more > 0 else "") or "none"
+
+
+def cut(text: str, limit: int) -> str:
+    """Return text of at most so many characters, each of them printable."""
+    # Names of files and columns come from outside: a control character could forge a line of the log.
+    # Secrets go first: half of one would not be known.
+    clean = "".join(char if char.isprintable() else "?" for char in redacted(text))
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+def shown(fact: object) -> str:
+    """Return a fact as a message shows it."""
+    if isinstance(fact, Sequence) and not isinstance(fact, str | bytes):
+        return listed(fact)
+    if isinstance(fact, float):
+        return f"{fact:g}"
+    return cut(str(fact), MAX_FACT)
+
+
+def then(remedy: str, command: str) -> str:
+    """Return a remedy with the command that comes after it, unless it names one itself.
+
+    Example:
+        >>> then("Declare it.", "kedro run")
+        'Declare it. Then `kedro run`.'
+    """
+    return remedy if "`kedro " in remedy else f"{remedy} Then `{command}`."
+
+
+def _rebuild(cls: type[LakehouseError], args: tuple[Any, ...], facts: dict[str, Any]) -> LakehouseError:
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(facts)
+    return error
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+class LakehouseError(DatasetError):
+    """Everything that this package raises on purpose; a leaf has a stable ``code`` and two sentences."""
+
+    code: ClassVar[str] = "LAKEHOUSE"
+    summary: ClassVar[str] = ""
+    advice: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        """Make the annotated facts of a leaf its keyword-only arguments."""
+        super().__init_subclass__(**kwargs)
+        if "__init__" not in cls.__dict__:
+            dataclass(kw_only=True, eq=False, repr=False)(cls)
+
+    def __post_init__(self) -> None:
+        """Make the message from the facts; where it is too long, the advice stays whole."""
+        what, advice = self.sentences()
+        end = " " + cut(advice, _MAX_ADVICE) if advice else ""
+        start = f"[{self.code}] "
+        self.args = (start + cut(what, MAX_MESSAGE - len(start) - len(end)) + end,)
+
+    def sentences(self) -> tuple[str, str]:
+        """Return what is wrong (where, expected, found), and what to do."""
+        facts = {name: shown(fact) for name, fact in vars(self).items()}
+        return self.summary.format_map(facts), self.advice.format_map(facts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let the error cross a process border with its facts."""
+        return (_rebuild, (type(self), self.args, self.__dict__))
+
+
+class TransientError(LakehouseError):
+    """Nothing was written: call again."""
+
+
+class TerminalError(LakehouseError):
+    """Nothing changes by calling again: the input or the declaration must."""
+
+
+class UnknownOutcomeError(LakehouseError):
+    """The commit may have happened: look for its token, and clean nothing up before the answer is known."""
+
+
+# Declarations, names and the machine: nothing can start.
+
+
+class ConfigurationError(TerminalError):
+    """A declaration cannot be used."""
+
+    code = "CONFIGURATION"
+    file: str
+    key: str
+    problem: str
+    remedy: str
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the problem at its key; it may be as long as the message lets it."""
+        return f"{cut(self.file, MAX_FACT)}: '{cut(self.key, MAX_FACT)}': {self.problem}", then(
+            self.remedy, "kedro lakehouse tables"
+        )
+
+
+class InvalidNameError(TerminalError):
+    """A name cannot be used as a table's, or as an identifier."""
+
+    code = "INVALID_NAME"
+    name: str
+    problem: str
+    remedy: str = "Use lower-case letters, digits and single underscores, a letter first."
+    summary = "The name '{name}' {problem}."
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the name, and the command that lists those in use."""
+        what, _ = super().sentences()
+        return what, then(self.remedy, "kedro lakehouse tables")
+
+
+class UnknownPluginError(TerminalError):
+    """No installed distribution registers such a plug-in."""
+
+    code = "UNKNOWN_PLUGIN"
+    group: str
+    name: str
+    known: Sequence[str]
+    summary = "There is no plug-in '{name}' in the group {group}; known: {known}."
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the known plug-ins, the nearest last."""
+        what, _ = super().sentences()
+        return what + did_you_mean(
+            self.name, self.known
+        ), "Correct the name, or install what registers it; `kedro lakehouse plugins` lists all."
+
+
+class JavaNotFoundError(TerminalError):
+    """Spark has no Java to run on."""
+
+    code = "JAVA_NOT_FOUND"
+    expected: str = "17"
+    found: str = "none in JAVA_HOME or on the PATH"
+    summary = "Spark needs Java {expected}; found: {found}."
+    advice = "Install it, or point JAVA_HOME at it; then `kedro run`."
+
+
+class SparkLineError(TerminalError):
+    """An environment is for another line of Spark than the installed one."""
+
+    code = "SPARK_LINE"
+    needed: str
+    found: str
+    folder: str
+    summary = "This environment runs on {needed}, and {found} is installed here:"
+    advice = "run `make setup-{needed}`, then `kedro run` of `{folder}/bin` with the same options."
+
+
+class JarRefusedError(TerminalError):
+    """A jar of Spark's is not the one that is pinned; no Java has loaded it."""
+
+    code = "JAR_REFUSED"
+    jar: str
+    expected: str | None
+    found: str
+    folder: str
+
+    def sentences(self) -> tuple[str, str]:
+        """Return both sums; a jar that nobody pinned may be wanted, another one in its place may not."""
+        if self.expected is None:
+            return (
+                f"The jar {shown(self.jar)} (sha256 {self.found}) is not pinned, and was not loaded.",
+                "If it is wanted, name it in spark.jars.packages of spark.yml; then `kedro run`.",
+            )
+        what = (
+            f"The jar {shown(self.jar)} was not loaded: expected sha256 {self.expected}, found {self.found}."
+        )
+        again = f"Delete the folder {shown(self.folder)} and `kedro run`, which fetches it again;"
+        return what, f"{again} if it still differs, do not trust where it comes from."
+
+
+class JarsNotFetchedError(TransientError):
+    """Ivy did not find every jar of an environment."""
+
+    code = "JARS_NOT_FETCHED"
+    packages: Sequence[str]
+    summary = "Spark's jars cannot be fetched: {packages}."
+    advice = "The lines above tell which; look at the network and at spark.jars.packages, then `kedro run`."
+
+
+class UnsupportedError(TerminalError):
+    """This version, format or environment does not do what was asked."""
+
+    code = "UNSUPPORTED"
+    what: str
+    remedy: str
+
+    def sentences(self) -> tuple[str, str]:
+        """Return both facts, and the command that comes after the remedy."""
+        return self.what, then(self.remedy, "kedro run")
+
+
+# Landed files that cannot be found or read.
+
+
+class UnreadableFileError(TerminalError):
+    """A file cannot be read as what it is declared to be."""
+
+    code = "UNREADABLE_FILE"
+    table: object
+    file: str
+    detail: str
+    summary = "Table {table}: the file {file} cannot be read ({detail})."
+    advice = (
+        "Nothing of its batch was written. Deliver it again, or correct file_format in sources.yml; "
+        "then `kedro run`."
+    )
+
+
+class SourceNotFoundError(TerminalError):
+    """The place that a table is read from does not exist."""
+
+    code = "SOURCE_NOT_FOUND"
+    table: object
+    path: str
+    remedy: str
+    summary = "Table {table}: there is nothing at {path}."
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the place, and what to do before the next run."""
+        what, _ = super().sentences()
+        return what, then(self.remedy, "kedro run")
+
+
+class LogNotFoundError(TerminalError):
+    """No log that is kept is of this run."""
+
+    code = "LOG_NOT_FOUND"
+    id: str
+    kept: Sequence[str]
+    summary = "No log of {id} is kept; the newest are of: {kept}."
+    advice = (
+        "`kedro lakehouse runs` lists the runs; a scheduler's ids are `dag.task run_id`, either part will do."
+    )
+
+
+class LandedFilesGoneError(TerminalError):
+    """Files that were ingested, and are needed again, are gone or replaced."""
+
+    code = "LANDED_FILES_GONE"
+    table: object
+    missing: Sequence[str]
+    purpose: str = "read them again"
+    summary = "Table {table}: to {purpose}, files are missing or were replaced since: {missing}."
+    advice = (
+        "Nothing was changed. Put them back as they were, with their times (`cp -p`), then `kedro run` "
+        "or the command again."
+    )
+
+
+# Columns, types, keys and orders that do not fit the table.
+
+
+class MissingColumnError(TerminalError):
+    """A column that is needed is not in the source or the frame."""
+
+    code = "MISSING_COLUMN"
+    table: object
+    missing: Sequence[str]
+    found: Sequence[str]
+    place: str | None = None
+    advice = (
+        "Correct keys, order_by, effective_time, columns or rename in tables.yml, or the source; then "
+        "`kedro run`."
+    )
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the columns and the place, and the nearest column found."""
+        where = f" in {shown(self.place)}" if self.place else ""
+        near = did_you_mean(self.missing[0], self.found) if self.missing else ""
+        what = f"Table {self.table}: no {listed(self.missing)}{where}; found: {listed(self.found)}.{near}"
+        return what, self.advice
+
+
+class ReservedColumnError(TerminalError):
+    """A source column has a name of the framework."""
+
+    code = "RESERVED_COLUMN"
+    table: object
+    columns: Sequence[str]
+    summary = "Table {table} has source columns with reserved names: {columns}."
+    advice = (
+        "Give them other names by 'rename' in tables.yml, or leave them out by 'columns'; then `kedro run`."
+    )
+
+
+class IncompatibleTypeError(TerminalError):
+    """A column arrives with a type that the table's type cannot be widened to."""
+
+    code = "INCOMPATIBLE_TYPE"
+    table: object
+    column: str
+    existing: str
+    incoming: str
+    place: str = "the incoming data"
+    reason: str = ""
+    summary = "Table {table}, column {column}: the table has {existing}, {place} has {incoming}."
+    advice = (
+        "Nothing was written. Declare its type under 'types' in tables.yml, or correct the source; then "
+        "`kedro run`."
+    )
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the two types, and what the format cannot do where that is the reason."""
+        what, advice = super().sentences()
+        return what + (f" {shown(self.reason)}." if self.reason else ""), advice
+
+
+class SchemaFixedError(TerminalError):
+    """A batch would change the columns of a table whose declaration keeps them as they are."""
+
+    code = "SCHEMA_FIXED"
+    table: object
+    columns: Sequence[str]
+    place: str
+    summary = "Table {table} has 'schema_policy: fixed', and {place} would add or widen: {columns}."
+    advice = (
+        "Nothing was written. Declare them under 'types' in tables.yml, leave them out by 'columns', "
+        "or use 'schema_policy: evolve'; then `kedro run`."
+    )
+
+
+class KeySchemaDriftError(TerminalError):
+    """The declared keys are not those that the table was built with."""
+
+    code = "KEY_SCHEMA_DRIFT"
+    table: object
+    existing: Sequence[str]
+    declared: Sequence[str]
+    name: object = "TABLE"
+    summary = "Table {table} was built with the keys {existing}; now declared: {declared}."
+    advice = "Restore 'keys' in tables.yml, or run `kedro lakehouse rebuild {name} --from-landing`."
+
+
+class SequenceTypeDriftError(TerminalError):
+    """The order's fields or types are not those that the table was built with."""
+
+    code = "SEQUENCE_TYPE_DRIFT"
+    table: object
+    existing: str
+    declared: str
+    name: object = "TABLE"
+    summary = "Table {table} was built with the order {existing}; now: {declared}."
+    advice = "Restore the source's order columns, or run `kedro lakehouse rebuild {name} --from-landing`."
+
+
+class TrackHistoryDriftError(TerminalError):
+    """The tracked columns are not those that the history was built with."""
+
+    code = "TRACK_HISTORY_DRIFT"
+    table: object
+    existing: Sequence[str]
+    declared: Sequence[str]
+    name: object = "TABLE"
+    summary = "Table {table} has a history that was built to track {existing}; now declared: {declared}."
+    advice = "Restore 'history.track' in tables.yml, or run `kedro lakehouse rebuild {name}`."
+
+
+class FoldRuleDriftError(TerminalError):
+    """The rules for ties and for values not sent are not those that the table was folded with."""
+
+    code = "FOLD_RULE_DRIFT"
+    table: object
+    existing: Sequence[str]
+    declared: Sequence[str]
+    name: object = "TABLE"
+    summary = "Table {table} was folded with {existing}; now declared: {declared}."
+    advice = (
+        "Restore 'on_tie', 'ignore_null' and 'unset_marker' in tables.yml, or run "
+        "`kedro lakehouse rebuild {name}`."
+    )
+
+
+# Batches and extracts that cannot be applied as they came.
+
+
+class SequenceTieError(TerminalError):
+    """Different events of one key have the same order, and the table refuses that."""
+
+    code = "SEQUENCE_TIE"
+    table: object
+    batch: int
+    ties: int
+    summary = "Table {table}, batch {batch}: {ties} event(s) share key and order with another one."
+    advice = (
+        "Nothing was written. Declare an 'order_by' that is total within a key, or another 'on_tie'; "
+        "then `kedro run`."
+    )
+
+
+class TooManyInvalidError(TerminalError):
+    """More of a batch is invalid than the table allows."""
+
+    code = "TOO_MANY_INVALID"
+    table: object
+    batch: int
+    invalid: int
+    total: int
+    limit: float
+    summary = (
+        "Table {table}, batch {batch}: {invalid} of {total} events are invalid; the limit is {limit} of them."
+    )
+    advice = (
+        "Nothing was written. Correct the source, its types or its checks, or raise 'max_invalid_fraction'; "
+        "then `kedro run`."
+    )
+
+
+class LedgerGapError(TerminalError):
+    """The ledger of planned batches does not hold the plan of a published one."""
+
+    code = "LEDGER_GAP"
+    table: object
+    batch: int
+    summary = (
+        "Table {table}: lake.ops.batch_ledger lacks the plan of the published batch {batch}, or one before."
+    )
+    advice = (
+        "Nothing was written. Restore lake.ops.batch_ledger, or give the table up by "
+        "`kedro lakehouse drop {table}` and run again."
+    )
+
+
+class SnapshotEmptyError(TerminalError):
+    """An extract holds no row."""
+
+    code = "SNAPSHOT_EMPTY"
+    table: object
+    extract: str
+    summary = "Table {table}: the extract {extract} is empty."
+    advice = (
+        "It was not applied. Deliver it again, or set 'allow_empty_extract: true' if the source is empty; "
+        "then `kedro run`."
+    )
+
+
+class SnapshotDeletesTooManyError(TerminalError):
+    """An extract would delete more of the table than it may."""
+
+    code = "SNAPSHOT_DELETES_TOO_MANY"
+    table: object
+    extract: str
+    deletes: int
+    rows: int
+    limit: float
+    summary = (
+        "Table {table}: the extract {extract} lacks {deletes} of {rows} rows; the limit is {limit} of them."
+    )
+    advice = (
+        "It was not applied. Check that it is complete, or raise 'max_delete_fraction'; then `kedro run`."
+    )
+
+
+class SnapshotOutOfOrderError(TerminalError):
+    """An extract is older than the last accepted one."""
+
+    code = "SNAPSHOT_OUT_OF_ORDER"
+    table: object
+    extract: str
+    last: str
+    summary = "Table {table}: the extract {extract} is older than the last accepted one, {last}."
+    advice = (
+        "It was not applied. Remove it from the landing folder, or declare a new table on all extracts; "
+        "then `kedro run`."
+    )
+
+
+class RefusedExtractsError(TerminalError):
+    """Some extracts of a table were refused; ``published`` tells that everything else of it went on."""
+
+    code = "EXTRACTS_REFUSED"
+    table: object
+    errors: Sequence[LakehouseError]
+    published: bool = True
+
+    def sentences(self) -> tuple[str, str]:
+        """Return each extract with the code that refused it."""
+        named = [f"{cut(str(getattr(e, 'extract', '?')), 32)} ({e.code})" for e in self.errors]
+        rest = (
+            "All else of the table was published."
+            if self.published
+            else "Nothing of the table was published."
+        )
+        what = f"Table {self.table} refused {len(named)} extract(s): {listed(named)}."
+        return what, f"{rest} Deliver them again, or change the guard that refused them; then `kedro run`."
+
+
+class BatchContentChangedError(TerminalError):
+    """A batch number comes again with other content."""
+
+    code = "BATCH_CONTENT_CHANGED"
+    table: object
+    batch: int
+    detail: str
+    summary = "Table {table}, batch {batch} is not what it was ({detail})."
+    advice = (
+        "Nothing was written. Restore the batch's files as they were, deliver changed data as new files; "
+        "then `kedro run`."
+    )
+
+
+class BatchNotFoundError(TerminalError):
+    """A table has no batch of this number."""
+
+    code = "BATCH_NOT_FOUND"
+    table: object
+    batch: int
+    last: int
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the batch, and those that there are."""
+        there = f"it has the batches 1 to {self.last}" if self.last else "it has none yet"
+        advice = "`kedro lakehouse tables` shows where each table stands."
+        return f"Table {self.table} has no batch {self.batch}; {there}.", advice
+
+
+# Commits that failed, or whose outcome nobody told.
+
+
+class AuditFailedError(TerminalError):
+    """A staged batch does not pass the audit; no reader has seen a row of it."""
+
+    code = "AUDIT_FAILED"
+    table: object
+    batch: int
+    check: str
+    expected: object
+    found: object
+    summary = "Table {table}, batch {batch}: the check '{check}' expected {expected}, found {found}."
+    advice = "Nothing was published. `kedro run` again; if it fails again, report it with the batch's files."
+
+
+class CommitConflictError(TransientError):
+    """Another writer won each time; nothing was written."""
+
+    code = "COMMIT_CONFLICT"
+    table: object
+    attempts: int
+    summary = "Table {table}: another writer committed first, in each of {attempts} attempt(s)."
+    advice = "Nothing was written. `kedro run` again when the other writer is done."
+
+
+class LeaseLostError(TransientError):
+    """The lease that a run works under may be another run's by now; what it staged is not published."""
+
+    code = "LEASE_LOST"
+    table: object
+    stage: str
+    summary = "Table {table} ({stage}): the lease may have been taken over by another run."
+    advice = (
+        "Nothing of this attempt was published; a run plans again by itself. If it still fails: `kedro run`."
+    )
+
+
+class ClockBehindError(TransientError):
+    """This machine's clock is behind a table's newest commit, whose format orders commits by their times."""
+
+    code = "CLOCK_BEHIND"
+    table: object
+    newest: str
+    now: str
+    summary = "Table {table}: its newest commit is of {newest} UTC, and this machine's clock says {now}."
+    advice = (
+        "Nothing was written: a commit of an earlier time would not count. "
+        "Set the clocks of all machines that write, then `kedro run` again."
+    )
+
+
+class CommitUnknownError(UnknownOutcomeError):
+    """The reply to a commit was lost."""
+
+    code = "COMMIT_UNKNOWN"
+    table: object
+    batch: int
+    summary = "Table {table}, batch {batch}: the catalog did not say whether the commit happened."
+    advice = "Nothing was cleaned up. `kedro run` again: it looks for the batch first."
+
+
+class BookmarkGoneError(TerminalError):
+    """The entry of a table's log that holds its bookmark was removed."""
+
+    code = "BOOKMARK_GONE"
+    table: object
+    number: int
+    summary = "Table {table}: its log has lost the entry of commit {number}, and with it the bookmark."
+    advice = (
+        "Nothing was changed. Leave delta.enableExpiredLogCleanup off; restore the log, "
+        "or give the table up by `kedro lakehouse drop` and run again."
+    )
+
+
+class NoSuchSnapshotError(TerminalError):
+    """No state of a table that can still be read is the one asked for."""
+
+    code = "NO_SUCH_SNAPSHOT"
+    table: object
+    wanted: str
+    known: Sequence[str]
+    summary = "Table {table}: no state of {wanted} can be read any more, or ever was; there are: {known}."
+    advice = "Choose one that `kedro lakehouse snapshots {table}` lists."
+
+
+# Expectations that are not met.
+
+
+class ExpectationFailedError(TerminalError):
+    """Staged rows fail an expectation that blocks; no reader has seen one of them."""
+
+    code = "EXPECTATION_FAILED"
+    table: object
+    batch: int
+    rows: int
+    expectations: Sequence[str]
+    summary = "Table {table}, batch {batch}: {rows} row(s) fail the expectation {expectations}."
+    advice = (
+        "Nothing was published. Deliver correcting events (all pending batches are judged as one), or "
+        "withdraw the failing ones: `kedro lakehouse quarantine {table} --batch {batch}`."
+    )
+
+    def sentences(self) -> tuple[str, str]:
+        """Return how many rows fail, unless it is the table as a whole."""
+        what, advice = super().sentences()
+        if self.rows:
+            return what, advice
+        return what.replace("0 row(s) fail", "the table as a whole fails", 1), advice
+
+
+class NothingToWithdrawError(TerminalError):
+    """A batch has no event that fails a blocking expectation."""
+
+    code = "NOTHING_TO_WITHDRAW"
+    table: object
+    batch: int
+    blocked_by: Sequence[int]
+    summary = "Table {table}: no event of batch {batch} fails; the failing batches are: {blocked_by}."
+    advice = (
+        "Nothing was withdrawn. Name a failing batch, deliver correcting events, or run `kedro run` again."
+    )
+
+
+# Column search: what it needs and does not find.
+
+
+class ModelNotFoundError(TerminalError):
+    """The files of an embedding model are not there, or are not the published ones."""
+
+    code = "MODEL_NOT_FOUND"
+    model: str
+    problem: str
+    remedy: str
+    summary = "The model {model} cannot be used: {problem}."
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the problem, and what to do before the next run."""
+        what, _ = super().sentences()
+        return what, then(self.remedy, "kedro run --pipelines=column_index")
+
+
+class IndexEmptyError(TerminalError):
+    """No column is indexed with the model."""
+
+    code = "INDEX_EMPTY"
+    model: str
+    indexed: Sequence[str]
+    summary = "No column is indexed with the model {model}; indexed with: {indexed}."
+    advice = "Run `kedro run --pipelines=column_index`, or add files: `kedro lakehouse search --add PATH`."
+
+
+class ColumnNotFoundError(TerminalError):
+    """The column index has no such column or table."""
+
+    code = "COLUMN_NOT_FOUND"
+    column: str
+    columns: int
+    near: str = ""
+    summary = "The index of {columns} columns has no '{column}'.{near}"
+    advice = "Write namespace.table.column, as `kedro lakehouse search` prints it."
+
+
+class SearchBelowThresholdError(TerminalError):
+    """The column search judged by its own evaluation set is worse than it must be."""
+
+    code = "SEARCH_BELOW_THRESHOLD"
+    measures: Sequence[str]
+    summary = "Column search misses its thresholds: {measures}."
+    advice = "See what changed of model, weights or profiles, then `kedro run --pipelines=column_eval`."
+
+
+# What AWS does not give.
+
+
+class AwsRefusedError(TerminalError):
+    """A call to AWS failed; its error's code tells why."""
+
+    code = "AWS_REFUSED"
+    what: str
+    reason: str
+    summary = "AWS does not give {what}: {reason}."
+    advice = (
+        "Look at its name, at AWS_REGION and at the role's policy, which `kedro lakehouse deploy` renders; "
+        "then run the command again."
+    )
