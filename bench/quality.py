@@ -47,7 +47,7 @@ def beside_the_engine(rows: int, repeats: int) -> dict[str, Any]:
     """Eight expectations on one cached frame: one aggregation, and Great Expectations' Spark engine."""
     from pyspark.sql import functions as F
 
-    from kedro_lakehouse.config import ExpectationConfig
+    from kedro_lakehouse.config.expectations import ExpectationConfig
     from kedro_lakehouse.project import found_project
     from kedro_lakehouse.quality.answers import answer
     from kedro_lakehouse.quality.engine import answer_by_engine, great_expectations

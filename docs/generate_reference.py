@@ -18,27 +18,16 @@ import click
 import kedro_lakehouse.cli.parse  # defines an error of its own
 import kedro_lakehouse.ops.failures  # noqa: F401 - the same
 from kedro_lakehouse.cli.lakehouse import lakehouse
-from kedro_lakehouse.config import (
-    ChangesSourceConfig,
-    ColumnChoice,
-    CsvByLoad,
-    CsvOptions,
-    DebeziumSourceConfig,
-    Declaration,
-    DeriveConfig,
-    DmsSourceConfig,
+from kedro_lakehouse.config.base import Declaration
+from kedro_lakehouse.config.convert import ConvertConfig
+from kedro_lakehouse.config.expectations import (
+    KINDS,
     ExpectationConfig,
-    ExtractSourceConfig,
-    ExtractTime,
-    HistoryConfig,
-    HistoryViewConfig,
+    Scalar,
     SuiteConfig,
     SuiteExpectationConfig,
-    TableConfig,
-    ValidFromConfig,
 )
-from kedro_lakehouse.config.convert import ConvertConfig
-from kedro_lakehouse.config.expectations import KINDS, Scalar
+from kedro_lakehouse.config.history import ColumnChoice, HistoryConfig, HistoryViewConfig, ValidFromConfig
 from kedro_lakehouse.config.maintenance import (
     CompactConfig,
     ExpireConfig,
@@ -57,7 +46,18 @@ from kedro_lakehouse.config.monitoring import (
     SnsConfig,
     WebhookConfig,
 )
-from kedro_lakehouse.config.sources import FileSourceConfig, SourceConfig
+from kedro_lakehouse.config.sources import (
+    ChangesSourceConfig,
+    CsvByLoad,
+    CsvOptions,
+    DebeziumSourceConfig,
+    DmsSourceConfig,
+    ExtractSourceConfig,
+    ExtractTime,
+    FileSourceConfig,
+    SourceConfig,
+)
+from kedro_lakehouse.config.tables import DeriveConfig, TableConfig
 from kedro_lakehouse.errors import LakehouseError, TerminalError, TransientError, UnknownOutcomeError
 from kedro_lakehouse.plugins import TABLE_FORMATS, list_plugins, load_plugin
 

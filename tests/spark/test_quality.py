@@ -17,7 +17,7 @@ from kedro.validation import DataValidationError
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.commits import merge_frames
-from kedro_lakehouse.config import ExpectationConfig
+from kedro_lakehouse.config.expectations import ExpectationConfig
 from kedro_lakehouse.errors import ExpectationFailedError
 from kedro_lakehouse.quality.answers import answer
 from kedro_lakehouse.quality.engine import answer_by_engine

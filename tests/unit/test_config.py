@@ -5,15 +5,11 @@ import datetime as dt
 import pytest
 from pydantic import ValidationError
 
-from kedro_lakehouse.config import (
-    CsvOptions,
-    Declaration,
-    DmsSourceConfig,
-    ExtractSourceConfig,
-    HistoryConfig,
-    TableConfig,
-    load_declarations,
-)
+from kedro_lakehouse.config.base import Declaration
+from kedro_lakehouse.config.history import HistoryConfig
+from kedro_lakehouse.config.loading import load_declarations
+from kedro_lakehouse.config.sources import CsvOptions, DmsSourceConfig, ExtractSourceConfig
+from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.errors import ConfigurationError, InvalidNameError
 from kedro_lakehouse.names import TableName
 

@@ -13,7 +13,7 @@ from harness.project import ROOT
 from kedro_lakehouse import plugins
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.cli.run import cli
-from kedro_lakehouse.config import load_declarations
+from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.config.tables import QUARANTINE_REASONS
 
 pytestmark = pytest.mark.unit

@@ -2,8 +2,9 @@
 
 import pytest
 
-from kedro_lakehouse.config import DmsSourceConfig, ExpectationConfig, load_declarations
-from kedro_lakehouse.config.expectations import KINDS
+from kedro_lakehouse.config.expectations import KINDS, ExpectationConfig
+from kedro_lakehouse.config.loading import load_declarations
+from kedro_lakehouse.config.sources import DmsSourceConfig
 from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.quality.results import last_validations, of_number, of_rows
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from moto import mock_aws
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
-from kedro_lakehouse.config import load_declarations
+from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.config.sources import DmsSourceConfig
 
 pytestmark = pytest.mark.unit

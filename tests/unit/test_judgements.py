@@ -7,7 +7,9 @@ import pytest
 
 from kedro_lakehouse.commits.blocking import open_refusals
 from kedro_lakehouse.commits.published import Validation, record_validation
-from kedro_lakehouse.config import DmsSourceConfig, ExpectationConfig, load_declarations
+from kedro_lakehouse.config.expectations import ExpectationConfig
+from kedro_lakehouse.config.loading import load_declarations
+from kedro_lakehouse.config.sources import DmsSourceConfig
 from kedro_lakehouse.datasets import FreshnessDataset, LastCommitAgeDataset, QualityDataset
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.operations.exclude import blocked_batches

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kedro_lakehouse.config import DmsSourceConfig, load_declarations
+from kedro_lakehouse.config.loading import load_declarations
+from kedro_lakehouse.config.sources import DmsSourceConfig
 from kedro_lakehouse.formats.view import plan_view
 from kedro_lakehouse.lineage.columns import changes_lineage, target_lineage, view_lineage
 from kedro_lakehouse.lineage.places import Place, place_of

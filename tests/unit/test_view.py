@@ -10,7 +10,8 @@ import pytest
 
 from kedro_lakehouse.cli.parse import QueryError
 from kedro_lakehouse.cli.query import run_query
-from kedro_lakehouse.config import DmsSourceConfig, load_declarations
+from kedro_lakehouse.config.loading import load_declarations
+from kedro_lakehouse.config.sources import DmsSourceConfig
 from kedro_lakehouse.errors import ConfigurationError, MissingColumnError
 from kedro_lakehouse.formats.view import plan_view
 from kedro_lakehouse.names import TableName

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-    from kedro_lakehouse.config import ExpectationConfig
+    from kedro_lakehouse.config.expectations import ExpectationConfig
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.quality.results import Result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kedro_lakehouse.config import ExpectationConfig
+from kedro_lakehouse.config.expectations import ExpectationConfig
 from kedro_lakehouse.names import TableName
 
 if TYPE_CHECKING:
