@@ -21,14 +21,24 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.commits import Change
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
-_UTC: Final = pa.timestamp("us", tz="UTC")
-_FILE: Final = pa.struct(
-    [pa.field("path", pa.string()), pa.field("size", pa.int64()), pa.field("modified", pa.int64())]
-)
-_REFUSAL: Final = pa.struct([pa.field("path", pa.string()), pa.field("code", pa.string())])
-_FAILURE: Final = pa.struct(
-    [pa.field("table", pa.string()), pa.field("code", pa.string()), pa.field("message", pa.string())]
-)
+_Fields = list[tuple[str, pa.DataType]]
+
+
+def _texts(*names: str) -> _Fields:
+    return [(name, pa.string()) for name in names]
+
+
+def _numbers(*names: str) -> _Fields:
+    return [(name, pa.int64()) for name in names]
+
+
+def _times(*names: str) -> _Fields:
+    return [(name, pa.timestamp("us", tz="UTC")) for name in names]
+
+
+_FILE: Final = pa.struct([*_texts("path"), *_numbers("size", "modified")])
+_REFUSAL: Final = pa.struct(_texts("path", "code"))
+_FAILURE: Final = pa.struct(_texts("table", "code", "message"))
 
 BATCH_LEDGER: Final = "batch_ledger"
 BATCHES: Final = "batches"
@@ -44,119 +54,81 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     # One row per planned batch; a row without a batch number only refuses files.
     BATCH_LEDGER: pa.schema(
         [
-            ("table", pa.string()),
-            ("batch", pa.int64()),
-            ("content_hash", pa.string()),
+            *_texts("table"),
+            *_numbers("batch"),
+            *_texts("content_hash"),
             ("files", pa.list_(_FILE)),
             ("refused", pa.list_(_REFUSAL)),
-            ("run_id", pa.string()),
-            ("planned_at", _UTC),
-            ("epoch", pa.int64()),
-            ("follows", pa.string()),
+            *_texts("run_id"),
+            *_times("planned_at"),
+            *_numbers("epoch"),
+            *_texts("follows"),
         ]
     ),
     # One row per commit: contract section 12.
     BATCHES: pa.schema(
         [
-            ("table", pa.string()),
-            ("stage", pa.string()),
-            ("batch", pa.int64()),
-            ("batches", pa.int64()),
-            ("content_hash", pa.string()),
-            ("run_id", pa.string()),
-            ("committed_at", _UTC),
-            ("snapshot_id", pa.int64()),
-            *[(c, pa.int64()) for c in COUNTS],
-            ("min_order", pa.string()),
-            ("max_order", pa.string()),
+            *_texts("table", "stage"),
+            *_numbers("batch", "batches"),
+            *_texts("content_hash", "run_id"),
+            *_times("committed_at"),
+            *_numbers("snapshot_id", *COUNTS),
+            *_texts("min_order", "max_order"),
             ("lag_seconds", pa.float64()),
-            ("correlation_id", pa.string()),
-            ("follows", pa.string()),
+            *_texts("correlation_id", "follows"),
         ]
     ),
     # One row per run that changed a table or failed.
     RUNS: pa.schema(
         [
-            ("run_id", pa.string()),
-            ("pipeline", pa.string()),
-            ("env", pa.string()),
-            ("status", pa.string()),
-            ("started_at", _UTC),
-            ("ended_at", _UTC),
+            *_texts("run_id", "pipeline", "env", "status"),
+            *_times("started_at", "ended_at"),
             ("tables", pa.list_(pa.string())),
             ("failed", pa.list_(_FAILURE)),
-            ("correlation_id", pa.string()),
+            *_texts("correlation_id"),
         ]
     ),
     # One row per change of state that was reported to a notifier or, without a notifier, that was found.
     # The newest rows are the known states.
     ALERTS: pa.schema(
-        [
-            ("notifier", pa.string()),
-            ("kind", pa.string()),
-            ("subject", pa.string()),
-            ("state", pa.string()),
-            ("code", pa.string()),
-            ("message", pa.string()),
-            ("run_id", pa.string()),
-            ("told_at", _UTC),
-        ]
+        _texts("notifier", "kind", "subject", "state", "code", "message", "run_id") + _times("told_at")
     ),
     # One row per validated expectation: figures, never a value of a row. `suite` is the table's name,
     # or that of a suite across tables; `stage`: published, or current | history of a refused commit.
     QUALITY_RESULTS: pa.schema(
         [
-            ("suite", pa.string()),
-            ("table", pa.string()),
-            ("stage", pa.string()),
-            ("batch", pa.int64()),
-            ("snapshots", pa.string()),
-            ("expectation", pa.string()),
-            ("type", pa.string()),
-            ("kwargs", pa.string()),
-            ("severity", pa.string()),
+            *_texts("suite", "table", "stage"),
+            *_numbers("batch"),
+            *_texts("snapshots", "expectation", "type", "kwargs", "severity"),
             ("success", pa.bool_()),
-            ("elements", pa.int64()),
-            ("unexpected", pa.int64()),
+            *_numbers("elements", "unexpected"),
             ("observed", pa.float64()),
-            ("engine", pa.string()),
-            ("run_id", pa.string()),
-            ("judged_at", _UTC),
+            *_texts("engine", "run_id"),
+            *_times("judged_at"),
         ]
     ),
     # One row per maintenance of a stored table's files: what it consisted of before and after.
     MAINTENANCE: pa.schema(
         [
-            ("table", pa.string()),
+            *_texts("table"),
             ("actions", pa.list_(pa.string())),
-            ("files_before", pa.int64()),
-            ("files_after", pa.int64()),
-            ("delete_files_before", pa.int64()),
-            ("delete_files_after", pa.int64()),
-            ("bytes_before", pa.int64()),
-            ("bytes_after", pa.int64()),
-            ("manifests_before", pa.int64()),
-            ("manifests_after", pa.int64()),
-            ("snapshots_before", pa.int64()),
-            ("snapshots_after", pa.int64()),
-            ("run_id", pa.string()),
-            ("maintained_at", _UTC),
+            *_numbers("files_before", "files_after", "delete_files_before", "delete_files_after"),
+            *_numbers("bytes_before", "bytes_after", "manifests_before", "manifests_after"),
+            *_numbers("snapshots_before", "snapshots_after"),
+            *_texts("run_id"),
+            *_times("maintained_at"),
         ]
     ),
     # One row per event that a person excluded: the position of its record, and a digest of its key and
     # order. A row without a digest excludes every event of the file.
     DECISIONS: pa.schema(
         [
-            ("decision", pa.string()),
-            ("action", pa.string()),
-            ("table", pa.string()),
-            ("batch", pa.int64()),
-            ("expectation", pa.string()),
-            ("file", pa.string()),
-            ("row", pa.int64()),
-            ("digest", pa.int64()),
-            ("run_id", pa.string()),
-            ("decided_at", _UTC),
+            *_texts("decision", "action", "table"),
+            *_numbers("batch"),
+            *_texts("expectation", "file"),
+            *_numbers("row", "digest"),
+            *_texts("run_id"),
+            *_times("decided_at"),
         ]
     ),
 }
