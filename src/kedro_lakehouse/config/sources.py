@@ -150,11 +150,6 @@ class ChangesSourceConfig(FileSourceConfig):
         _OPERATIONS, description="What the values of `op_column` mean; others are quarantined."
     )
 
-    @property
-    def operations(self) -> Mapping[str, Operation]:
-        """What each value of the operation column means."""
-        return self.op_mapping
-
     @model_validator(mode="after")
     def _one_kind_of_file(self) -> Self:
         if isinstance(self.csv, CsvByLoad):

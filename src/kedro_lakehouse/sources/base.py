@@ -1,17 +1,21 @@
-"""The interface of a file source: what it says about a table's landed records, whatever its type."""
+"""The interface of a file source, whatever its type, and what the sources of this package share."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
+
+from kedro_lakehouse.config.sources import CsvOptions, FileSourceConfig, SourceConfig
+from kedro_lakehouse.sources.files import FileShape, LandedFile, Load, list_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from kedro_lakehouse.config.sources import CsvOptions, SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.sources.files import FileShape, LandedFile, Load
+
+LOADS: Final[tuple[Load, Load]] = ("full_load", "changes")
+_C = TypeVar("_C", bound=SourceConfig)
 
 
 class FileSource(Protocol):
@@ -67,3 +71,54 @@ class GivesExtracts(FileSource, Protocol):
 
     def order_of(self, file: LandedFile) -> tuple[datetime, str]:
         """The time and name by which an extract is ordered among the others; never the clock."""
+
+
+class FolderSource(Generic[_C]):
+    """What the sources of this package share: a table's files lie in one folder, and are of one load."""
+
+    gives: ClassVar[Literal["changes", "extracts"]] = "changes"
+    load: ClassVar[Load] = "changes"
+
+    def __init__(self, config: _C, name: TableName, table: TableConfig) -> None:
+        """Store the declarations; no file is listed yet."""
+        self._config, self._name, self._table = config, name, table
+
+    def _listed(self, *patterns: str, shared: bool = False) -> list[LandedFile]:
+        """The landed files by their names; ``shared``: those of all tables lie together."""
+        root = self._config.path.rstrip("/")
+        folder = root if shared else f"{root}/{self._table.entity}"
+        found = list_files(folder, patterns, table=self._name, within=self._config.path)
+        return sorted(found, key=lambda f: (f.name, f.path))
+
+    def load_of(self, file: LandedFile) -> Load:  # noqa: ARG002 - every file is one
+        """All files are of one load."""
+        return self.load
+
+    @property
+    def options(self) -> Mapping[Load, CsvOptions]:
+        """The declared CSV options; the defaults where the source has no text files."""
+        config = self._config
+        return {
+            load: config.csv_for(load) if isinstance(config, FileSourceConfig) else CsvOptions()
+            for load in LOADS
+        }
+
+    @property
+    def headers(self) -> Mapping[Load, bool]:
+        """Text files have a header, unless they are declared without one."""
+        return {load: csv.header is not False for load, csv in self.options.items()}
+
+    @property
+    def unnamed_columns(self) -> Mapping[Load, Sequence[str]]:
+        """The columns of ``types``, in their order."""
+        return {load: list(self._table.types) for load in LOADS}
+
+    def control(self, source_columns: Sequence[str]) -> frozenset[str]:  # noqa: ARG002
+        """No column describes the change."""
+        return frozenset()
+
+    def _unless_chosen(self, names: Iterable[str | None]) -> frozenset[str]:
+        """The names that are given, without those that the table's ``columns`` list."""
+        wanted = self._table.columns
+        chosen = set(wanted.include or ()) if wanted else set()
+        return frozenset(name for name in names if name and name not in chosen)

@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 import fnmatch
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from kedro_lakehouse.config.sources import DmsSourceConfig
 from kedro_lakehouse.errors import MissingColumnError
-from kedro_lakehouse.sources.files import FileShape, LandedFile, Load, list_files
+from kedro_lakehouse.sources.base import FolderSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kedro_lakehouse.config.sources import CsvOptions
-    from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.decoders.dms import DmsLayout
-    from kedro_lakehouse.names import TableName
-
-LOADS: Final[tuple[Load, Load]] = ("full_load", "changes")
+    from kedro_lakehouse.sources.files import FileShape, LandedFile, Load
 
 
-class DmsSource:
+class DmsSource(FolderSource[DmsSourceConfig]):
     """The files of one table of a DMS task."""
 
     config_model: ClassVar[type[DmsSourceConfig]] = DmsSourceConfig
-    gives: ClassVar[Literal["changes", "extracts"]] = "changes"
-
-    def __init__(self, config: DmsSourceConfig, name: TableName, table: TableConfig) -> None:
-        """Store the declarations; no file is listed yet."""
-        self._config, self._name, self._table = config, name, table
 
     @property
     def decoder(self) -> str:
@@ -44,27 +35,18 @@ class DmsSource:
 
     def files(self) -> list[LandedFile]:
         """The landed files: the full load first, then changes by name."""
-        root = self._config.path.rstrip("/")
-        if not self._config.shared:
-            root = f"{root}/{self._table.entity}"
-        found = list_files(
-            root, [self._config.full_load, self._config.changes], table=self._name, within=self._config.path
-        )
-        return sorted(found, key=lambda f: (self.load_of(f) == "changes", f.name, f.path))
+        config = self._config
+        found = self._listed(config.full_load, config.changes, shared=config.shared)
+        return sorted(found, key=lambda f: self.load_of(f) == "changes")
 
     def load_of(self, file: LandedFile) -> Load:
         """A full load is recognised by its file name, never by a missing Op."""
         return "full_load" if fnmatch.fnmatchcase(file.name, self._config.full_load) else "changes"
 
     @property
-    def options(self) -> Mapping[Load, CsvOptions]:
-        """CSV options of each kind of file."""
-        return {load: self._config.csv_for(load) for load in LOADS}
-
-    @property
     def headers(self) -> Mapping[Load, bool]:
         """DMS writes no header unless it is configured to."""
-        return {load: bool(self._config.csv_for(load).header) for load in LOADS}
+        return {load: bool(csv.header) for load, csv in self.options.items()}
 
     @property
     def unnamed_columns(self) -> Mapping[Load, Sequence[str]]:
@@ -74,14 +56,13 @@ class DmsSource:
 
     def control(self, source_columns: Sequence[str]) -> frozenset[str]:
         """Op, before images, commit time, sequence and columns of transformation rules, unless listed."""
-        config, wanted = self._config, self._table.columns
-        listed = set(wanted.include or ()) if wanted else set()
+        config = self._config
         named = {config.op_column, config.sequence_column, self._timestamp, *config.control_columns}
         prefix = config.before_image_prefix
         images = {
             c for c in source_columns if c.startswith(prefix) and c.removeprefix(prefix) in source_columns
         }
-        return frozenset(c for c in (named | images) - listed if c)
+        return self._unless_chosen(named | images)
 
     def layout(self) -> DmsLayout:
         """How the decoder finds the columns that the DMS task added."""

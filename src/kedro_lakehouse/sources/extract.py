@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from kedro_lakehouse.config.sources import ExtractSourceConfig
 from kedro_lakehouse.errors import ConfigurationError, UnreadableFileError
-from kedro_lakehouse.sources.files import LandedFile, Load, list_files
+from kedro_lakehouse.sources.base import FolderSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
-    from kedro_lakehouse.config.sources import CsvOptions
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.sources.files import LandedFile, Load
 
 ExtractOrder = tuple[datetime, str]
 
@@ -75,24 +75,21 @@ def _unfit(table: TableConfig) -> Iterator[tuple[str, str, str]]:
                 yield key, problem, "Keep it in `columns`."
 
 
-class ExtractSource:
+class ExtractSource(FolderSource[ExtractSourceConfig]):
     """The extracts of one table."""
 
     config_model: ClassVar[type[ExtractSourceConfig]] = ExtractSourceConfig
     gives: ClassVar[Literal["changes", "extracts"]] = "extracts"
+    load: ClassVar[Load] = "full_load"
 
     def __init__(self, config: ExtractSourceConfig, name: TableName, table: TableConfig) -> None:
         """Store the declarations; no file is listed yet."""
-        self._config, self._name, self._table = config, name, table
+        super().__init__(config, name, table)
         refuse_unfit(name, table)
 
     def files(self) -> list[LandedFile]:
         """The landed files, the earliest extract first."""
-        root = f"{self._config.path.rstrip('/')}/{self._table.entity}"
-        return sorted(
-            list_files(root, [self._config.pattern], table=self._name, within=self._config.path),
-            key=self.order_of,
-        )
+        return sorted(self._listed(self._config.pattern), key=self.order_of)
 
     def order_of(self, file: LandedFile) -> ExtractOrder:
         """The time and name by which an extract is ordered among the others; never the clock.
@@ -111,27 +108,3 @@ class ExtractSource:
                 detail=f"its name holds no time like '{pattern}' (extract_time)",
             )
         return time, file.name
-
-    def load_of(self, file: LandedFile) -> Load:  # noqa: ARG002 - every extract is one
-        """Every extract is a full load."""
-        return "full_load"
-
-    @property
-    def options(self) -> Mapping[Load, CsvOptions]:
-        """CSV options."""
-        return dict.fromkeys(("full_load", "changes"), self._config.csv_for("full_load"))
-
-    @property
-    def headers(self) -> Mapping[Load, bool]:
-        """Extracts have a header, unless they are declared without one."""
-        given = self._config.csv_for("full_load").header
-        return dict.fromkeys(("full_load", "changes"), given is not False)
-
-    @property
-    def unnamed_columns(self) -> Mapping[Load, Sequence[str]]:
-        """The columns of ``types``, in their order."""
-        return {"full_load": list(self._table.types), "changes": []}
-
-    def control(self, source_columns: Sequence[str]) -> frozenset[str]:  # noqa: ARG002
-        """None: an extract has no columns that describe a change."""
-        return frozenset()
