@@ -9,11 +9,11 @@ from pydantic import AfterValidator, Field, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
 from kedro_lakehouse.config.history import ColumnName  # noqa: TC001 - pydantic reads it at run time
-from kedro_lakehouse.config.loading import entries, validated
+from kedro_lakehouse.config.loading import entries, table_name, validated
 from kedro_lakehouse.config.properties import iceberg_property_problem
 from kedro_lakehouse.config.sources import CsvOptions
 from kedro_lakehouse.config.tables import partition_expression, spark_type
-from kedro_lakehouse.errors import ConfigurationError, InvalidNameError
+from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.names import ROLES, TableName
 
 CONVERT_FILE: Final = "convert.yml"
@@ -74,18 +74,9 @@ def load_conversions(
     taken = {str(t.with_suffix(role)) for t in tables for role in ROLES}
     found: dict[TableName, ConvertConfig] = {}
     for text, one in entries(raw, CONVERT_FILE).items():
-        try:
-            name = TableName.parse(text)
-        except InvalidNameError as error:
-            raise ConfigurationError(
-                file=CONVERT_FILE, key=text, problem=f"the table's name {error.problem}.", remedy=error.remedy
-            ) from error
+        name = table_name(text, CONVERT_FILE)
         if text in taken:
-            raise ConfigurationError(
-                file=CONVERT_FILE,
-                key=text,
-                problem="a table of tables.yml is stored under this name.",
-                remedy="Choose another name.",
-            )
+            problem, remedy = "a table of tables.yml is stored under this name.", "Choose another name."
+            raise ConfigurationError(file=CONVERT_FILE, key=text, problem=problem, remedy=remedy)
         found[name] = validated(ConvertConfig, one, CONVERT_FILE, text)
     return found

@@ -15,15 +15,20 @@ from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.columns import PARAMETER, ColumnIndexConfig
 from kedro_lakehouse.config.expectations import SuiteConfig
 from kedro_lakehouse.config.properties import PROPERTY_RULES
+from kedro_lakehouse.config.sources import TableProblem
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.errors import ConfigurationError, InvalidNameError, did_you_mean, listed
 from kedro_lakehouse.names import ROLES, TableName
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from kedro.config import AbstractConfigLoader
     from pydantic_core import ErrorDetails
 
     from kedro_lakehouse.config.sources import SourceConfig
+
+    Tables = Mapping[TableName, TableConfig]
 
 SOURCES_FILE: Final = "sources.yml"
 TABLES_FILE: Final = "tables.yml"
@@ -76,16 +81,17 @@ def load_declarations(
         ConfigurationError: Something is wrong in one of the files; the first such key is named.
     """
     checked_sources = {
-        name: _source(name, raw, source_models) for name, raw in entries(sources, SOURCES_FILE).items()
+        name: of_type(source_models, raw, SOURCES_FILE, name, what="source")
+        for name, raw in entries(sources, SOURCES_FILE).items()
     }
     checked_tables: dict[TableName, TableConfig] = {}
     for text, raw in entries(tables, TABLES_FILE).items():
-        name = _table_name(text)
-        checked_tables[name] = _table(name, raw, checked_sources)
-        _refuse_wrong_properties(name, checked_tables[name], table_format)
-    _refuse_collisions(checked_tables)
-    _refuse_view_names(checked_tables)
-    _refuse_bad_inputs(checked_tables)
+        name = table_name(text, TABLES_FILE)
+        table = validated(TableConfig, {"entity": name.table, **raw}, TABLES_FILE, text)
+        _refuse_first(TABLES_FILE, _table_problems(table, checked_sources, table_format), f"{text}.")
+        checked_tables[name] = table
+    for problems_of in (_collisions, _view_names, _bad_inputs):
+        _refuse_first(TABLES_FILE, problems_of(checked_tables))
     checked_suites = {
         name: _suite(name, raw, checked_tables) for name, raw in entries(suites or {}, SUITES_FILE).items()
     }
@@ -138,12 +144,9 @@ def refuse_unknown_formats(declarations: Declarations, default: str, known: Coll
     places += [(TABLES_FILE, f"{n}.format", t.format) for n, t in declarations.tables.items() if t.format]
     for file, key, name in places:
         if name not in known:
-            raise ConfigurationError(
-                file=file,
-                key=key,
-                problem=f"there is no table format '{name}'.{did_you_mean(name, known)}",
-                remedy=f"Use one of: {', '.join(known)}.",
-            )
+            problem = f"there is no table format '{name}'.{did_you_mean(name, known)}"
+            remedy = f"Use one of: {', '.join(known)}."
+            raise ConfigurationError(file=file, key=key, problem=problem, remedy=remedy)
 
 
 def entries(raw: Mapping[Any, Any], file: str) -> dict[str, dict[Any, Any]]:
@@ -157,9 +160,9 @@ def entries(raw: Mapping[Any, Any], file: str) -> dict[str, dict[Any, Any]]:
         if value is None:
             continue
         if not isinstance(name, str) or not isinstance(value, Mapping):
-            problem = "expected a name with a mapping of keys"
+            problem = "expected a name with a mapping of keys."
             raise ConfigurationError(
-                file=file, key=str(name), problem=f"{problem}.", remedy="Write its keys below it."
+                file=file, key=str(name), problem=problem, remedy="Write its keys below it."
             )
         entries[name] = _without_none(value)
     return entries
@@ -173,86 +176,93 @@ def _without_none(raw: Mapping[Any, Any]) -> dict[Any, Any]:
     }
 
 
-def _source(name: str, raw: dict[Any, Any], models: Mapping[str, type[SourceConfig]]) -> SourceConfig:
+def of_type(
+    models: Mapping[str, type[_D]], raw: Mapping[Any, Any], file: str, entry: str, *, what: str
+) -> _D:
+    """Return one entry of a file as the model of its ``type``.
+
+    Raises:
+        ConfigurationError: There is no such type, or a key is wrong.
+    """
     kind = raw.get("type")
-    if kind is None:
-        problem, near = "the key is missing.", ""
-    elif not isinstance(kind, str) or kind not in models:
-        problem, near = f"no source type '{kind}'.", did_you_mean(str(kind), models)
-    else:
-        return validated(models[kind], raw, SOURCES_FILE, name)
+    if isinstance(kind, str) and kind in models:
+        return validated(models[kind], raw, file, entry)
+    near = did_you_mean(str(kind), models)
+    problem = "the key is missing." if kind is None else f"no {what} type '{kind}'.{near}"
     remedy = f"Use one of: {listed(sorted(models))}."
-    raise ConfigurationError(file=SOURCES_FILE, key=f"{name}.type", problem=problem + near, remedy=remedy)
+    raise ConfigurationError(file=file, key=f"{entry}.type", problem=problem, remedy=remedy)
 
 
-def _table_name(text: str) -> TableName:
+def table_name(text: str, file: str) -> TableName:
+    """Return the name of a table that an entry of a file is about.
+
+    Raises:
+        ConfigurationError: The text cannot be a table's name.
+    """
     try:
         return TableName.parse(text)
     except InvalidNameError as error:
         problem = f"the table's name {error.problem}."
-        raise ConfigurationError(file=TABLES_FILE, key=text, problem=problem, remedy=error.remedy) from error
+        raise ConfigurationError(file=file, key=text, problem=problem, remedy=error.remedy) from error
 
 
-def _table(name: TableName, raw: dict[Any, Any], sources: Mapping[str, SourceConfig]) -> TableConfig:
-    table = validated(TableConfig, {"entity": name.table, **raw}, TABLES_FILE, str(name))
+def refuse_undeclared(
+    names: Iterable[str], tables: Collection[str], *, file: str, key: str, remedy: str
+) -> None:
+    """Refuse names, found below a key of a file, that are not those of declared tables.
+
+    Raises:
+        ConfigurationError: A name is not that of a declared table.
+    """
+    for name in names:
+        if name not in tables:
+            problem = f"the table is not declared.{did_you_mean(name, tables)}"
+            raise ConfigurationError(file=file, key=f"{key}.{name}", problem=problem, remedy=remedy)
+
+
+def _refuse_first(file: str, problems: Iterable[TableProblem], prefix: str = "") -> None:
+    for key, problem, remedy in problems:
+        raise ConfigurationError(file=file, key=prefix + key, problem=problem, remedy=remedy)
+
+
+def _table_problems(
+    table: TableConfig, sources: Mapping[str, SourceConfig], table_format: str
+) -> Iterator[TableProblem]:
+    """What is wrong with one table, beyond its own keys: its source, or its properties."""
     if table.source is not None and table.source not in sources:
-        raise ConfigurationError(
-            file=TABLES_FILE,
-            key=f"{name}.source",
-            problem=f"no source '{table.source}' in {SOURCES_FILE}.{did_you_mean(table.source, sources)}",
-            remedy=f"Use one of: {listed(sorted(sources))}; or declare it.",
-        )
-    if table.source is not None and (wrong := sources[table.source].table_problem(table)):
-        raise ConfigurationError(
-            file=TABLES_FILE, key=f"{name}.{wrong.key}", problem=wrong.problem, remedy=wrong.remedy
-        )
-    return table
+        problem = f"no source '{table.source}' in {SOURCES_FILE}.{did_you_mean(table.source, sources)}"
+        yield TableProblem("source", problem, f"Use one of: {listed(sorted(sources))}; or declare it.")
+    elif table.source is not None and (wrong := sources[table.source].table_problem(table)):
+        yield wrong
+    if rule := PROPERTY_RULES.get(table.format or table_format):
+        yield from filter(None, (rule(key, value) for key, value in table.properties.items()))
 
 
-def _refuse_wrong_properties(name: TableName, table: TableConfig, table_format: str) -> None:
-    rule = PROPERTY_RULES.get(table.format or table_format)
-    for key, value in table.properties.items() if rule else ():
-        if wrong := rule and rule(key, value):
-            raise ConfigurationError(
-                file=TABLES_FILE, key=f"{name}.{wrong.key}", problem=wrong.problem, remedy=wrong.remedy
-            )
-
-
-def _suite(name: str, raw: dict[Any, Any], tables: Mapping[TableName, TableConfig]) -> SuiteConfig:
+def _suite(name: str, raw: dict[Any, Any], tables: Tables) -> SuiteConfig:
     if not _SUITE_NAME.fullmatch(name):
-        raise ConfigurationError(
-            file=SUITES_FILE,
-            key=name,
-            problem="the suite's name is not [a-z][a-z0-9_]*.",
-            remedy="Use lower-case letters, digits and underscores.",
-        )
+        problem = "the suite's name is not [a-z][a-z0-9_]*."
+        remedy = "Use lower-case letters, digits and underscores."
+        raise ConfigurationError(file=SUITES_FILE, key=name, problem=problem, remedy=remedy)
     suite = validated(SuiteConfig, raw, SUITES_FILE, name)
-    kept = {str(t): table for t, table in tables.items() if table.current or table.history}
-    for number, expectation in enumerate(suite.expectations):
-        if (
-            expectation.nature == "drift"
-            and expectation.table in kept
-            and not kept[expectation.table].current
-        ):
-            raise ConfigurationError(
-                file=SUITES_FILE,
-                key=f"{name}.expectations[{number}].table",
-                problem=f"'{expectation.table}' keeps no current table whose rows could be counted.",
-                remedy="Remove the expectation.",
-            )
-        for key, table in (("table", expectation.table), ("other_table", expectation.other_table)):
-            if table is not None and table not in kept:
-                raise ConfigurationError(
-                    file=SUITES_FILE,
-                    key=f"{name}.expectations[{number}].{key}",
-                    problem=f"no table '{table}' is declared.{did_you_mean(table, kept)}",
-                    remedy=f"Declare it in {TABLES_FILE}.",
-                )
+    _refuse_first(SUITES_FILE, _suite_problems(suite, tables), f"{name}.expectations")
     return suite
 
 
-def _refuse_bad_inputs(tables: Mapping[TableName, TableConfig]) -> None:
-    """Refuse a derived table whose inputs are not declared, or lead back to itself."""
+def _suite_problems(suite: SuiteConfig, tables: Tables) -> Iterator[TableProblem]:
+    kept = {str(t): table for t, table in tables.items() if table.current or table.history}
+    for number, expectation in enumerate(suite.expectations):
+        about = kept.get(expectation.table)
+        if expectation.nature == "drift" and about is not None and not about.current:
+            problem = f"'{expectation.table}' keeps no current table whose rows could be counted."
+            yield TableProblem(f"[{number}].table", problem, "Remove the expectation.")
+        for key, table in (("table", expectation.table), ("other_table", expectation.other_table)):
+            if table is not None and table not in kept:
+                problem = f"no table '{table}' is declared.{did_you_mean(table, kept)}"
+                yield TableProblem(f"[{number}].{key}", problem, f"Declare it in {TABLES_FILE}.")
+
+
+def _bad_inputs(tables: Tables) -> Iterator[TableProblem]:
+    """Derived tables whose inputs are not declared, or lead back to themselves."""
     by_text = {str(name): table for name, table in tables.items()}
 
     def inputs_of(name: str) -> list[str]:
@@ -263,64 +273,47 @@ def _refuse_bad_inputs(tables: Mapping[TableName, TableConfig]) -> None:
         for found in inputs_of(owner):
             if found not in by_text or not by_text[found].current:
                 problem = f"no current table '{found}' is declared.{did_you_mean(found, by_text)}"
-                raise ConfigurationError(
-                    file=TABLES_FILE, key=f"{owner}.derive.inputs", problem=problem, remedy="Declare it."
-                )
+                yield TableProblem(f"{owner}.derive.inputs", problem, "Declare it.")
     for owner in by_text:
         reached, ahead = set[str](), inputs_of(owner)
         while ahead:
             name = ahead.pop()
             if name == owner:
-                raise ConfigurationError(
-                    file=TABLES_FILE,
-                    key=f"{owner}.derive.inputs",
-                    problem="the table is made from itself.",
-                    remedy="Break the circle.",
-                )
+                problem = "the table is made from itself."
+                yield TableProblem(f"{owner}.derive.inputs", problem, "Break the circle.")
             if name not in reached:
                 reached.add(name)
                 ahead += inputs_of(name)
 
 
-def _refuse_collisions(tables: Mapping[TableName, TableConfig]) -> None:
+def _collisions(tables: Tables) -> Iterator[TableProblem]:
     for owner in tables:
         for role in ROLES:
             derived = owner.with_suffix(role)
             if derived != owner and derived in tables:
-                raise ConfigurationError(
-                    file=TABLES_FILE,
-                    key=str(derived),
-                    problem=f"the name is that of the {role} table of '{owner}'.",
-                    remedy="Choose another name for one of the two.",
-                )
+                problem = f"the name is that of the {role} table of '{owner}'."
+                yield TableProblem(str(derived), problem, "Choose another name for one of the two.")
 
 
-def _refuse_view_names(tables: Mapping[TableName, TableConfig]) -> None:
-    """Refuse a view whose name is that of a table, of a table's role, or of another view."""
+def _view_names(tables: Tables) -> Iterator[TableProblem]:
+    """Views whose name is that of a table, of a table's role, or of another view."""
     taken = {t.with_suffix(role): f"the {role} table of '{t}'" for t in tables for role in ROLES}
     for owner, table in tables.items():
         if table.history is None or table.history.view is None:
             continue
         key, (space, _, name) = f"{owner}.history.view.name", table.history.view.name.rpartition(".")
         if space not in ("", owner.namespace):
-            raise ConfigurationError(
-                file=TABLES_FILE,
-                key=key,
-                problem=f"the view lies in the table's namespace, not in '{space}'.",
-                remedy=f"Write '{name}'.",
-            )
+            problem = f"the view lies in the table's namespace, not in '{space}'."
+            yield TableProblem(key, problem, f"Write '{name}'.")
         view = TableName(owner.namespace, name)
         if view in taken:
-            raise ConfigurationError(
-                file=TABLES_FILE,
-                key=key,
-                problem=f"the name is that of {taken[view]}.",
-                remedy="Choose another name for the view.",
+            yield TableProblem(
+                key, f"the name is that of {taken[view]}.", "Choose another name for the view."
             )
         taken[view] = f"the view of '{owner}'"
 
 
-def validated(model: type[_D], raw: dict[Any, Any], file: str, entry: str) -> _D:
+def validated(model: type[_D], raw: Mapping[Any, Any], file: str, entry: str) -> _D:
     """Return one entry of a file as its model.
 
     Raises:

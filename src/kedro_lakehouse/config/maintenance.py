@@ -10,8 +10,7 @@ from pydantic import AfterValidator, Field
 
 from kedro_lakehouse.config.base import Declaration, Name, refuse
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - pydantic reads it at run time
-from kedro_lakehouse.config.loading import entries, validated
-from kedro_lakehouse.errors import ConfigurationError, did_you_mean
+from kedro_lakehouse.config.loading import entries, refuse_undeclared, validated
 
 MAINTENANCE_FILE: Final = "maintenance.yml"
 _ORPHAN_FLOOR: Final = dt.timedelta(days=1)
@@ -116,14 +115,7 @@ def load_maintenance(raw: Mapping[str, Any], tables: Collection[str]) -> Mainten
     given = entries({"": raw}, MAINTENANCE_FILE)[""]
     differing = entries(given.pop("tables", {}), MAINTENANCE_FILE)
     general = validated(MaintenanceConfig, given, MAINTENANCE_FILE, "")
-    for name in differing:
-        if name not in tables:
-            raise ConfigurationError(
-                file=MAINTENANCE_FILE,
-                key=f"tables.{name}",
-                problem=f"the table is not declared.{did_you_mean(name, tables)}",
-                remedy="Use a declared table.",
-            )
+    refuse_undeclared(differing, tables, file=MAINTENANCE_FILE, key="tables", remedy="Use a declared table.")
     merged = {
         name: validated(TableMaintenanceConfig, _over(given, own), MAINTENANCE_FILE, f"tables.{name}")
         for name, own in differing.items()

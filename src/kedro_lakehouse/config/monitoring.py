@@ -11,8 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - the same
-from kedro_lakehouse.config.loading import entries, validated
-from kedro_lakehouse.errors import ConfigurationError, did_you_mean, listed
+from kedro_lakehouse.config.loading import entries, of_type, refuse_undeclared, validated
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -163,33 +162,12 @@ def load_monitoring(
     """
     given = entries({"": raw}, MONITORING_FILE)[""]
     notifiers = entries(given.pop("notifiers", {}), MONITORING_FILE)
-    checked = {name: _notifier(name, one, notifier_models) for name, one in notifiers.items()}
+    checked = {
+        name: of_type(notifier_models, one, MONITORING_FILE, f"notifiers.{name}", what="notifier")
+        for name, one in notifiers.items()
+    }
     monitoring = validated(MonitoringConfig, given, MONITORING_FILE, "")
-    for name in monitoring.stale_after:
-        if name != "default" and name not in tables:
-            raise ConfigurationError(
-                file=MONITORING_FILE,
-                key=f"stale_after.{name}",
-                problem=f"the table is not declared.{did_you_mean(name, tables)}",
-                remedy="Use `default` or a declared table.",
-            )
+    named = [name for name in monitoring.stale_after if name != "default"]
+    remedy = "Use `default` or a declared table."
+    refuse_undeclared(named, tables, file=MONITORING_FILE, key="stale_after", remedy=remedy)
     return monitoring.model_copy(update={"notifiers": checked})
-
-
-def _notifier(
-    name: str, raw: Mapping[str, Any], models: Mapping[str, type[NotifierConfig]]
-) -> NotifierConfig:
-    key, kind = f"notifiers.{name}", raw.get("type")
-    if isinstance(kind, str) and kind in models:
-        return validated(models[kind], dict(raw), MONITORING_FILE, key)
-    problem = (
-        "the key is missing."
-        if kind is None
-        else f"no notifier type '{kind}'.{did_you_mean(str(kind), models)}"
-    )
-    raise ConfigurationError(
-        file=MONITORING_FILE,
-        key=f"{key}.type",
-        problem=problem,
-        remedy=f"Use one of: {listed(sorted(models))}.",
-    )
