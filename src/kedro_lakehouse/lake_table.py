@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.names import OWN_FORMAT
+from kedro_lakehouse.ops.report import CommitReport, now
 from kedro_lakehouse.plugins import SOURCES, load_plugin
 
 if TYPE_CHECKING:
@@ -145,6 +146,16 @@ class LakeTable:
     def patience(self) -> Patience:
         """How long, and with which pauses, a commit of the table is planned again after lost races."""
         return self.environment.patience(self.name)
+
+    def report(self, **facts: Any) -> CommitReport:
+        """The report of a commit that this run makes now; ``facts`` say to which stage, and what it does."""
+        return CommitReport(
+            table=str(self),
+            run_id=self.run_id,
+            correlation_id=self.correlation_id,
+            committed_at=now(),
+            **facts,
+        )
 
     @property
     def session(self) -> SparkSession:

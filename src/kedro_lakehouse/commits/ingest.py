@@ -17,7 +17,6 @@ from kedro_lakehouse.errors import (
 )
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.names import DROP_ORDER
-from kedro_lakehouse.ops.report import CommitReport, now
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.ops.lease import Lease
+    from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.sources.ledger import Chain, Ledger
 
 
@@ -155,17 +155,13 @@ class IngestionCommit(runner.Change):
         counts |= token.counted or {}
         if token.unchanged is not None:
             counts["unchanged"] = max(token.unchanged - staged.upserts, 0)
-        return CommitReport(
-            table=str(self.table),
+        return self.table.report(
             stage=self.step,
             batch=token.batch,
             batches=1,
             content_hash=token.content_hash,
             follows=token.follows,
             epoch=token.epoch,
-            run_id=self.table.run_id,
-            correlation_id=self.table.correlation_id,
-            committed_at=now(),
             digest=staged.digest,
             counts=counts,
             **staged.facts,
@@ -230,17 +226,7 @@ def clear_void_quarantine(table: LakeTable, chain: Chain) -> None:
     state = lake.state(target)
     if state is None or not (void := _void_from(state, chain)):
         return
-    head = CommitReport(
-        table=str(table),
-        stage=STEP,
-        batch=chain.batch,
-        batches=0,
-        content_hash=chain.head,
-        epoch=chain.epoch,
-        run_id=table.run_id,
-        correlation_id=table.correlation_id,
-        committed_at=now(),
-    )
+    head = table.report(stage=STEP, batch=chain.batch, batches=0, content_hash=chain.head, epoch=chain.epoch)
     with runner.lost_races(lake, {target: state}), lake.stage(target, state) as stage:
         stage.replace(engine_of(table).quarantined(table, before=void))
         stage.publish(head)

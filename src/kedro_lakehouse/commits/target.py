@@ -15,7 +15,7 @@ from kedro_lakehouse.commits.marks import DECIDED, FOLDED_AT, REFOLD
 from kedro_lakehouse.commits.token import BatchToken
 from kedro_lakehouse.errors import CommitConflictError, LedgerGapError
 from kedro_lakehouse.formats.base import Layout
-from kedro_lakehouse.ops.report import CommitReport, now
+from kedro_lakehouse.ops.report import now
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.ops.report import CommitReport
 
 logger = logging.getLogger(__name__)
 
@@ -98,17 +99,13 @@ class TargetCommit(runner.Change):
 
     def _report(self, state: TableState, counts: dict[str, int]) -> CommitReport:
         token = self._token
-        return CommitReport(
-            table=str(self.table),
+        return self.table.report(
             stage=self._kind,
             batch=token.batch,
             batches=token.batch - state.batch,
             content_hash=token.content_hash,
             epoch=token.epoch,
             follows=state.bookmark.content_hash if state.bookmark else "",
-            run_id=self.table.run_id,
-            correlation_id=self.table.correlation_id,
-            committed_at=now(),
             counts=counts,
         )
 

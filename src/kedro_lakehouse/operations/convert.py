@@ -21,8 +21,8 @@ from kedro_lakehouse.errors import (
     UnsupportedError,
 )
 from kedro_lakehouse.formats.base import Layout, enter_phase
-from kedro_lakehouse.ops.report import CommitReport, now
 from kedro_lakehouse.session.observation import observed
+from kedro_lakehouse.sources.base import LOADS
 from kedro_lakehouse.sources.files import list_files, shapes
 from kedro_lakehouse.sources.read import read_groups
 
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.lease import Lease
-    from kedro_lakehouse.sources.files import FileShape, LandedFile, Load
+    from kedro_lakehouse.ops.report import CommitReport
+    from kedro_lakehouse.sources.files import LandedFile
     from kedro_lakehouse.sources.ledger import Chain, Ledger, PlannedFiles
 
 logger = logging.getLogger(__name__)
@@ -126,20 +127,21 @@ class _Conversion(runner.Change):
     @cached_property
     def _rows(self) -> DataFrame:
         """The files' rows with their types; ``__wrong`` is true for a row that cannot be read."""
-        headers: dict[Load, bool] = {"full_load": self._config.csv.header is not False}
-        groups = read_groups(
-            self.table.session,
-            self._look(),
-            file_format=self._config.file_format,
-            options={"full_load": self._config.csv},
+        config, load = self._config, LOADS[0]  # every file contains whole rows
+        options, headers = {load: config.csv}, {load: config.csv.header is not False}
+        looked = shapes(
+            [(file, load) for file in self._planned.files],
+            file_format=config.file_format,
+            options=options,
+            table=self.table.name,
             headers=headers,
+            fallback={load: list(config.types)},
+        )
+        groups = read_groups(
+            self.table.session, looked, file_format=config.file_format, options=options, headers=headers
         )
         if not groups:
-            raise UnreadableFileError(
-                table=self.table.name,
-                file=self._planned.files[0].name,
-                detail="no file of the batch has rows",
-            )
+            raise self._unreadable("no file of the batch has rows")
         parts = []
         for group in groups:
             typed, wrong = [], column(MALFORMED_RECORD)
@@ -153,31 +155,18 @@ class _Conversion(runner.Change):
             "__wrong", F.coalesce(column("__wrong"), F.lit(False))
         )
 
-    def _look(self) -> list[FileShape]:
-        load: Load = "full_load"  # every file contains whole rows
-        csv = self._config.csv
-        return shapes(
-            [(file, load) for file in self._planned.files],
-            file_format=self._config.file_format,
-            options={load: csv},
-            table=self.table.name,
-            headers={load: csv.header is not False},
-            fallback={load: list(self._config.types)},
-        )
+    def _unreadable(self, detail: str) -> UnreadableFileError:
+        return UnreadableFileError(table=self.table.name, file=self._planned.files[0].name, detail=detail)
 
     def _report(self, rows: int) -> CommitReport:
         planned = self._planned
-        return CommitReport(
-            table=str(self.table),
+        return self.table.report(
             stage=STAGE,
             batch=planned.batch,
             batches=1,
             content_hash=planned.content_hash,
             follows=planned.follows,
             epoch=planned.epoch,
-            run_id=self.table.run_id,
-            correlation_id=self.table.correlation_id,
-            committed_at=now(),
             counts={"inserted": rows},
         )
 
@@ -196,11 +185,7 @@ class _Copy(_Conversion):
             found = observed(seen) if stored is None else stored.agg(*facts).collect()[0].asDict()
         stage.expect(state.rows + found.get("rows", 0))
         if wrong := found.get("wrong"):
-            raise UnreadableFileError(
-                table=self.table.name,
-                file=self._planned.files[0].name,
-                detail=f"{wrong} rows of its batch are malformed, or do not fit `types`",
-            )
+            raise self._unreadable(f"{wrong} rows of its batch are malformed, or do not fit `types`")
         return self._report(found.get("rows", 0))
 
 
