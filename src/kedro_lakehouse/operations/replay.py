@@ -10,7 +10,6 @@ from datetime import UTC
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
-from pyspark import StorageLevel
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
@@ -47,6 +46,7 @@ from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ingestion.changes import LandedChanges
 from kedro_lakehouse.ingestion.extracts import ExtractBatches, LandedExtracts
 from kedro_lakehouse.ingestion.landing import planner_of
+from kedro_lakehouse.names import quote
 from kedro_lakehouse.operations.quarantined import match_records, records_at, released
 from kedro_lakehouse.session.observation import observed
 from kedro_lakehouse.sources.ledger import PlannedFiles
@@ -90,29 +90,20 @@ class Decoding:
     extracts: Callable[[LandedExtracts, TableContract], DataFrame]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ready:
-    """Checked events that may be applied, and the quarantined rows that they come from.
-
-    Schema:
-        rows_to_delete: ``_batch``, ``_position`` of quarantined rows.
-    """
-
-    events: DataFrame
-    rows_to_delete: DataFrame
-
-
 class Replay:
     """One replay of one table's quarantine."""
+
+    # Each attempt begins with these: the table's planner, with the ledger as it is then; the batches that are
+    # published; and the lease.
+    planner: Planner
+    chain: Chain
+    lease: Lease
 
     def __init__(self, table: LakeTable, decoding: Decoding) -> None:
         """Refuse a table without keys and a derived table; nothing is read yet."""
         self.table, self.decoding = table, decoding
         self.contract = table.contract
         self.quarantine = table.quarantine
-        self._planner: Planner | None = None
-        self._chain: Chain | None = None
-        self._held: Lease | None = None
         if table.config.write != "merge":
             raise UnsupportedError(
                 what=f"{table} has no keys: rows that come back could not be told from new ones.",
@@ -139,21 +130,9 @@ class Replay:
         bring_pending(self.table)
         return done
 
-    @property
-    def planner(self) -> Planner:
-        """The table's planner, with the ledger as it is in this attempt."""
-        assert self._planner is not None  # noqa: S101 - made when an attempt begins
-        return self._planner
-
-    @property
-    def chain(self) -> Chain:
-        """The batches that were published when this attempt began."""
-        assert self._chain is not None  # noqa: S101 - read when an attempt begins
-        return self._chain
-
     def _replay(self, held: Lease) -> Replayed:
-        self._held, self._planner = held, planner_of(self.table)
-        self._chain = self._planner.chain(anew=True)
+        self.lease, self.planner = held, planner_of(self.table)
+        self.chain = self.planner.chain(anew=True)
         if (unfinished := self.planner.unfinished(self.chain)) is not None:
             raise UnsupportedError(
                 what=f"{self.table}: batch {unfinished.batch} is planned and not finished.",
@@ -205,64 +184,58 @@ class Replay:
         groups = planner.reader.read(looked)
         if not groups:
             return None, 0
-        found = match_records(groups, self.held(files)).persist(StorageLevel.MEMORY_AND_DISK)
         head = self.chain.published[-1]  # a placeholder: the batch is planned below
-        landed = LandedChanges(
-            planned=head,
-            token=planner.token(head),
-            decoder=load_decoder(source.decoder),
-            groups=[dataclasses.replace(g, records=records_at(g.records, found)) for g in groups],
-            layout=source.layout(),
-            columns=planner.reader.columns(looked),
-        )
-        events = self.decoding.changes(landed, self.contract).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
+        with ExitStack() as cached:
+            found = cache(match_records(groups, self.held(files)), cached)
+            landed = LandedChanges(
+                planned=head,
+                token=planner.token(head),
+                decoder=load_decoder(source.decoder),
+                groups=[dataclasses.replace(g, records=records_at(g.records, found)) for g in groups],
+                layout=source.layout(),
+                columns=planner.reader.columns(looked),
+            )
+            events = cache(self.decoding.changes(landed, self.contract), cached)
             valid = events.where(F.size(REASONS) == 0)
             verdict = events.groupBy(POSITION).agg((F.max(F.size(REASONS)) == 0).alias("ok"))
-            return self.commit(list(files), Ready(events=valid, rows_to_delete=released(found, verdict)))
-        finally:
-            events.unpersist()
-            found.unpersist()
+            return self.commit(list(files), valid, released(found, verdict))
 
     def commit(
         self,
         files: Sequence[LandedFile],
-        ready: Ready,
+        events: DataFrame,
+        rows_to_delete: DataFrame,
         apply: Callable[[DataFrame, BatchToken], None] | None = None,
     ) -> tuple[BatchToken | None, int]:
-        """Plan a batch, apply it, and delete its rows from quarantine; do nothing if no event is ready."""
+        """Plan a batch of valid events, apply it, and delete the rows that they come from from quarantine.
+
+        Does nothing if there are no such rows.
+
+        Schema:
+            rows_to_delete: ``_batch``, ``_position`` of quarantined rows.
+        """
         # Spark refuses a delete by a frame that numbers lines as it reads them: the checkpoint has rows only.
-        rows_to_delete = ready.rows_to_delete.localCheckpoint()
+        rows_to_delete = rows_to_delete.localCheckpoint()
         facts = rows_to_delete.agg(
             F.count(F.lit(1)).alias("n"), F.bit_xor(F.xxhash64(BATCH, POSITION)).alias("digest")
         ).collect()[0]
         if not facts["n"]:
             return None, 0
         token = self.plan(files, json.dumps([facts["n"], facts["digest"]]))
-        events = token.stamp(ready.events)
-        if apply is None:
-            self.ingest(events, token)
-        else:
-            apply(events, token)
+        (apply or self.ingest)(token.stamp(events), token)
         self.release(rows_to_delete, token.batch)
         return token, int(facts["n"])
 
     def plan(self, files: Sequence[LandedFile], what: str) -> BatchToken:
         """Write the plan of the replayed batch to the ledger."""
-        planned = self.planner.ledger.plan_replay(self.chain, files, what)
+        planned = self.planner.ledger.plan(self.chain, files, {}, replayed=what)
         enter_phase("planned", self.table, STEP, planned.batch)
         return self.planner.token(planned)
 
     def ingest(self, events: Any, token: BatchToken) -> None:
         """Commit the replayed events as a batch of their own."""
         rows = engine_of(self.table).events(self.table, events, events, token)
-        IngestionCommit(self.table, token, rows).run(self.held_lease)
-
-    @property
-    def held_lease(self) -> Lease:
-        """The lease of this attempt."""
-        assert self._held is not None  # noqa: S101 - taken when an attempt begins
-        return self._held
+        IngestionCommit(self.table, token, rows).run(self.lease)
 
     def release(self, rows_to_delete: Any, batch: int) -> None:
         """Delete rows from quarantine in one commit; its bookmark stays as it is."""
@@ -342,10 +315,8 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
         )
         return replay.commit(
             needed,
-            Ready(
-                events=events.where(F.size(REASONS) == 0),
-                rows_to_delete=released(found, sound.select(POSITION, F.lit(True).alias("ok"))),
-            ),
+            events.where(F.size(REASONS) == 0),
+            released(found, sound.select(POSITION, F.lit(True).alias("ok"))),
             lambda valid, token: _apply(replay, valid, token, _held_since(replay, keys, order)),
         )
 
@@ -439,7 +410,7 @@ def _apply(replay: Replay, events: DataFrame, token: BatchToken, held: DataFrame
         return
     fresh = _without(events, held, replay.contract.keys, fact)
     with reading_errors(replay.table.name, fresh):
-        runner.attempt(_Correction(replay, token, events, fresh, wrong), replay.held_lease)
+        runner.attempt(_Correction(replay, token, events, fresh, wrong), replay.lease)
 
 
 def _without(rows: DataFrame, others: DataFrame, keys: Sequence[str], fact: Sequence[str]) -> DataFrame:
@@ -448,8 +419,7 @@ def _without(rows: DataFrame, others: DataFrame, keys: Sequence[str], fact: Sequ
     right = others.select(*columns(keys), comparable_row(others, fact).alias("__fact")).alias("b")
     alike = F.col("a.__fact").eqNullSafe(F.col("b.__fact"))
     for key in keys:
-        name = key.replace("`", "``")
-        alike &= F.col(f"a.`{name}`") == F.col(f"b.`{name}`")
+        alike &= F.col(quote("a", key)) == F.col(quote("b", key))
     return left.join(right, alike, "left_anti").drop("__fact")
 
 
@@ -466,12 +436,9 @@ class _Correction(IngestionCommit):
 
     def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
         if state is None:
+            check = "the change log is there"
             raise AuditFailedError(
-                table=self.target,
-                batch=self.batch,
-                check="the change log is there",
-                expected="a table",
-                found="none",
+                table=self.target, batch=self.batch, check=check, expected="a table", found="none"
             )
         return super().columns(state)
 

@@ -13,6 +13,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import LedgerGapError
@@ -145,36 +146,26 @@ class Ledger:
         return found
 
     def plan(
-        self, chain: Chain, files: Sequence[LandedFile], refused: Mapping[LandedFile, str]
-    ) -> PlannedFiles:
-        """Record the plan of the batch after the chain's last one, before any of its rows is written.
-
-        If the ledger holds the same open plan already, that one is used and nothing is written.
-        """
-        return self._plan(chain, files, refused)
-
-    def plan_replay(self, chain: Chain, files: Sequence[LandedFile], what: str) -> PlannedFiles:
-        """Record the plan of a batch that replays events from quarantine; ``what`` identifies the events."""
-        return self._plan(chain, files, {}, prefix=_REPLAY, what=what)
-
-    def _plan(
         self,
         chain: Chain,
         files: Sequence[LandedFile],
         refused: Mapping[LandedFile, str],
         *,
-        prefix: str = "",
-        what: str = "",
+        replayed: str | None = None,
     ) -> PlannedFiles:
-        facts = [
-            chain.epoch,
-            chain.head,
-            sorted(map(asdict, files), key=_path),
-            sorted(f.path for f in refused),
-        ]
-        digest = hashlib.sha256(json.dumps([*facts, what], sort_keys=True).encode()).hexdigest()
+        """Record the plan of the batch after the chain's last one, before any of its rows is written.
+
+        If the ledger holds the same open plan already, that one is used and nothing is written.
+
+        Args:
+            replayed: Identifies the events, in a batch that replays events from quarantine.
+        """
+        listed = sorted(map(asdict, files), key=itemgetter("path"))
+        facts = [chain.epoch, chain.head, listed, sorted(f.path for f in refused), replayed or ""]
+        digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        identity = digest if replayed is None else _REPLAY + digest
         planned = PlannedFiles(
-            chain.batch + 1, tuple(files), prefix + digest, frozenset(refused), chain.epoch, chain.head
+            chain.batch + 1, tuple(files), identity, frozenset(refused), chain.epoch, chain.head
         )
         if planned.content_hash not in {p.content_hash for p in chain.open}:
             self._append(planned.batch, planned.content_hash, planned.files, refused, chain)
@@ -214,10 +205,6 @@ class Ledger:
         self._read().append(row)
 
 
-def _path(file: Mapping[str, Any]) -> str:
-    return str(file["path"])
-
-
 def _epoch(row: Mapping[str, Any]) -> int:
     return int(row.get("epoch") or 0)
 
@@ -226,7 +213,7 @@ def _chain(rows: Sequence[Mapping[str, Any]], bookmark: CommitReport | None, epo
     """The chain that ends in the bookmark; None if the rows lack one of its plans."""
     if epoch == 0:
         rows = _since_the_last_rebuild(rows)
-    plans = {_identity(r): r for r in _by_time(rows) if r["batch"] is not None}
+    plans = {(r["batch"], r["content_hash"]): r for r in _by_time(rows) if r["batch"] is not None}
     published: list[PlannedFiles] = []
     at = (bookmark.batch, bookmark.content_hash) if bookmark and bookmark.batch else None
     while at is not None:  # backwards, from the plan of the bookmark to that of the first batch
@@ -260,10 +247,6 @@ def _chain(rows: Sequence[Mapping[str, Any]], bookmark: CommitReport | None, epo
             for f in r["files"] or ()
         ),
     )
-
-
-def _identity(row: Mapping[str, Any]) -> tuple[int, str]:
-    return row["batch"], row["content_hash"]
 
 
 def _by_time(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
