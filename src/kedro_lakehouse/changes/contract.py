@@ -53,11 +53,6 @@ class TableContract:
         """Whether a null in this column means that its value stays."""
         return column not in self.keys and (self.ignore_null == "*" or column in self.ignore_null)
 
-    @property
-    def partial(self) -> bool:
-        """Whether an upsert may leave values as they were."""
-        return bool(self.ignore_null) or self.unset_marker is not None
-
     @classmethod
     def of(cls, name: TableName, table: TableConfig) -> TableContract:
         """Build the contract from a table's declaration."""

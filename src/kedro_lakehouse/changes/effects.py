@@ -20,7 +20,6 @@ INSERTED: Final = "I"
 UPDATED: Final = "U"
 DELETED: Final = "D"
 NOTHING: Final = "N"
-EFFECTS: Final = (INSERTED, UPDATED, DELETED, NOTHING)
 
 _SIDE, _ROW, _ASKED, _ALL = "__side", "__row", "__asked", "__all"
 _BEFORE, _AFTER, _TOUCHED = 0, 1, 2

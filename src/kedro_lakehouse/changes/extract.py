@@ -136,9 +136,7 @@ def events_of_extracts(
         column(OP),
         column(ORDER),
         F.when(column(OP) == UPSERT, time).otherwise(column(ORDER)["extract_time"]).alias(TIME),
-        F.struct(column(ORDER)["extract_name"].alias("file"), F.lit(None).cast("long").alias("row")).alias(
-            POSITION
-        ),
+        _whole_extract(),
         *_untroubled(),
     )
     return accepted.unionByName(_quarantined(rows, contract, extracts))
@@ -164,14 +162,15 @@ def rows_as_events(rows: DataFrame, contract: TableContract, *, extracts: DataFr
     )
     if contract.write == "replace":
         empty = extracts.join(rows.where(valid).select(EXTRACT).distinct(), EXTRACT, "left_anti")
-        position = F.struct(
-            column(ORDER)["extract_name"].alias("file"), F.lit(None).cast("long").alias("row")
-        )
-        truncates = empty.select(
-            F.lit(TRUNCATE).alias(OP), ORDER, TIME, position.alias(POSITION), *_untroubled()
-        )
+        truncates = empty.select(F.lit(TRUNCATE).alias(OP), ORDER, TIME, _whole_extract(), *_untroubled())
         accepted = accepted.unionByName(truncates, allowMissingColumns=True)
     return accepted.unionByName(_quarantined(rows, contract, extracts))
+
+
+def _whole_extract() -> Column:
+    """The position of an event that comes from an extract as a whole: it has no row number."""
+    file = column(ORDER)["extract_name"].alias("file")
+    return F.struct(file, F.lit(None).cast("long").alias("row")).alias(POSITION)
 
 
 def _untroubled() -> tuple[Column, Column]:

@@ -42,14 +42,6 @@ HISTORY_COLUMNS: Final = (ORDER_FROM, ORDER_TO, ORDER_LAST, EFFECTIVE_FROM, EFFE
 """Framework columns of every ``<table>_history``."""
 
 
-def history_columns(contract: TableContract) -> tuple[str, ...]:
-    """Framework columns of the history of this table."""
-    more = ((TOMBSTONE,) if contract.hard_deletes == "tombstone" else ()) + (
-        (SURROGATE_KEY,) if contract.surrogate_key else ()
-    )
-    return HISTORY_COLUMNS + more
-
-
 def is_open(contract: TableContract) -> Column:
     """Whether a version is open: current or, with tombstones, a tombstone that no later version ends."""
     if contract.hard_deletes != "tombstone":

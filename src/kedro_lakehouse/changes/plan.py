@@ -28,7 +28,6 @@ from kedro_lakehouse.changes.history import (
     ORDER_FROM,
     ORDER_LAST,
     ORDER_TO,
-    history_columns,
     history_rows,
     is_open,
 )
@@ -97,11 +96,6 @@ class Target:
 def identity_columns(kind: Kind, contract: TableContract) -> tuple[str, ...]:
     """The columns that identify a row of a target: the keys; in a history also the order that opened it."""
     return contract.keys if kind == "current" else (*contract.keys, ORDER_FROM)
-
-
-def framework_columns(kind: Kind, contract: TableContract) -> tuple[str, ...]:
-    """The framework's own columns of a target of this kind."""
-    return (ORDER,) if kind == "current" else history_columns(contract)
 
 
 def first_rows(kind: Kind, events: DataFrame, contract: TableContract, *, truncates: bool) -> DataFrame:

@@ -156,19 +156,14 @@ def rows_before(state: DataFrame, rows: DataFrame, contract: TableContract) -> D
     tells = contract.updated_at
     if tells and tells in state.columns:
         since = F.coalesce(cast_or_null(tells, "timestamp"), since)
-    kinds = {f.name: f.dataType for f in rows.schema.fields}
+    kinds = {f.name: f.dataType for f in rows.schema.fields}  # a batch may add and widen columns
     return state.select(
         *[
-            _as(column(c) if c in state.columns else F.lit(None), kinds[c]).alias(c)
+            (column(c) if c in state.columns else F.lit(None)).cast(kinds[c]).alias(c)
             for c in [*contract.keys, *row_columns(rows, contract)]
         ],
         since.alias(TOLD),
     )
-
-
-def _as(value: Column, kind: T.DataType) -> Column:
-    """Cast a value to the batch's type: a batch may add and widen columns."""
-    return value.cast(kind)
 
 
 def _with_holding(said: DataFrame, scopes: DataFrame, contract: TableContract) -> DataFrame:
