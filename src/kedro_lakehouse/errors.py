@@ -167,9 +167,8 @@ class UnknownPluginError(TerminalError):
     def sentences(self) -> tuple[str, str]:
         """Return the known plug-ins, the nearest last."""
         what, _ = super().sentences()
-        return what + did_you_mean(
-            self.name, self.known
-        ), "Correct the name, or install what registers it; `kedro lakehouse plugins` lists all."
+        advice = "Correct the name, or install what registers it; `kedro lakehouse plugins` lists all."
+        return what + did_you_mean(self.name, self.known), advice
 
 
 class JavaNotFoundError(TerminalError):
@@ -523,13 +522,10 @@ class RefusedExtractsError(TerminalError):
     def sentences(self) -> tuple[str, str]:
         """Return each extract with the code that refused it."""
         named = [f"{cut(str(getattr(e, 'extract', '?')), 32)} ({e.code})" for e in self.errors]
-        rest = (
-            "All else of the table was published."
-            if self.published
-            else "Nothing of the table was published."
-        )
+        rest = "All else" if self.published else "Nothing"
         what = f"Table {self.table} refused {len(named)} extract(s): {listed(named)}."
-        return what, f"{rest} Deliver them again, or change the guard that refused them; then `kedro run`."
+        again = "Deliver them again, or change the guard that refused them; then `kedro run`."
+        return what, f"{rest} of the table was published. {again}"
 
 
 class BatchContentChangedError(TerminalError):

@@ -47,12 +47,9 @@ def import_tables(
         domain = _text(entry, "domain", origin, key)
         name = f"{domain}.{schema}_{table}".lower() if with_schema else f"{domain}.{table}".lower()
         if name in declared:
-            raise _wrong(
-                origin,
-                key,
-                f"{name} stands for {declared[name]['entity']} already.",
-                "Name the tables with their schema: `kedro lakehouse import-config --with-schema`.",
-            )
+            problem = f"{name} stands for {declared[name]['entity']} already."
+            remedy = "Name the tables with their schema: `kedro lakehouse import-config --with-schema`."
+            raise _wrong(origin, key, problem, remedy)
         declared[name] = {
             "source": source,
             "entity": f"{schema}/{table}",

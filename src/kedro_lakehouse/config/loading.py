@@ -110,12 +110,8 @@ def load_column_index(parameters: Mapping[str, Any]) -> ColumnIndexConfig:
     """
     raw = parameters.get(PARAMETER) or {}
     if not isinstance(raw, Mapping):
-        raise ConfigurationError(
-            file=COLUMN_INDEX_FILE,
-            key=PARAMETER,
-            problem="expected a mapping of keys.",
-            remedy="Write its keys below it.",
-        )
+        problem, remedy = "expected a mapping of keys.", "Write its keys below it."
+        raise ConfigurationError(file=COLUMN_INDEX_FILE, key=PARAMETER, problem=problem, remedy=remedy)
     return validated(ColumnIndexConfig, _without_none(raw), COLUMN_INDEX_FILE, PARAMETER)
 
 

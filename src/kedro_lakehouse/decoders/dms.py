@@ -51,30 +51,27 @@ class DmsDecoder:
     def decode(
         self, group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple[str, ...]
     ) -> DataFrame:
-        """Decode records into events, as ``ChangeDecoder`` says.
+        """Decode records into events, as ``ChangeDecoder`` says; without a commit time without ``_time``.
 
         Source:
             AWS DMS user guide, Amazon S3 as a target; contract sections 1 and 8.
         """
-        return decode_dms(group, layout, columns, keys)
-
-
-def decode_dms(group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple[str, ...]) -> DataFrame:
-    """Decode records of a DMS task into change events; without a commit time they have no ``_time``."""
-    raw = group.records
-    time = _time(group, layout)
-    order = _order(group, layout, time)
-    op = _op(group, layout)
-    before = _before(group, layout, columns, keys)
-    told = {OP: op, ORDER: order, BEFORE: before} | ({TIME: time} if layout.timestamp else {})
-    facts = raw.withColumns(told)
-    kept = [*told, *[c for c in CARRIED if c != FILE]]
-    converted = convert(facts, columns.conversions(group.columns), keep=kept)
-    changed = F.lit(False)
-    for key in keys:
-        changed |= ~column(BEFORE)[key].eqNullSafe(column(key))
-    key_change = (column(OP) == UPSERT) & column(BEFORE).isNotNull() & changed
-    return converted.withColumn(BEFORE, F.when(key_change, column(BEFORE)))
+        time = _time(group, layout)
+        told = {
+            OP: _op(group, layout),
+            ORDER: _order(group, layout, time),
+            BEFORE: _before(group, layout, columns, keys),
+        }
+        if layout.timestamp:
+            told[TIME] = time
+        kept = [*told, *[c for c in CARRIED if c != FILE]]
+        facts = group.records.withColumns(told)
+        converted = convert(facts, columns.conversions(group.columns), keep=kept)
+        changed = F.lit(False)
+        for key in keys:
+            changed |= ~column(BEFORE)[key].eqNullSafe(column(key))
+        key_change = (column(OP) == UPSERT) & column(BEFORE).isNotNull() & changed
+        return converted.withColumn(BEFORE, F.when(key_change, column(BEFORE)))
 
 
 def _op(group: RecordGroup, layout: DmsLayout) -> Column:

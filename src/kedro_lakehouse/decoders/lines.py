@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.sql import functions as F
@@ -138,11 +138,8 @@ def texts(names: Iterable[str]) -> tuple[tuple[str, T.DataType], ...]:
     return tuple((n, T.StringType()) for n in names)
 
 
-@dataclass(frozen=True)
 class RowLines:
     """Reads plain rows: each line is an object, each of its fields a column of text."""
-
-    carried: tuple[str, ...] = field(default=CARRIED_BY_LINES)
 
     def discover(self, lines: DataFrame, layout: Any = None) -> list[LineShape]:
         """Find the names of the fields in each file, with Spark: no file is read by a single process."""
@@ -163,7 +160,7 @@ class RowLines:
         row = computed_once(lines, {"__row": fields})
         records = row.select(
             *[plain(column("__row")[n]).alias(n) for n in names],
-            *[column(c) for c in self.carried],
+            *[column(c) for c in CARRIED_BY_LINES],
             *original(lines),
             column("__row").isNull().alias(MALFORMED_RECORD),
         )

@@ -13,8 +13,6 @@ from kedro_lakehouse.names import DROP_ORDER, TableName
 from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kedro_lakehouse.lake_table import LakeTable
 
 logger = logging.getLogger(__name__)
@@ -66,8 +64,7 @@ def drop_table(table: LakeTable) -> Stored:
         tables = [TableName(*text.split(".")) for text in found.rows]
         epoch = None
         if tables or found.planned:
-            ledger = table.open_ledger()
-            epoch = ledger.begin_again(_uuids(table, tables))
+            epoch = table.open_ledger().begin_again(filter(None, map(table.format.uuid, tables)))
         if found.view:
             table.environment.catalog.drop_view(found.view)
         for name in tables:
@@ -81,7 +78,3 @@ def drop_table(table: LakeTable) -> Stored:
             table.ops.forget(BATCH_LEDGER, of_table=str(table), before=("epoch", epoch))
     logger.info("%s: dropped %s", table, ", ".join(found.rows) or "its rows of lake.ops")
     return found
-
-
-def _uuids(table: LakeTable, tables: Sequence[TableName]) -> list[str]:
-    return [uuid for uuid in map(table.format.uuid, tables) if uuid is not None]

@@ -86,7 +86,7 @@ def exclude(table: LakeTable, batch: int, *, search: Search | None = None) -> Ex
         CommitConflictError: Other writers changed the table again and again until the deadline.
     """
     withdrawn = runner.planned_again(
-        table, ("ingestion",), lambda _: _decided(table, batch, search or _searched)
+        table, ("ingestion",), lambda _: _decided(table, batch, search or (lambda *of: _Search(*of).run()))
     )
     for kind in table.targets:  # if this is killed, the next run does it
         state = table.state(kind)
@@ -128,10 +128,6 @@ def _decided(table: LakeTable, batch: int, search: Search) -> Exclusion:
 
 def _place() -> list[Column]:
     return [column(POSITION)["file"].alias(_FILE), row_of_record().alias(_ROW)]
-
-
-def _searched(table: LakeTable, batch: int) -> dict[ExcludedEvent, str]:
-    return _Search(table, batch).run()
 
 
 class _Search:

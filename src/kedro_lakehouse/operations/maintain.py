@@ -16,7 +16,7 @@ from kedro_lakehouse.operations.archive import archive_landed
 from kedro_lakehouse.ops.store import MAINTENANCE, SCHEMAS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
     from kedro_lakehouse.formats.base import TableFormat
@@ -99,7 +99,7 @@ def _maintain(
     report = MaintenanceReport(
         table=str(table), actions=actions, before=before, after=work.storage(table) or before
     )
-    project.ops.append(MAINTENANCE, list(_rows(project, report)))
+    project.ops.append(MAINTENANCE, [_row(project, report)])
     logger.info("%s", summary_line(report))
     return report
 
@@ -117,10 +117,10 @@ def _perform(
             patience.pause(error)
 
 
-def _rows(project: Project, report: MaintenanceReport) -> Iterator[dict[str, object]]:
+def _row(project: Project, report: MaintenanceReport) -> dict[str, object]:
     figures = {f"{k}_before": v for k, v in asdict(report.before).items()}
     figures |= {f"{k}_after": v for k, v in asdict(report.after).items()}
-    yield {
+    return {
         "table": report.table,
         "actions": [action.work for action in report.actions],
         "run_id": project.run_id,

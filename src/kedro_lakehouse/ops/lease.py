@@ -69,7 +69,7 @@ class _FileLease:
             there = self._path.stat()
         except FileNotFoundError as error:
             raise LeaseLostError(table=self._table, stage=self._stage) from error
-        if (there.st_dev, there.st_ino) != _identity(self._handle):
+        if not os.path.samestat(there, os.fstat(self._handle.fileno())):
             raise LeaseLostError(table=self._table, stage=self._stage)
 
     confirm = check
@@ -86,8 +86,3 @@ def _file_lease(folder: Path, table: TableName, stage: str) -> Iterator[Lease]:
             logger.info("%s: waiting for another run that works on it (%s)", table, stage)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield _FileLease(path, handle, table, stage)
-
-
-def _identity(handle: IO[str]) -> tuple[int, int]:
-    found = os.fstat(handle.fileno())
-    return found.st_dev, found.st_ino

@@ -80,18 +80,12 @@ def list_files(
     fs, path = fsspec.core.url_to_fs(root)
     fs.invalidate_cache()  # object storage's client caches listings for the life of the process
     if not fs.isdir(path):
-        raise SourceNotFoundError(
-            table=table,
-            path=root,
-            remedy="Create the folder, or correct `path` or `entity` of its declarations.",
-        )
+        remedy = "Create the folder, or correct `path` or `entity` of its declarations."
+        raise SourceNotFoundError(table=table, path=root, remedy=remedy)
     _, source = fsspec.core.url_to_fs(within or root)
     if not _leads_inside(fs, path, source):
-        raise SourceNotFoundError(
-            table=table,
-            path=root,
-            remedy="A link that leads out of its source's `path` is not followed: put a folder there.",
-        )
+        remedy = "A link that leads out of its source's `path` is not followed: put a folder there."
+        raise SourceNotFoundError(table=table, path=root, remedy=remedy)
     first = _listed(fs, path)
     second = _listed(fs, path) if first else {}
     chosen = _settled(set(first), set(second)) if first else set()

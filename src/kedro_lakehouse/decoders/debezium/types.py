@@ -111,29 +111,19 @@ SEMANTIC: Final[Mapping[str, Kind]] = {
         lambda x: f"timestamp_micros(cast(floor({_long(x)} / 1000bd) as bigint))"
     ),
     "io.debezium.time.ZonedTimestamp": cast(T.TimestampType()),
-    "io.debezium.time.ZonedTime": TEXT,
     "io.debezium.time.IsoDate": Kind(
         T.DateType(), lambda x: f"try_cast(regexp_replace({x}, 'Z$', '') as date)"
     ),
-    "io.debezium.time.IsoTime": TEXT,
     "io.debezium.time.IsoTimestamp": _NTZ_TEXT,
-    "io.debezium.time.Year": cast(T.IntegerType()),
-    "io.debezium.time.Interval": TEXT,
-    "io.debezium.time.MicroDuration": cast(T.LongType()),
-    "io.debezium.time.NanoDuration": cast(T.LongType()),
-    "io.debezium.data.Uuid": TEXT,
-    "io.debezium.data.Json": TEXT,
-    "io.debezium.data.Xml": TEXT,
-    "io.debezium.data.Enum": TEXT,
-    "io.debezium.data.EnumSet": TEXT,
-    "io.debezium.data.Ltree": TEXT,
-    "io.debezium.data.TsVector": TEXT,
     "io.debezium.data.Bits": _BINARY,
     "org.apache.kafka.connect.data.Date": _DATE,
     "org.apache.kafka.connect.data.Time": _time_of_day(1_000),
     "org.apache.kafka.connect.data.Timestamp": _zoneless(_millis),
 }
-"""Logical types by the name of their schema, where neither its parameters nor its fields matter."""
+"""Logical types by the name of their schema, where neither its parameters nor its fields matter.
+
+Others, such as Uuid, Json, Enum, Year and NanoDuration, are read as the plain type that they are sent as.
+"""
 
 UNDESCRIBED: Final[Mapping[type[T.DataType], Kind]] = {T.BinaryType: _BINARY, T.DateType: _DAYS}
 """Kinds without a schema, by a column's type: a cast would misread days since 1970 and base64."""
