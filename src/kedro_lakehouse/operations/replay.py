@@ -207,7 +207,7 @@ class Replay:
         rows_to_delete: DataFrame,
         apply: Callable[[DataFrame, BatchToken], None] | None = None,
     ) -> tuple[BatchToken | None, int]:
-        """Plan a batch of valid events, apply it, and delete the rows that they come from from quarantine.
+        """Plan a batch of valid events, apply it, and delete from quarantine the rows that they come from.
 
         Does nothing if there are no such rows.
 
