@@ -40,13 +40,13 @@ def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
     declarations, indexed = found.declarations, found.column_index
     stages = {
         "ingestion": ingestion.create_pipeline(declarations),
-        "cdc_merge": cdc_merge.create_pipeline(declarations, all_awaited=bool(indexed.models)),
+        "cdc_merge": cdc_merge.create_pipeline(declarations),
         "scd2": scd2.create_pipeline(declarations),
         "quality": quality.create_pipeline(declarations),
         "column_index": column_index.create_pipeline(declarations, indexed),
     }
     others = {
-        "maintenance": maintenance.create_pipeline(declarations, found.conversions),
+        "maintenance": maintenance.create_pipeline(found),
         "convert": convert.create_pipeline(found.conversions),
         "data_docs": quality.create_data_docs_pipeline(),
         "column_eval": column_eval.create_pipeline(indexed),

@@ -31,6 +31,9 @@ for root in map(Path, {[str(p) for p in PROJECTS]!r}):
             catalog = session.load_context().catalog
             wanted = {{name: sorted(p.datasets()) for name, p in pipelines.items()}}
         names = {{n for of_one in wanted.values() for n in of_one}}
+        # What notebooks load, and no pipeline.
+        tables = [n.removesuffix(".current") for n in names if n.endswith(".current")]
+        names |= {{f"{{n}}.pending_{{kind}}" for n in tables for kind in ("current", "history")}}
         lacking = sorted(n for n in names if n not in catalog)
         made = {{n: type(catalog.get(n)).__name__ for n in names}}
         found[f"{{root.name}}/{{env}}"] = {{"pipelines": sorted(wanted), "lacking": lacking, "made": made}}

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
 
+    from kedro_lakehouse.changes.plan import MergePlan
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.lake_table import LakeTable
 
@@ -70,11 +71,11 @@ class ListEngine:
     def pending(self, table: LakeTable, *, after: int, upto: int) -> list[Event]:
         return self.accepted(table, after=after, upto=upto) if upto > after else []
 
-    def merged(self, table: LakeTable, kind: str, pending: Any, token: BatchToken) -> Merged:
-        return Merged(self, table, pending, token)
+    def merged(self, table: LakeTable, plan: MergePlan, token: BatchToken) -> Merged:
+        return Merged(self, table, plan.events, token)
 
-    def added(self, table: LakeTable, pending: Any, token: BatchToken) -> Added:
-        return Added(self, table, pending, token)
+    def added(self, table: LakeTable, plan: MergePlan, token: BatchToken) -> Added:
+        return Added(self, table, plan.events, token)
 
     def folded(self, table: LakeTable, kind: str, upto: int) -> Folded:
         return Folded(self, table, upto)

@@ -67,7 +67,7 @@ def ingest(world: World, table: LakeTable) -> None:
 
 def bring(table: LakeTable) -> None:
     """The node of pipeline ``cdc_merge``, between its datasets."""
-    commit_pending(table, "current", *load_pending(table, "current"))
+    commit_pending(table, load_pending(table, "current"))
 
 
 def rebuild_landing(world: World, project: SimulatedProject, table: LakeTable) -> None:

@@ -10,7 +10,12 @@ from kedro_lakehouse.commits.published import Validation, record_validation
 from kedro_lakehouse.config.expectations import ExpectationConfig
 from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.config.sources import DmsSourceConfig
-from kedro_lakehouse.datasets import FreshnessDataset, LastCommitAgeDataset, QualityDataset
+from kedro_lakehouse.datasets import (
+    FreshnessDataset,
+    LastCommitAgeDataset,
+    PublishedDataset,
+    QualityDataset,
+)
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.operations.exclude import blocked_batches
 from kedro_lakehouse.ops.decisions import WITHDRAW, ExcludedEvent
@@ -127,10 +132,11 @@ def test_withdrawn_events_are_known_at_once_and_no_longer_block(project):
 
 def test_freshness_is_told_where_it_changes(project):
     fresh = (ExpectationConfig.model_validate(FRESH),)
-    assert validate_freshness(LastCommitAgeDataset(table="shop.item").load(), expectations=fresh) == []
+    assert LastCommitAgeDataset(table="shop.item").load() is None
+    assert validate_freshness(PublishedDataset(table="shop.item").load(), expectations=fresh) == []
     dataset, states = FreshnessDataset(table="shop.item"), []
     for age in (dt.timedelta(hours=1), dt.timedelta(days=2), dt.timedelta(days=3), dt.timedelta()):
         commit(project, 1, dt.datetime.now(dt.UTC) - age)
-        dataset.save(validate_freshness(LastCommitAgeDataset(table="shop.item").load(), expectations=fresh))
+        dataset.save(validate_freshness(PublishedDataset(table="shop.item").load(), expectations=fresh))
         states.append([r["state"] for r in sorted(project.ops.read("alerts"), key=lambda r: r["told_at"])])
     assert states == [[], ["stale"], ["stale"], ["stale", "fresh"]]

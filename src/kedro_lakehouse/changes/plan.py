@@ -57,6 +57,20 @@ ROW: Final = "_row"
 
 
 @dataclass(frozen=True, kw_only=True)
+class MergePlan:
+    """How accepted events change a current or history table; nothing is computed before the commit.
+
+    ``events`` may contain batches that the target has already, or that landed later: the commit applies those
+    that are pending, by the rules of ``contract``, to the rows that it finds; after a lost race, once more to
+    the rows that it finds then.
+    """
+
+    kind: Kind
+    contract: TableContract
+    events: DataFrame
+
+
+@dataclass(frozen=True, kw_only=True)
 class Target:
     """A current or history table (the target): its rows before a commit, and the events of its change log.
 

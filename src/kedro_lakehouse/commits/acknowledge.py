@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.commits.glue import tell_glue
@@ -10,7 +11,7 @@ from kedro_lakehouse.formats.base import KeepsCommits, enter_phase
 from kedro_lakehouse.ops.store import BATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import Role, TableName
@@ -25,20 +26,39 @@ _STAGES: Final[Mapping[Role, str]] = {"changes": "ingestion", "current": "curren
 """For each stored table, the name of the lease under which it is written."""
 
 
-def acknowledge(table: LakeTable, report: CommitReport, snapshot: int | None, *, seconds: float) -> None:
-    """Register a published commit with Glue, write its row unless another run has done so, and log it.
+@dataclass(frozen=True, kw_only=True)
+class Commit:
+    """A published commit: its bookmark, the snapshot that it made, and how long it took."""
+
+    table: LakeTable
+    report: CommitReport
+    snapshot: int | None
+    seconds: float
+
+
+def acknowledge(commits: Sequence[Commit]) -> None:
+    """Register published commits with Glue, write the rows that no other run has written, and log them.
+
+    The rows of a set of commits are written in one commit.
 
     Raises:
-        AwsRefusedError: Glue refuses the table; the row is not written, and the next run tries again.
+        AwsRefusedError: Glue refuses a table; no row is written, and the next run tries again.
     """
-    tell_glue(table, report)
-    table.ops.append(BATCHES, [report.row(snapshot)], unless=_IDENTITY)
-    enter_phase("acknowledged", report.table, report.stage, report.batch)
-    table.environment.reports.append(report)
-    told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in report.counts.items() if count)
-    logger.info(
-        "%s %s batch %s: %s (%.1f s)", report.table, report.stage, report.batch, told or "no change", seconds
-    )
+    if not commits:
+        return
+    for one in commits:
+        tell_glue(one.table, one.report)
+    rows = [one.report.row(one.snapshot) for one in commits]
+    commits[0].table.ops.append(BATCHES, rows, unless=_IDENTITY)
+    for one in commits:
+        report = one.report
+        enter_phase("acknowledged", report.table, report.stage, report.batch)
+        one.table.environment.reports.append(report)
+        counts = [f"{count:,} {name.replace('_', ' ')}" for name, count in report.counts.items() if count]
+        done = ", ".join(counts) or "no change"
+        logger.info(
+            "%s %s batch %s: %s (%.1f s)", report.table, report.stage, report.batch, done, one.seconds
+        )
 
 
 def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:

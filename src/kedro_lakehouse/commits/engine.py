@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.changes.plan import Kind, MergePlan
     from kedro_lakehouse.commits.event_frames import EventFrames
     from kedro_lakehouse.commits.fold_frames import FoldFrames
     from kedro_lakehouse.commits.merge_frames import MergeFrames
@@ -44,17 +44,17 @@ class SparkEngine:
             return table.session.createDataFrame([], "_op string, _batch bigint")
         return accepted_events(table).where((column(BATCH) > after) & (column(BATCH) <= upto))
 
-    def merged(self, table: LakeTable, kind: Kind, pending: DataFrame, token: BatchToken) -> MergeFrames:
-        """The rows of a target of a table with keys, once its pending events are applied."""
+    def merged(self, table: LakeTable, plan: MergePlan, token: BatchToken) -> MergeFrames:
+        """The rows of a target of a table with keys, once the plan's pending events are applied."""
         from kedro_lakehouse.commits.merge_frames import MergeFrames
 
-        return MergeFrames(table, kind, pending, token)
+        return MergeFrames(table, plan, token)
 
-    def added(self, table: LakeTable, pending: DataFrame, token: BatchToken) -> PlainFrames:
-        """The rows of the current table of a table without keys, once its pending events are applied."""
+    def added(self, table: LakeTable, plan: MergePlan, token: BatchToken) -> PlainFrames:
+        """The rows of the current table of a table without keys, once the plan's events are applied."""
         from kedro_lakehouse.commits.plain_frames import PlainFrames
 
-        return PlainFrames(table, pending, token)
+        return PlainFrames(table, plan, token)
 
     def folded(self, table: LakeTable, kind: Kind, upto: int) -> FoldFrames:
         """The rows of a target, folded from the whole change log up to a batch."""

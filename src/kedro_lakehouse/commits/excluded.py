@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.digest import surrogate_key
-from kedro_lakehouse.changes.events import ORDER, POSITION, column
+from kedro_lakehouse.changes.events import BATCH, ORDER, POSITION, column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
 
+    from kedro_lakehouse.changes.plan import MergePlan
+    from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.ops.decisions import ExcludedEvent
 
@@ -27,7 +29,12 @@ def accepted_events(table: LakeTable) -> DataFrame:
     Returns:
         A lazy frame: calling this function starts no Spark job.
     """
-    events = table.read("changes")
+    return without(table.read("changes"), table.decisions.excluded(table.name), table.config.keys)
+
+
+def pending_events(table: LakeTable, plan: MergePlan, token: BatchToken) -> DataFrame:
+    """The events of a plan up to the batch of its token, without the excluded ones."""
+    events = plan.events.where(column(BATCH) <= token.batch)
     return without(events, table.decisions.excluded(table.name), table.config.keys)
 
 

@@ -63,7 +63,7 @@ class IngestionCommit(runner.Change):
             BatchContentChangedError: The same batch was rebuilt differently.
         """
         with self._rows.reading():
-            return runner.attempt(self, held)
+            return runner.attempt([self], held)
 
     @property
     def batch(self) -> int:

@@ -26,7 +26,7 @@ from kedro_lakehouse.changes.plan import (
     REMOVE,
     TIED,
     UPDATE,
-    Kind,
+    MergePlan,
     Target,
     first_rows,
     identity_columns,
@@ -37,7 +37,7 @@ from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
 from kedro_lakehouse.commits.audit import refuse_doubled_keys
 from kedro_lakehouse.commits.blocking import validate_stage
 from kedro_lakehouse.commits.cache import cache
-from kedro_lakehouse.commits.excluded import accepted_events
+from kedro_lakehouse.commits.excluded import accepted_events, pending_events
 from kedro_lakehouse.commits.marks import horizon_of
 from kedro_lakehouse.commits.row_count import sorts_writes, with_row_count
 
@@ -60,13 +60,12 @@ _METRIC: Final = {
 class MergeFrames:
     """Turns pending events into the first rows of a target, or into a merge into its existing rows."""
 
-    def __init__(self, table: LakeTable, kind: Kind, pending: DataFrame, token: BatchToken) -> None:
-        """Take the pending events, some of which the target may have applied already."""
-        self._table, self._kind = table, kind
-        self._pending, self._token = pending, token
-        self._contract = table.contract
+    def __init__(self, table: LakeTable, plan: MergePlan, token: BatchToken) -> None:
+        """Take the plan, some of whose events the target may have applied already."""
+        self._table, self._kind, self._contract = table, plan.kind, plan.contract
+        self._pending, self._token = pending_events(table, plan, token), token
         self._format = table.format
-        self._target, self._change_log = table.stored(kind), table.changes
+        self._target, self._change_log = table.stored(plan.kind), table.changes
         self._rows: tuple[tuple[int, bool], DataFrame] | None = None
 
     def columns(self, state: TableState | None) -> dict[str, T.DataType]:

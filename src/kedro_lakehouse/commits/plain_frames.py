@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from kedro_lakehouse.changes.events import BATCH, OP, ORDER, UPSERT, column, columns, value_columns
 from kedro_lakehouse.changes.plain import compare_extracts, newest_extract
 from kedro_lakehouse.commits.blocking import validate_stage
+from kedro_lakehouse.commits.excluded import pending_events
 from kedro_lakehouse.commits.row_count import sorts_writes, with_row_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
+    from kedro_lakehouse.changes.plan import MergePlan
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.lake_table import LakeTable
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
 class PlainFrames:
     """Pending events of a table without keys as Spark frames."""
 
-    def __init__(self, table: LakeTable, pending: DataFrame, token: BatchToken) -> None:
-        """Take the pending events, some of which the table may have applied already."""
-        self._table, self._pending, self._token = table, pending, token
-        self._contract = table.contract
+    def __init__(self, table: LakeTable, plan: MergePlan, token: BatchToken) -> None:
+        """Take the plan, some of whose events the table may have applied already."""
+        self._table, self._contract = table, plan.contract
+        self._pending = pending_events(table, plan, token)
 
     def columns(self, state: TableState | None) -> dict[str, T.DataType]:
         """The columns that the table must have."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.config.expectations import ExpectationConfig
     from kedro_lakehouse.environment import Environment
     from kedro_lakehouse.lake_table import LakeTable
@@ -31,15 +31,29 @@ class NothingToValidate(Enum):
 class Published:
     """A table as its readers see it; without a current table, the current rows of its history.
 
-    ``change`` is the fraction by which the last commit changed the row count; None if that commit created
-    the table, or if metadata does not show it.
+    - ``age``: the seconds since its last commit.
+    - ``change``: the fraction by which the last commit changed the row count; None if that commit created
+      the table, or if metadata does not show it.
     """
 
-    name: str
-    rows: DataFrame
+    table: LakeTable
     snapshot: int | None
     batch: int
+    age: float
     change: float | None
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return str(self.table)
+
+    @property
+    def rows(self) -> DataFrame:
+        """The published rows, as a lazy frame."""
+        from kedro_lakehouse.commits.blocking import present_rows
+
+        kind = self.table.targets[0]
+        return present_rows(self.table.read(kind), kind)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,35 +65,52 @@ class Validation:
     results: Sequence[Result]
 
 
-def snapshot_of(table: LakeTable) -> int | None:
-    """The snapshot that readers of a table see; None where nothing was committed yet."""
-    kind: Kind = "current" if table.config.current else "history"
-    state = table.state(kind)
-    return state.snapshot_id if state is not None else None
+@dataclass(frozen=True, kw_only=True)
+class ValidationPlan:
+    """The expectations of a suite, to be answered for tables at these snapshots.
+
+    ``answer`` computes the results. It is called only if the suite, with the expectations of these titles,
+    has no results for the snapshots yet.
+    """
+
+    snapshots: str
+    batch: int | None
+    titles: frozenset[str]
+    answer: Callable[[], Sequence[Result]]
 
 
 def published(table: LakeTable) -> Published | None:
-    """The published state of a table, from metadata and as a lazy frame; None before its first commit."""
-    from kedro_lakehouse.commits.blocking import present_rows
-
-    kind: Kind = "current" if table.config.current else "history"
+    """The published state of a table, from metadata alone; None before its first commit."""
+    kind = table.targets[0]
     state = table.state(kind)
     if state is None or state.bookmark is None:
         return None
-    counts = state.bookmark.counts
-    before = state.rows - counts.get("inserted", 0) + counts.get("deleted", 0)
+    bookmark = state.bookmark
+    before = state.rows - bookmark.counts.get("inserted", 0) + bookmark.counts.get("deleted", 0)
     return Published(
-        name=str(table),
-        rows=present_rows(table.read(kind), kind),
+        table=table,
         snapshot=state.snapshot_id,
         batch=state.batch,
+        age=(datetime.now(UTC) - datetime.fromisoformat(bookmark.committed_at)).total_seconds(),
         change=state.rows / before - 1 if kind == "current" and before > 0 else None,
     )
+
+
+def snapshots_as_text(tables: Iterable[Published]) -> str:
+    """The snapshots of several tables as one text."""
+    return ", ".join(f"{t.name}={t.snapshot}" for t in sorted(tables, key=lambda t: t.name))
 
 
 def titles_of(expectations: Iterable[ExpectationConfig]) -> frozenset[str]:
     """The titles of the expectations that a suite validates; freshness is validated in every run instead."""
     return frozenset(e.title for e in expectations if e.nature != "fresh")
+
+
+def validate(environment: Environment, suite: str, plan: ValidationPlan) -> None:
+    """Answer a suite's expectations and record the results, unless they are recorded for these snapshots."""
+    if not environment.validations.is_validated(suite, plan.snapshots, plan.titles):
+        done = Validation(snapshots=plan.snapshots, batch=plan.batch, results=plan.answer())
+        record_validation(environment, suite, done)
 
 
 def record_validation(environment: Environment, suite: str, judgement: Validation) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import types as T
 
-    from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.changes.plan import Kind, MergePlan
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.lake_table import LakeTable
@@ -99,11 +99,11 @@ class Engine(Protocol):
     def pending(self, table: LakeTable, *, after: int, upto: int) -> Any:
         """The accepted events of the batches after ``after`` and up to ``upto``."""
 
-    def merged(self, table: LakeTable, kind: Kind, pending: Any, token: BatchToken) -> TargetRows:
-        """The rows of a target of a table with keys, once its pending events are applied."""
+    def merged(self, table: LakeTable, plan: MergePlan, token: BatchToken) -> TargetRows:
+        """The rows of a target of a table with keys, once the plan's pending events are applied."""
 
-    def added(self, table: LakeTable, pending: Any, token: BatchToken) -> TargetRows:
-        """The rows of the current table of a table without keys, once its pending events are applied."""
+    def added(self, table: LakeTable, plan: MergePlan, token: BatchToken) -> TargetRows:
+        """The rows of the current table of a table without keys, once the plan's events are applied."""
 
     def folded(self, table: LakeTable, kind: Kind, upto: int) -> TargetRows:
         """The rows of a target, folded from the whole change log up to a batch."""

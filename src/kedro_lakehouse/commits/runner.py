@@ -3,6 +3,8 @@
 A change is planned on one published state of its table. If another writer commits meanwhile, nothing of the
 change is published. It is planned again on the new state, until it is published or the deadline is over. The
 lease only saves work: two runs that both believe they hold it still publish one after the other.
+
+The runner makes a set of changes, of which each is published by itself; one change is the special case.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from contextlib import ExitStack
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
-from kedro_lakehouse.commits.acknowledge import acknowledge
+from kedro_lakehouse.commits.acknowledge import Commit, acknowledge
 from kedro_lakehouse.errors import (
     CommitConflictError,
     LeaseLostError,
@@ -23,7 +25,7 @@ from kedro_lakehouse.errors import (
 from kedro_lakehouse.formats.base import Layout, enter_phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import types as T
 
@@ -109,21 +111,21 @@ class Change:
         return ()
 
 
-def run(table: LakeTable, step: str, plan: Callable[[], Change | None]) -> bool:
-    """Make a change under its lease; return whether there was anything to do.
+def run(table: LakeTable, plans: Mapping[str, Callable[[], Change | None]]) -> bool:
+    """Make a set of changes under their leases; return whether there was anything to do.
 
-    After every lost race ``plan`` is called again, until a deadline. It returns None if nothing is to do.
+    ``plans`` holds a function that plans a change for each step, in the order in which they are published.
+    After a lost race all of them are called again, until a deadline; each returns None if nothing is to do.
 
     Raises:
-        CommitConflictError: Other writers won every race until the deadline; nothing was published.
-        LakehouseError: The change is refused; nothing was published.
+        CommitConflictError: Other writers won every race until the deadline.
+        LakehouseError: A change is refused; neither it nor a change after it was published.
     """
 
     def once(held: Lease) -> bool:
-        change = plan()
-        return change is not None and attempt(change, held)
+        return attempt((change for plan in plans.values() if (change := plan()) is not None), held)
 
-    return planned_again(table, (step,), once)
+    return planned_again(table, tuple(plans), once)
 
 
 def planned_again(table: LakeTable, steps: Sequence[str], work: Callable[[Lease], _T]) -> _T:
@@ -142,17 +144,33 @@ def planned_again(table: LakeTable, steps: Sequence[str], work: Callable[[Lease]
             patience.pause(error)
 
 
-def attempt(change: Change, held: Lease) -> bool:
-    """Make a change once, on the present state of the table; return whether there was anything to do.
+def attempt(changes: Iterable[Change], held: Lease) -> bool:
+    """Make each change once, on the present state of its table; return whether there was anything to do.
+
+    What was published is acknowledged together, also if a later change of the set fails.
 
     Raises:
-        CommitConflictError: Another writer was faster; nothing was published.
-        LeaseLostError: Another run may be working on the table by now; nothing was published.
+        CommitConflictError: Another writer was faster; neither the change nor one after it was published.
+        LeaseLostError: Another run may be working on the table by now; the same holds.
+    """
+    published, was_done = list[Commit](), True
+    try:
+        for change in changes:
+            state = change.format.state(change.target)
+            if not change.is_done(state):
+                was_done = False
+                published += _commit(change, state, held)
+    finally:
+        acknowledge(published)
+    return not was_done
+
+
+def _commit(change: Change, state: TableState | None, held: Lease) -> list[Commit]:
+    """Stage, audit and publish a change; return what is to be acknowledged.
+
+    A change that keeps the bookmark, such as a compaction, has no row of its own in ``lake.ops.batches``.
     """
     begun, lake = perf_counter(), change.format
-    state = lake.state(change.target)
-    if change.is_done(state):
-        return False
     found = _ensured(change, state)
     held.check()
     planned_on = {change.target: found, **change.inputs}
@@ -163,10 +181,8 @@ def attempt(change: Change, held: Lease) -> bool:
         change.audit(stage, found)
         snapshot = change.publish(stage, report, found)
     enter_phase("published", change.table, change.step, change.batch)
-    # A change that keeps the bookmark, such as a compaction, has no row of its own in ``lake.ops.batches``.
-    if report != found.bookmark:
-        acknowledge(change.table, report, snapshot, seconds=perf_counter() - begun)
-    return True
+    done = Commit(table=change.table, report=report, snapshot=snapshot, seconds=perf_counter() - begun)
+    return [done] if report != found.bookmark else []
 
 
 @contextlib.contextmanager

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from kedro_lakehouse.changes.plan import identity_columns
+from kedro_lakehouse.changes.plan import MergePlan, identity_columns
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.drift import made_for, refuse_drift
 from kedro_lakehouse.commits.engine import engine_of
@@ -18,7 +18,7 @@ from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.ops.report import now
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import types as T
 
@@ -166,71 +166,79 @@ class Refold(TargetCommit):
         return [c for c in state.columns if c not in wanted]
 
 
-def commit_pending(table: LakeTable, kind: Kind, pending: Any, token: BatchToken) -> None:
-    """Plan the pending events against a target of a table, and commit the changes.
+def commit_pending(table: LakeTable, *pending: tuple[MergePlan, BatchToken]) -> None:
+    """Bring targets of a table up to their pending batches, as one set of commits.
 
-    After a commit to a history, its view is as declared. A target that is held since a rollback stays as it
-    is.
-    """
-    state = table.state(kind)
-    if state is not None and state.is_held:
-        logger.warning(
-            "%s %s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
-            table,
-            kind,
-            table,
-        )
-        return
-    if kind == "history":
-        check_view(table, pending)
-    commit_target(table, kind, pending, token)
-    if kind == "history":
-        ensure_view(table)
-
-
-def commit_target(table: LakeTable, kind: Kind, pending: object, token: BatchToken) -> None:
-    """Bring a target up to the pending batches; refold it if the change log no longer produces its rows.
-
-    The pending events are loaded again if the change log was built anew, or the target was rolled back, since
-    they were loaded.
+    A target whose rows the change log no longer produces is folded again. After a commit to a history, its
+    view is as declared. A target that is held since a rollback stays as it is.
 
     Raises:
         CommitConflictError: Other writers won every race until the deadline.
         AuditFailedError: The staged rows are not the planned ones; nothing was published.
         ExpectationFailedError: Staged rows fail a blocking expectation; nothing was published.
     """
-    if token.batch <= token.after and not must_refold(table, *_states(table, kind)):
-        return
-    loaded = pending, token
-
-    def plan() -> runner.Change | None:
-        nonlocal loaded
+    plans: dict[str, Callable[[], runner.Change | None]] = {}
+    has_history = False
+    for merge, token in pending:
+        kind = merge.kind
         target, change_log = _states(table, kind)
-        with runner.lost_races(table.format, {table.changes: change_log}):
-            token = loaded[1]
-            is_other = change_log is not None and change_log.uuid != token.log
-            is_back = (target.batch if target else 0) < token.after
-            if is_other or is_back or not holds(table, change_log, token.batch, token.content_hash):
-                loaded = load_pending(table, kind)
-            if must_refold(table, target, change_log):
-                folded = _fold_upto(table, kind, loaded[1])
-                return Refold(table, folded, declared_anew=False) if folded else None
-            engine = engine_of(table)
-            merges = table.config.write == "merge"
-            rows = engine.merged(table, kind, *loaded) if merges else engine.added(table, *loaded)
-            return TargetCommit(table, TargetPlan(kind, loaded[1], change_log), rows)
-
-    runner.run(table, kind, plan)
+        if target is not None and target.is_held:
+            logger.warning(
+                "%s %s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
+                table,
+                kind,
+                table,
+            )
+            continue
+        if kind == "history":
+            check_view(table, merge.events)
+            has_history = True
+        if token.batch > (target.batch if target else 0) or must_refold(table, target, change_log):
+            plans[kind] = _TargetPlanner(table, merge, token)
+    if plans:
+        runner.run(table, plans)
+    if has_history:
+        ensure_view(table)
 
 
 def bring_pending(table: LakeTable) -> None:
-    """Apply all pending batches to the targets of a table, as the pipelines do."""
-    for kind in table.targets:
-        commit_pending(table, kind, *load_pending(table, kind))
+    """Apply all pending batches to the targets of a table."""
+    commit_pending(table, *[load_pending(table, kind) for kind in table.targets])
 
 
-def load_pending(table: LakeTable, kind: Kind) -> tuple[Any, BatchToken]:
-    """The accepted events that a target lacks, as a lazy frame, and the token of their batches."""
+class _TargetPlanner:
+    """Plans the commit of a target on the states that it finds, each time it is called.
+
+    The events are loaded again if the change log was built anew, or the target was rolled back, since they
+    were loaded.
+    """
+
+    def __init__(self, table: LakeTable, merge: MergePlan, token: BatchToken) -> None:
+        self._table, self._merge, self._token = table, merge, token
+
+    def __call__(self) -> runner.Change | None:
+        table, kind = self._table, self._merge.kind
+        target, change_log = _states(table, kind)
+        with runner.lost_races(table.format, {table.changes: change_log}):
+            if self._is_outdated(target, change_log):
+                anew, self._token = load_pending(table, kind)
+                self._merge = replace(self._merge, events=anew.events)
+            if must_refold(table, target, change_log):
+                folded = _fold_upto(table, kind, self._token)
+                return Refold(table, folded, declared_anew=False) if folded else None
+            engine, plan = engine_of(table), TargetPlan(kind, self._token, change_log)
+            compute = engine.merged if table.config.write == "merge" else engine.added
+            return TargetCommit(table, plan, compute(table, self._merge, self._token))
+
+    def _is_outdated(self, target: TableState | None, change_log: TableState | None) -> bool:
+        token = self._token
+        is_other = change_log is not None and change_log.uuid != token.log
+        is_back = (target.batch if target else 0) < token.after
+        return is_other or is_back or not holds(self._table, change_log, token.batch, token.content_hash)
+
+
+def load_pending(table: LakeTable, kind: Kind) -> tuple[MergePlan, BatchToken]:
+    """The plan for the accepted events that a target lacks, and the token of their batches."""
     lake, changes, patience = table.format, table.changes, table.patience()
     while True:
         target, change_log = _states(table, kind)
@@ -239,7 +247,8 @@ def load_pending(table: LakeTable, kind: Kind) -> tuple[Any, BatchToken]:
         token = BatchToken.at(table.name, bookmark, after=target.batch if target else 0, log=log)
         try:
             with runner.lost_races(lake, {changes: change_log}):
-                return engine_of(table).pending(table, after=token.after, upto=token.batch), token
+                events = engine_of(table).pending(table, after=token.after, upto=token.batch)
+                return MergePlan(kind=kind, contract=table.contract, events=events), token
         except CommitConflictError as error:  # the change log was dropped, and is created anew
             patience.pause(error)
 
@@ -301,7 +310,7 @@ def refold(table: LakeTable, kind: Kind, *, declared_anew: bool = False) -> None
             folded = _fold_upto(table, kind, None)
             return Refold(table, folded, declared_anew=declared_anew) if folded else None
 
-    if runner.run(table, kind, plan):
+    if runner.run(table, {kind: plan}):
         logger.info("%s %s: folded again", table, kind)
 
 

@@ -76,9 +76,14 @@ class ChangesDataset(DeclaredDataset):
 
     def load(self) -> DataFrame:
         """All accepted events; an empty frame with the framework's columns where nothing has landed yet."""
-        if not self._exists():
-            return self.table.session.createDataFrame([], "_op string, _batch bigint")
-        return self.table.format.read(self._stored)
+        from kedro_lakehouse.commits.token import BatchToken
+
+        table, state = self.table, self.table.state("changes")
+        if state is None:
+            nothing = table.session.createDataFrame([], "_op string, _batch bigint")
+            return BatchToken.at(table.name, None, after=0).mark(nothing)
+        token = BatchToken.at(table.name, state.bookmark, after=0, log=state.uuid)
+        return token.mark(table.read("changes"))
 
     def preview(self, nrows: int = 5) -> TablePreview:
         """Some accepted events for kedro-viz; personal columns stay closed."""

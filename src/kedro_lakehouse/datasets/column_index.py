@@ -14,6 +14,7 @@ from kedro_lakehouse.datasets.base import ReadOnlyDataset
 from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
+    from kedro_lakehouse.column_search.evaluation.studies import Evaluation
     from kedro_lakehouse.column_search.indexing import PendingIndex
 
 
@@ -79,7 +80,7 @@ class ColumnSignaturesDataset(AbstractDataset[SignatureChange, list[Any]]):
 
 
 class ColumnStudiesDataset(ReadOnlyDataset):
-    """The evaluation of every model on the studies that the parameters name: measures by model and study.
+    """The studies that the parameters name, and every model that they evaluate.
 
     Example:
         In YAML::
@@ -94,19 +95,20 @@ class ColumnStudiesDataset(ReadOnlyDataset):
         """Keep nothing: the project is looked up when it is used."""
         self.metadata = metadata
 
-    def load(self) -> dict[str, Any]:
-        """Match the studies.
+    def load(self) -> Evaluation:
+        """Find the studies and open the models; no table is read.
 
         Raises:
+            ModelNotFoundError: A model's weights are not there.
             UnreadableFileError: There is no study where parameters_column_index.yml says.
         """
-        from kedro_lakehouse.column_search.evaluation.studies import evaluate_studies, read_studies
+        from kedro_lakehouse.column_search.evaluation.studies import Evaluation, read_studies
 
         project = active_project()
         config = project.column_index
         studies = read_studies(Path(config.evaluation.path)) if config.evaluation else []
         embedders = [ModelName.parse(name).open(Path(project.cache)) for name in config.models]
-        return {embedder.model_id: evaluate_studies(studies, embedder) for embedder in embedders}
+        return Evaluation(studies=studies, embedders=embedders)
 
     def _describe(self) -> dict[str, Any]:
         return {"filepath": "parameters:column_index.evaluation.path"}

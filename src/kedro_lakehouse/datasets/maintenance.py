@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kedro.io import AbstractDataset
@@ -15,11 +17,13 @@ from kedro_lakehouse.project import active_project
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.config.convert import ConvertConfig
+    from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
     from kedro_lakehouse.formats.maintenance import MaintenanceReport
 
 
 class MaintenanceDataset(DeclaredDataset):
-    """The maintenance that a table's files need: loading plans it, saving ``True`` does it.
+    """The maintenance that a table's files need: loading says what is due, saving thresholds does it.
 
     Example:
         In YAML::
@@ -40,21 +44,21 @@ class MaintenanceDataset(DeclaredDataset):
             self._name, self.metadata = TableName.ops("tables"), metadata
 
     def load(self) -> list[MaintenanceReport]:
-        """Plan what is due now, without doing it."""
-        return self._done(dry_run=True)
+        """What is due now by maintenance.yml; nothing is done."""
+        return self._done(None, dry_run=True)
 
-    def save(self, data: bool) -> None:  # noqa: FBT001 - a dataset's save has one positional argument
-        """Do what is due."""
+    def save(self, data: TableMaintenanceConfig | bool) -> None:  # noqa: FBT001 - a dataset's own signature
+        """Do what is due by these thresholds; ``True`` stands for those of maintenance.yml."""
         if not data:
             raise UnsupportedError(
-                what=f"Maintenance of {self._name} without its turn.", remedy="Save True to it."
+                what=f"Maintenance of {self._name} without thresholds.", remedy="Save True to it."
             )
-        self._done(dry_run=False)
+        self._done(None if data is True else data, dry_run=False)
 
-    def _done(self, *, dry_run: bool) -> list[MaintenanceReport]:
+    def _done(self, thresholds: TableMaintenanceConfig | None, *, dry_run: bool) -> list[MaintenanceReport]:
         if self._own:
-            return maintain_ops(self.project, dry_run=dry_run)
-        return maintain_table(self.project, self.table, dry_run=dry_run)
+            return maintain_ops(self.project, thresholds, dry_run=dry_run)
+        return maintain_table(self.project, self.table, thresholds, dry_run=dry_run)
 
     def _exists(self) -> bool:
         return False  # Kedro asks whether a node's output is there already: maintenance never is
@@ -81,16 +85,15 @@ class RetentionDataset(DeclaredDataset):
         """The change log as it is stored."""
         return self.table.format.read(self._stored)
 
-    def save(self, data: DataFrame) -> None:
-        """Compact the change log; the frame that is saved is not used."""
+    def save(self, data: dt.timedelta | DataFrame) -> None:
+        """Compact the change log: single events of this time stay; a frame stands for the declared time."""
         from kedro_lakehouse.operations.compact_changes import compact_change_log
 
-        del data
-        compact_change_log(self.table)
+        compact_change_log(self.table, data if isinstance(data, dt.timedelta) else None)
 
 
 class ConvertedDataset(AbstractDataset[Any, Any]):
-    """A table of convert.yml: loading gives its rows, saving ``True`` adds new files.
+    """A table of convert.yml: loading gives its rows, saving its declaration adds new files.
 
     Example:
         In YAML::
@@ -112,12 +115,13 @@ class ConvertedDataset(AbstractDataset[Any, Any]):
         frame: DataFrame = active_project().format_of(self._name).read(self._name)
         return frame
 
-    def save(self, data: bool) -> None:  # noqa: FBT001 - a dataset's save has one positional argument
-        """Add the files that the table lacks."""
+    def save(self, data: ConvertConfig | bool) -> None:  # noqa: FBT001 - a dataset's own signature
+        """Add the files of a declaration that the table lacks; ``True`` stands for that of convert.yml."""
         from kedro_lakehouse.operations.convert import convert
 
+        table = active_project().bind(self._name)
         if data:
-            convert(active_project().bind(self._name))
+            convert(table if data is True else replace(table, conversion=data))
 
     def _describe(self) -> dict[str, Any]:
         return {"filepath": str(self._name), "role": self.role}

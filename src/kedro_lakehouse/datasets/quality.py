@@ -12,10 +12,12 @@ from kedro_lakehouse.commits.published import (
     NothingToValidate,
     Published,
     Validation,
+    ValidationPlan,
     published,
     record_validation,
-    snapshot_of,
+    snapshots_as_text,
     titles_of,
+    validate,
 )
 from kedro_lakehouse.datasets.base import DeclaredDataset, ReadOnlyDataset
 from kedro_lakehouse.names import TableName
@@ -49,11 +51,11 @@ class UnvalidatedDataset(DeclaredDataset, ReadOnlyDataset):
 
     def load(self) -> Published | NothingToValidate:
         """The table as a lazy frame with its facts; starts no Spark job."""
-        snapshot = snapshot_of(self.table)
-        titles = titles_of(self.table.config.expectations)
-        if snapshot is None or self.project.validations.is_validated(str(self._name), str(snapshot), titles):
+        found, titles = published(self.table), titles_of(self.table.config.expectations)
+        if found is None or found.snapshot is None:
             return NothingToValidate.HERE
-        return published(self.table) or NothingToValidate.HERE
+        done = self.project.validations.is_validated(found.name, str(found.snapshot), titles)
+        return NothingToValidate.HERE if done else found
 
 
 class QualityDataset(DeclaredDataset):
@@ -74,10 +76,9 @@ class QualityDataset(DeclaredDataset):
         rows = self.project.ops.read(QUALITY_RESULTS, of_table=str(self._name))
         return sorted((r for r in rows if r["suite"] == str(self._name)), key=lambda r: r["judged_at"])
 
-    def save(self, data: Validation | NothingToValidate) -> None:
-        """Record a validation, and report what failed."""
-        if isinstance(data, Validation):
-            record_validation(self.project, str(self._name), data)
+    def save(self, data: ValidationPlan | Validation | NothingToValidate) -> None:
+        """Validate a table that changed since the last time, and report what failed."""
+        _save(str(self._name), data)
 
 
 class LastCommitAgeDataset(DeclaredDataset, ReadOnlyDataset):
@@ -96,11 +97,8 @@ class LastCommitAgeDataset(DeclaredDataset, ReadOnlyDataset):
 
     def load(self) -> float | None:
         """Seconds since the last commit; None where nothing was ever committed."""
-        state = self.table.state("current" if self.table.config.current else "history")
-        bookmark = state.bookmark if state else None
-        if bookmark is None:
-            return None
-        return (datetime.now(UTC) - datetime.fromisoformat(bookmark.committed_at)).total_seconds()
+        found = published(self.table)
+        return found.age if found else None
 
 
 class FreshnessDataset(DeclaredDataset):
@@ -175,15 +173,12 @@ class SuiteTablesDataset(_SuiteDataset, ReadOnlyDataset):
         """Each table by its name, as lazy frames with their facts; starts no Spark job."""
         project = active_project()
         suite = project.declarations.suites[self._name]
-        tables = {text: project.bind(TableName.parse(text)) for text in suite.tables}
-        snapshots = {text: snapshot_of(table) for text, table in tables.items()}
-        titles = titles_of(suite.expectations)
-        if None in snapshots.values() or project.validations.is_validated(
-            self._name, snapshots_as_text(snapshots), titles
-        ):
-            return NothingToValidate.HERE
-        found = {text: published(table) for text, table in tables.items()}
-        return {text: seen for text, seen in found.items() if seen is not None}
+        tables = [published(project.bind(TableName.parse(text))) for text in suite.tables]
+        found = {table.name: table for table in tables if table and table.snapshot is not None}
+        done = project.validations.is_validated(
+            self._name, snapshots_as_text(found.values()), titles_of(suite.expectations)
+        )
+        return NothingToValidate.HERE if done or len(found) < len(tables) else found
 
 
 class SuiteQualityDataset(_SuiteDataset):
@@ -202,12 +197,13 @@ class SuiteQualityDataset(_SuiteDataset):
         rows = active_project().ops.read(QUALITY_RESULTS)
         return sorted((r for r in rows if r["suite"] == self._name), key=lambda r: r["judged_at"])
 
-    def save(self, data: Validation | NothingToValidate) -> None:
-        """Record a validation, and report what failed."""
-        if isinstance(data, Validation):
-            record_validation(active_project(), self._name, data)
+    def save(self, data: ValidationPlan | Validation | NothingToValidate) -> None:
+        """Validate tables of which one changed since the last time, and report what failed."""
+        _save(self._name, data)
 
 
-def snapshots_as_text(snapshots: Mapping[str, int | None]) -> str:
-    """The snapshots of a suite's tables as one text."""
-    return ", ".join(f"{name}={snapshots[name]}" for name in sorted(snapshots))
+def _save(suite: str, data: ValidationPlan | Validation | NothingToValidate) -> None:
+    if isinstance(data, ValidationPlan):
+        validate(active_project(), suite, data)
+    elif isinstance(data, Validation):
+        record_validation(active_project(), suite, data)

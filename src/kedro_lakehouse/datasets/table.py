@@ -12,7 +12,8 @@ from kedro_lakehouse.logs.context import working_on
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.changes.plan import Kind, MergePlan
+    from kedro_lakehouse.commits.published import Published
     from kedro_lakehouse.datasets.viz import TablePreview
     from kedro_lakehouse.names import TableName
 
@@ -77,17 +78,22 @@ class TableDataset(DeclaredDataset):
         """Some published rows for kedro-viz; personal columns stay closed."""
         return self._preview(nrows, "effective_from", "effective_to", "is_current")
 
-    def save(self, data: DataFrame) -> None:
-        """Plan the pending events against the table and commit what changes, with the bookmark.
+    def save(self, data: MergePlan | DataFrame) -> None:
+        """Apply the events of a plan that are pending, and commit what changes, with the bookmark.
 
-        After a history's commit the view beside it is as declared.
+        A frame of events is applied by the declared rules. After a history's commit the view beside it is as
+        declared.
         """
+        from kedro_lakehouse.changes.plan import MergePlan
         from kedro_lakehouse.commits.target import commit_pending
         from kedro_lakehouse.commits.token import BatchToken
 
-        token = BatchToken.of(data)
+        plan = data
+        if not isinstance(plan, MergePlan):
+            plan = MergePlan(kind=self._kind, contract=self.table.contract, events=plan)
+        token = BatchToken.of(plan.events)
         with working_on(batch=token.batch or None):
-            commit_pending(self.table, self._kind, data, token)
+            commit_pending(self.table, (plan, token))
 
 
 class PendingDataset(DeclaredDataset, ReadOnlyDataset):
@@ -122,13 +128,15 @@ class PendingDataset(DeclaredDataset, ReadOnlyDataset):
         """A lazy frame of change events; starts no Spark job."""
         from kedro_lakehouse.commits.target import load_pending
 
-        events, token = load_pending(self.table, self._target)
-        frame: DataFrame = token.mark(events)
+        plan, token = load_pending(self.table, self._target)
+        frame: DataFrame = token.mark(plan.events)
         return frame
 
 
 class PublishedDataset(DeclaredDataset):
-    """Whether a current table was published: an input of derived tables that only orders their nodes.
+    """A table as others read it: derived tables, expectations, the column index.
+
+    Saving stores nothing: the plan of the table itself is saved to ``current`` or ``history`` before it.
 
     Example:
         In YAML::
@@ -140,9 +148,22 @@ class PublishedDataset(DeclaredDataset):
 
     role: ClassVar[str] = "published"
 
-    def load(self) -> bool:
-        """Whether the table exists, from this run or an earlier one."""
-        return self._exists()
+    def load(self) -> Published | None:
+        """The published state, with its rows as a lazy frame; None before the table's first commit."""
+        from kedro_lakehouse.commits.published import published
 
-    def save(self, data: bool) -> None:  # noqa: FBT001 - a dataset's save has one positional argument
-        """Store nothing: the table itself is the evidence."""
+        return published(self.table)
+
+    def preview(self, nrows: int = 5) -> TablePreview:
+        """Some published rows for kedro-viz; personal columns stay closed."""
+        return self._preview(nrows, "effective_from", "effective_to", "is_current")
+
+    @property
+    def _stored(self) -> TableName:
+        return self._name.with_suffix(self.table.targets[0])
+
+    def _describe(self) -> dict[str, Any]:
+        return {"filepath": str(self._name), "role": self.role}
+
+    def save(self, data: object) -> None:
+        """Store nothing."""

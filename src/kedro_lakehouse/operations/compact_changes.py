@@ -39,7 +39,7 @@ _BEFORE: Final = {
 }
 
 
-def compact_change_log(table: LakeTable) -> int:
+def compact_change_log(table: LakeTable, retention: dt.timedelta | None = None) -> int:
     """Replace each key's events from before a table's horizon by one event; return how many fewer there are.
 
     The horizon is the greatest time of an accepted event, or now if that is earlier, less the table's
@@ -53,7 +53,7 @@ def compact_change_log(table: LakeTable) -> int:
         UnsupportedError: The table's events have a log position instead of a time.
         AuditFailedError: The staged rows are not the planned ones; nothing was published.
     """
-    retention = table.config.changes_retention
+    retention = retention or table.config.changes_retention
     if retention is None:
         return 0
     steps = ("ingestion", "current", "history")
@@ -113,7 +113,7 @@ def _compact(table: LakeTable, retention: dt.timedelta, held: Lease) -> int:
         if new >= old:
             return 0
         change = _Compaction(table, rows, _Compacted(horizon, applied, state.bookmark, old, new))
-        runner.attempt(change, held)
+        runner.attempt([change], held)
     logger.info(
         "%s changes: %s events before %s became %s", table, f"{old:,}", horizon.isoformat(), f"{new:,}"
     )

@@ -80,7 +80,7 @@ def _convert(table: LakeTable, held: Lease) -> None:
             return
         enter_phase("planned", name, STAGE, planned.batch)
         conversion = _Adoption if config.mode == "in_place" else _Copy
-        runner.attempt(conversion(table, config, planned), held)
+        runner.attempt([conversion(table, config, planned)], held)
 
 
 def _planned(

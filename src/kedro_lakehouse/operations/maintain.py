@@ -29,8 +29,16 @@ logger = logging.getLogger(__name__)
 _OWN_FILES: Final = CompactConfig(small_files=100)
 
 
-def maintain_table(project: Project, table: LakeTable, *, dry_run: bool = False) -> list[MaintenanceReport]:
+def maintain_table(
+    project: Project,
+    table: LakeTable,
+    settings: TableMaintenanceConfig | None = None,
+    *,
+    dry_run: bool = False,
+) -> list[MaintenanceReport]:
     """Do what is due for each stored table of a declaration, archive its landed files, and report on each.
+
+    What is due is decided by ``settings``, or else by maintenance.yml.
 
     Guarantees:
         Rows, bookmarks and stages stay as they are. Where nothing is due, nothing is written, and no
@@ -39,7 +47,7 @@ def maintain_table(project: Project, table: LakeTable, *, dry_run: bool = False)
     Raises:
         CommitConflictError: Other writers were faster until the deadline; what was done by then stays done.
     """
-    settings = project.maintenance.of(table.name)
+    settings = settings or project.maintenance.of(table.name)
     if not settings.enabled:
         return []
     with ExitStack() as held:
@@ -53,7 +61,9 @@ def maintain_table(project: Project, table: LakeTable, *, dry_run: bool = False)
     return reports
 
 
-def maintain_ops(project: Project, *, dry_run: bool = False) -> list[MaintenanceReport]:
+def maintain_ops(
+    project: Project, settings: TableMaintenanceConfig | None = None, *, dry_run: bool = False
+) -> list[MaintenanceReport]:
     """Do what is due for the project's own tables, which are Iceberg in every environment.
 
     Appends to these tables keep the number of files small themselves; the files that they replace are left to
@@ -65,7 +75,7 @@ def maintain_ops(project: Project, *, dry_run: bool = False) -> list[Maintenance
     except UnsupportedError as reason:
         logger.info("lake.ops is left as it is: %s", reason)
         return []
-    settings = project.maintenance.model_copy(update={"compact": _OWN_FILES})
+    settings = (settings or project.maintenance).model_copy(update={"compact": _OWN_FILES})
     stored = [TableName.ops(table) for table in SCHEMAS]
     return _maintain_all(project, lake, stored, settings, dry_run=dry_run)
 

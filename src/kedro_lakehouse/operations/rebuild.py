@@ -54,7 +54,7 @@ def rebuild_from_changes(table: LakeTable) -> None:
     Columns that the declaration no longer includes are dropped from the change log and the targets.
     """
     refuse_rebuild(table)
-    runner.run(table, "ingestion", lambda: _DeclareAnew(table))
+    runner.run(table, {"ingestion": lambda: _DeclareAnew(table)})
     for kind in table.targets:
         refold(table, kind, declared_anew=True)
     bring_pending(table)

@@ -239,7 +239,7 @@ class Replay:
 
     def release(self, rows_to_delete: Any, batch: int) -> None:
         """Delete rows from quarantine in one commit; its bookmark stays as it is."""
-        runner.run(self.table, "quarantine", lambda: _Release(self.table, rows_to_delete, batch))
+        runner.run(self.table, {"quarantine": lambda: _Release(self.table, rows_to_delete, batch)})
 
     def _told(
         self, token: BatchToken | None, replayed: int = 0, *, missing: tuple[str, ...] = ()
@@ -410,7 +410,7 @@ def _apply(replay: Replay, events: DataFrame, token: BatchToken, held: DataFrame
         return
     fresh = _without(events, held, replay.contract.keys, fact)
     with reading_errors(replay.table.name, fresh):
-        runner.attempt(_Correction(replay, token, events, fresh, wrong), replay.lease)
+        runner.attempt([_Correction(replay, token, events, fresh, wrong)], replay.lease)
 
 
 def _without(rows: DataFrame, others: DataFrame, keys: Sequence[str], fact: Sequence[str]) -> DataFrame:

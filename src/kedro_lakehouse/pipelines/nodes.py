@@ -1,4 +1,4 @@
-"""Nodes that several pipelines share."""
+"""Nodes that plan how a table's accepted events change its current and its history table."""
 
 from __future__ import annotations
 
@@ -7,15 +7,32 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.changes.contract import TableContract
+    from kedro_lakehouse.changes.plan import MergePlan
 
-def select_pending(pending: DataFrame, _changes: DataFrame) -> DataFrame:
-    """Pass the pending events of a table on to its target, whose save plans and commits them.
 
-    The record of changes is an input for order only: ingestion comes first.
+def plan_merge(changes: DataFrame, *, contract: TableContract) -> tuple[MergePlan, MergePlan]:
+    """Plan the current table: the last event of each key is its row, unless it is a delete.
+
+    Of a table without keys each event is a row, or with ``write: replace`` those of the newest extract.
+
+    Returns:
+        The plan for the table, and for those who read it: they wait until the first one is committed.
     """
-    return pending
+    from kedro_lakehouse.changes.plan import MergePlan
+
+    plan = MergePlan(kind="current", contract=contract, events=changes)
+    return plan, plan
 
 
-def select_pending_and_tell(pending: DataFrame, changes: DataFrame) -> tuple[DataFrame, bool]:
-    """Pass the pending events on; the second output is there only when the first one is committed."""
-    return select_pending(pending, changes), True
+def plan_versions(changes: DataFrame, *, contract: TableContract) -> MergePlan:
+    """Plan the history: each event that changes a tracked column opens a version and ends the one before."""
+    from kedro_lakehouse.changes.plan import MergePlan
+
+    return MergePlan(kind="history", contract=contract, events=changes)
+
+
+def plan_only_versions(changes: DataFrame, *, contract: TableContract) -> tuple[MergePlan, MergePlan]:
+    """Plan the history of a table without a current table, for the history and for those who read it."""
+    plan = plan_versions(changes, contract=contract)
+    return plan, plan

@@ -51,6 +51,14 @@ class MatchingMeasures:
         return cls(**parts)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """The studies, and the models that are evaluated on each of them."""
+
+    studies: Sequence[Study]
+    embedders: Sequence[Embedder]
+
+
 @dataclass(frozen=True)
 class Study:
     """One study: its source table, the target table, and the right pairs of their column names."""

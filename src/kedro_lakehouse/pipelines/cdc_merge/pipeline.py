@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kedro.pipeline import Pipeline
+from kedro.pipeline import Node, Pipeline
 
-from kedro_lakehouse.pipelines.quality import validated_tables
-from kedro_lakehouse.pipelines.targets import target_node
+from kedro_lakehouse.pipelines.nodes import plan_merge
+from kedro_lakehouse.pipelines.rules import rules_of, with_contract
 
 if TYPE_CHECKING:
     from kedro_lakehouse.config.loading import Declarations
 
 
-def create_pipeline(declarations: Declarations, *, all_awaited: bool = False) -> Pipeline:
-    """The current tables take the batches that they do not have yet; each tells whom it is awaited by."""
-    tables = declarations.tables.items()
-    awaited = {read for _, t in tables if t.derive for read in t.derive.inputs.values()}
-    awaited |= validated_tables(declarations)
-    if all_awaited:
-        awaited |= {str(name) for name, _ in tables}
+def create_pipeline(declarations: Declarations) -> Pipeline:
+    """The current tables take the batches that they do not have yet."""
     return Pipeline(
         [
-            target_node(n, t, "current", verb="merge", pipeline="cdc_merge", awaited=str(n) in awaited)
-            for n, t in tables
-            if t.current
+            Node(
+                with_contract(plan_merge, name, table),
+                inputs=f"{name}.changes",
+                outputs=[f"{name}.current", f"{name}.published"],
+                name="merge",
+                namespace=str(name),
+                preview_fn=rules_of(name, table, "current"),
+                tags=["cdc_merge", *table.tags],
+            )
+            for name, table in declarations.tables.items()
+            if table.current
         ]
     )

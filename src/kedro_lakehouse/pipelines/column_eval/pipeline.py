@@ -12,10 +12,17 @@ from kedro_lakehouse.errors import SearchBelowThresholdError
 from kedro_lakehouse.names import OPS_NAMESPACE
 
 if TYPE_CHECKING:
-    from kedro_lakehouse.column_search.evaluation.studies import MatchingMeasures
+    from kedro_lakehouse.column_search.evaluation.studies import Evaluation, MatchingMeasures
     from kedro_lakehouse.config.columns import ColumnIndexConfig, EvaluationThresholds
 
 logger = logging.getLogger(__name__)
+
+
+def match_studies(evaluation: Evaluation) -> dict[str, dict[str, MatchingMeasures]]:
+    """Match the columns of every study by every model; the measures by model and study."""
+    from kedro_lakehouse.column_search.evaluation.studies import evaluate_studies
+
+    return {e.model_id: evaluate_studies(evaluation.studies, e) for e in evaluation.embedders}
 
 
 def judge_search(
@@ -49,19 +56,27 @@ def asdict_of(thresholds: EvaluationThresholds) -> dict[str, float]:
 
 
 def create_pipeline(config: ColumnIndexConfig) -> Pipeline:
-    """Judge every model of the index; without models, or without a set to judge by, there is nothing."""
+    """Evaluate every model of the index; without models, or without studies, there is nothing."""
     if not config.models or config.evaluation is None:
         return Pipeline([])
     judge = partial(judge_search, thresholds=config.evaluation.thresholds)
     return Pipeline(
         [
             Node(
-                update_wrapper(judge, judge_search),
+                match_studies,
                 inputs="ops.column_studies",
+                outputs="ops.study_measures",
+                name="match_studies",
+                namespace=OPS_NAMESPACE,
+                tags=["column_eval"],
+            ),
+            Node(
+                update_wrapper(judge, judge_search),
+                inputs="ops.study_measures",
                 outputs="ops.column_measures",
                 name="judge_search",
                 namespace=OPS_NAMESPACE,
                 tags=["column_eval"],
-            )
+            ),
         ]
     )

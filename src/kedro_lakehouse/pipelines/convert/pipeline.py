@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+from functools import partial, update_wrapper
 from typing import TYPE_CHECKING
 
 from kedro.pipeline import Node, Pipeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
+    from kedro_lakehouse.config.convert import ConvertConfig
     from kedro_lakehouse.names import TableName
 
 
-def begin() -> bool:
-    """Tell a table that it is its turn: which files it lacks is found when it is saved."""
-    return True
+def plan_conversion(*, declared: ConvertConfig) -> ConvertConfig:
+    """Plan a table of all files that a declaration names; those that it lacks are found by the commit."""
+    return declared
 
 
-def create_pipeline(tables: Iterable[TableName]) -> Pipeline:
+def create_pipeline(tables: Mapping[TableName, ConvertConfig]) -> Pipeline:
     """A node for each table."""
     return Pipeline(
         [
             Node(
-                begin,
+                update_wrapper(partial(plan_conversion, declared=declared), plan_conversion),
                 inputs=None,
                 outputs=f"{name}.converted",
                 name="convert",
                 namespace=str(name),
                 tags=["convert"],
             )
-            for name in tables
+            for name, declared in tables.items()
         ]
     )

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 
 def ingest(
-    batches: Iterable[LandedChanges | LandedExtracts], *_published: object, contract: TableContract
+    batches: Iterable[LandedChanges | LandedExtracts], *_tables: object, contract: TableContract
 ) -> Iterator[tuple[DataFrame | NothingLanded, DataFrame | NothingLanded]]:
     """Turn each landed batch into checked events, which go to quarantine or changes by their reasons.
 
-    The tables that a derived table is made of are inputs for order only: they are merged first.
+    The batches of a derived table read its input tables at the snapshots that the ledger names, so that a
+    batch that is made again is the same; here these tables only say that they are published.
     Kedro cannot take an empty stream of pairs: where nothing has landed, one pair says so.
     """
     from kedro_lakehouse.commits.token import NothingLanded

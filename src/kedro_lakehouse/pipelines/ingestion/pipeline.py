@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial, update_wrapper
 from typing import TYPE_CHECKING
 
 from kedro.pipeline import Node, Pipeline
 
-from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.pipelines.ingestion.nodes import ingest
-from kedro_lakehouse.pipelines.pictures import picture_of
+from kedro_lakehouse.pipelines.rules import rules_of, with_contract
 
 if TYPE_CHECKING:
     from kedro_lakehouse.config.loading import Declarations
@@ -24,16 +22,16 @@ def create_pipeline(declarations: Declarations) -> Pipeline:
 
 def _node(name: TableName, table: TableConfig) -> Node:
     return Node(
-        update_wrapper(partial(ingest, contract=TableContract.of(name, table)), ingest),
-        inputs=[f"{name}.landing", *_awaited(table)],
+        with_contract(ingest, name, table),
+        inputs=[f"{name}.landing", *_tables_read(table)],
         outputs=[f"{name}.quarantine", f"{name}.changes"],
         name="ingest",
         namespace=str(name),
-        preview_fn=picture_of(name, table, "changes"),
+        preview_fn=rules_of(name, table, "changes"),
         tags=["ingestion", *table.tags],
     )
 
 
-def _awaited(table: TableConfig) -> list[str]:
-    """What must have been merged before a derived table is made: inputs for order only."""
-    return [f"{table_read}.published" for table_read in table.derive.inputs.values()] if table.derive else []
+def _tables_read(table: TableConfig) -> list[str]:
+    """The published tables that the query of a derived table reads."""
+    return [f"{name}.published" for name in table.derive.inputs.values()] if table.derive else []

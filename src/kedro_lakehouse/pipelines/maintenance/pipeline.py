@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
+from functools import partial, update_wrapper
 from typing import TYPE_CHECKING
 
 from kedro.pipeline import Node, Pipeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import datetime as dt
+    from collections.abc import Callable
 
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.config.loading import Declarations
+    from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
 
 
-def keep_changes(changes: DataFrame) -> DataFrame:
-    """Pass the record of changes on to its retention, whose save trims it."""
-    return changes
+def plan_retention(_changes: DataFrame, *, keep: dt.timedelta) -> dt.timedelta:
+    """Plan to keep the single events of a change log for a time; older ones become one for each key."""
+    return keep
 
 
-def begin(*_trimmed: object) -> bool:
-    """Tell maintenance that it is its turn; a record that is trimmed is an input for order only."""
-    return True
+def plan_maintenance(
+    *_compacted: object, thresholds: Callable[[], TableMaintenanceConfig]
+) -> TableMaintenanceConfig:
+    """Plan to maintain a table by the thresholds of maintenance.yml, once its change log is compacted."""
+    return thresholds()
 
 
-def create_pipeline(declarations: Declarations, converted: Iterable[TableName] = ()) -> Pipeline:
-    """Every table's record is trimmed where ``changes_retention`` asks for it, then its files are maintained.
+def create_pipeline(project: Project) -> Pipeline:
+    """Change logs with a ``changes_retention`` are compacted, then the files of every table are maintained.
 
-    Tables that were converted have no record. The project's own come as one more, in the namespace ``ops``.
+    Tables that were converted have no change log. The project's own come as one more, in the namespace
+    ``ops``.
     """
-    tables = declarations.tables.items()
-    trims = [_compact(name, table) for name, table in tables if table.changes_retention]
-    maintained = [
-        _maintain(str(name), [f"{name}.retention"] if table.changes_retention else [], table.tags)
-        for name, table in tables
-    ]
-    maintained += [_maintain(str(name), [], ()) for name in converted]
-    return Pipeline([*trims, *maintained, _maintain("ops.tables", [], ())])
+    nodes = []
+    for name, table in project.declarations.tables.items():
+        keep = table.changes_retention
+        if keep:
+            nodes.append(_compact(name, table, keep))
+        nodes.append(_maintain(project, str(name), [f"{name}.retention"] if keep else [], table.tags))
+    nodes += [_maintain(project, str(name), [], ()) for name in project.conversions]
+    return Pipeline([*nodes, _maintain(project, "ops.tables", [], ())])
 
 
-def _compact(name: TableName, table: TableConfig) -> Node:
+def _compact(name: TableName, table: TableConfig, keep: dt.timedelta) -> Node:
     return Node(
-        keep_changes,
+        update_wrapper(partial(plan_retention, keep=keep), plan_retention),
         inputs=f"{name}.changes",
         outputs=f"{name}.retention",
         name="trim",
@@ -52,9 +58,11 @@ def _compact(name: TableName, table: TableConfig) -> Node:
     )
 
 
-def _maintain(name: str, inputs: list[str], tags: tuple[str, ...]) -> Node:
+def _maintain(project: Project, name: str, inputs: list[str], tags: tuple[str, ...]) -> Node:
+    # The file is read when the node runs: a mistake in it stops no other pipeline.
+    plan = partial(plan_maintenance, thresholds=lambda: project.maintenance.of(name))
     return Node(
-        begin,
+        update_wrapper(plan, plan_maintenance),
         inputs=inputs or None,
         outputs=f"{name}.maintenance",
         name="maintain",

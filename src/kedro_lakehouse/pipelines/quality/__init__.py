@@ -1,9 +1,5 @@
-"""Pipeline ``quality``: published tables are judged by their expectations."""
+"""Pipeline ``quality``: published tables are validated by their expectations."""
 
-from kedro_lakehouse.pipelines.quality.pipeline import (
-    create_data_docs_pipeline,
-    create_pipeline,
-    validated_tables,
-)
+from kedro_lakehouse.pipelines.quality.pipeline import create_data_docs_pipeline, create_pipeline
 
-__all__ = ["create_data_docs_pipeline", "create_pipeline", "validated_tables"]
+__all__ = ["create_data_docs_pipeline", "create_pipeline"]

@@ -2,45 +2,82 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kedro_lakehouse.commits.published import NothingToValidate, Published, Validation
+    from kedro_lakehouse.commits.published import NothingToValidate, Published, ValidationPlan
     from kedro_lakehouse.config.expectations import ExpectationConfig, SuiteExpectationConfig
     from kedro_lakehouse.quality.results import Result
 
 
 def validate_table(
-    unjudged: Published | NothingToValidate, *_published: object, expectations: Sequence[ExpectationConfig]
-) -> Validation | NothingToValidate:
-    """Answer the expectations of a table that changed; those that one aggregation answers together.
+    table: Published | None, *, expectations: Sequence[ExpectationConfig]
+) -> ValidationPlan | NothingToValidate:
+    """Plan to answer a table's expectations; those that one aggregation answers together."""
+    from kedro_lakehouse.commits.published import NothingToValidate, ValidationPlan, titles_of
 
-    That the table is published is an input for order only.
-    """
-    from kedro_lakehouse.commits.published import Published, Validation
-
-    if not isinstance(unjudged, Published):
-        return unjudged
-    return Validation(
-        snapshots=str(unjudged.snapshot), batch=unjudged.batch, results=_answers(unjudged, expectations)
+    if table is None or table.snapshot is None:
+        return NothingToValidate.HERE
+    return ValidationPlan(
+        snapshots=str(table.snapshot),
+        batch=table.batch,
+        titles=titles_of(expectations),
+        answer=partial(_answers, table, expectations),
     )
 
 
 def validate_suite(
-    tables: Mapping[str, Published] | NothingToValidate,
-    *_published: object,
-    expectations: Sequence[SuiteExpectationConfig],
-) -> Validation | NothingToValidate:
-    """Answer a suite across tables of which one changed, table by table."""
-    from kedro_lakehouse.commits.published import NothingToValidate, Validation
-    from kedro_lakehouse.datasets.quality import snapshots_as_text
+    *tables: Published | None, expectations: Sequence[SuiteExpectationConfig]
+) -> ValidationPlan | NothingToValidate:
+    """Plan to answer a suite across tables; there is none as long as one of them was never committed."""
+    from kedro_lakehouse.commits.published import (
+        NothingToValidate,
+        ValidationPlan,
+        snapshots_as_text,
+        titles_of,
+    )
+
+    found = {table.name: table for table in tables if table and table.snapshot is not None}
+    if len(found) < len(tables):
+        return NothingToValidate.HERE
+    return ValidationPlan(
+        snapshots=snapshots_as_text(found.values()),
+        batch=None,
+        titles=titles_of(expectations),
+        answer=partial(_suite_answers, found, expectations),
+    )
+
+
+def validate_freshness(table: Published | None, *, expectations: Sequence[ExpectationConfig]) -> list[Result]:
+    """Compare the age of a table's last commit with its limits; a table without a commit has no age."""
+    from kedro_lakehouse.quality.results import Result
+
+    if table is None:
+        return []
+    limits = [(e, e.max_age.total_seconds()) for e in expectations if e.max_age is not None]
+    return [
+        Result(expectation=e, success=table.age <= s, engine="metadata", observed=table.age)
+        for e, s in limits
+    ]
+
+
+def select_last_validations(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of each suite the results of its newest validation of what readers see."""
+    from kedro_lakehouse.ops.store import PUBLISHED
+    from kedro_lakehouse.quality.results import last_validations
+
+    return last_validations(r for r in results if r["stage"] == PUBLISHED)
+
+
+def _suite_answers(
+    tables: Mapping[str, Published], expectations: Sequence[SuiteExpectationConfig]
+) -> list[Result]:
     from kedro_lakehouse.quality.across import answer_reference
     from kedro_lakehouse.quality.results import Result
 
-    if isinstance(tables, NothingToValidate):
-        return tables
     results: list[Result] = []
     for name, table in tables.items():
         results += _answers(table, [e for e in expectations if e.table == name])
@@ -49,31 +86,9 @@ def validate_suite(
             results.append(answer_reference(e, tables[e.table].rows, tables[str(e.other_table)].rows))
         elif e.nature == "other_count":
             difference = tables[e.table].rows.count() - tables[str(e.other_table)].rows.count()
-            results.append(
-                Result(expectation=e, success=difference == 0, engine="aggregation", observed=difference)
-            )
-    snapshots = snapshots_as_text({name: table.snapshot for name, table in tables.items()})
-    return Validation(snapshots=snapshots, batch=None, results=results)
-
-
-def validate_freshness(
-    age: float | None, *_published: object, expectations: Sequence[ExpectationConfig]
-) -> list[Result]:
-    """Compare the age of a table's last commit, in seconds; one that was never committed is not judged."""
-    from kedro_lakehouse.quality.results import Result
-
-    if age is None:
-        return []
-    limits = [(e, e.max_age.total_seconds()) for e in expectations if e.max_age is not None]
-    return [Result(expectation=e, success=age <= s, engine="metadata", observed=age) for e, s in limits]
-
-
-def select_last_validations(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Of each suite the results of its newest judgement of what readers see."""
-    from kedro_lakehouse.ops.store import PUBLISHED
-    from kedro_lakehouse.quality.results import last_validations
-
-    return last_validations(r for r in results if r["stage"] == PUBLISHED)
+            same = difference == 0
+            results.append(Result(expectation=e, success=same, engine="aggregation", observed=difference))
+    return results
 
 
 def _answers(table: Published, expectations: Sequence[ExpectationConfig]) -> list[Result]:
@@ -83,9 +98,10 @@ def _answers(table: Published, expectations: Sequence[ExpectationConfig]) -> lis
     from kedro_lakehouse.quality.results import Result, of_number
 
     answered = [e for e in expectations if e.nature in ANSWERED]
-    require_columns(table.name, expectations, table.rows.columns)
-    results = answer(answered, table.rows)
-    results += answer_by_engine([e for e in expectations if e.nature == "engine"], table.rows)
+    rows = table.rows
+    require_columns(table.name, expectations, rows.columns)
+    results = answer(answered, rows)
+    results += answer_by_engine([e for e in expectations if e.nature == "engine"], rows)
     for e in (e for e in expectations if e.nature == "drift"):
         # The first commit of a table changed nothing that there was.
         first = Result(expectation=e, success=True, engine="metadata")

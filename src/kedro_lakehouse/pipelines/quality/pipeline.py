@@ -23,29 +23,23 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
 
 
-def validated_tables(declarations: Declarations) -> frozenset[str]:
-    """The tables that quality waits for: their nodes tell when they are published."""
-    of_suites = {t for suite in declarations.suites.values() for t in suite.tables}
-    return frozenset(of_suites | {str(n) for n, t in declarations.tables.items() if t.expectations})
-
-
 def create_pipeline(declarations: Declarations) -> Pipeline:
-    """Tables that changed are judged by their expectations, suites where one of their tables changed."""
+    """Tables that changed are validated by their expectations, suites where one of their tables changed."""
     nodes = []
     for name, table in declarations.tables.items():
         if any(e.nature != "fresh" for e in table.expectations):
             nodes.append(_table_node(name, table))
         nodes += _freshness_nodes(name, table, declarations)
     suites = {
-        name: judged
+        name: validated
         for name, suite in declarations.suites.items()
-        if (judged := tuple(e for e in suite.expectations if e.nature != "fresh"))
+        if (validated := tuple(e for e in suite.expectations if e.nature != "fresh"))
     }
     return Pipeline([*nodes, *(_suite_node(n, e, declarations.suites[n]) for n, e in suites.items())])
 
 
 def create_data_docs_pipeline() -> Pipeline:
-    """The last judgements become Data Docs; apart from ``quality``, for Great Expectations takes seconds."""
+    """The last validations become Data Docs; apart from ``quality``, for Great Expectations takes seconds."""
     return Pipeline(
         [
             Node(
@@ -63,7 +57,7 @@ def create_data_docs_pipeline() -> Pipeline:
 def _table_node(name: TableName, table: TableConfig) -> Node:
     return Node(
         _with(validate_table, tuple(e for e in table.expectations if e.nature != "fresh")),
-        inputs=[f"{name}.unjudged", f"{name}.published"],
+        inputs=f"{name}.published",
         outputs=f"{name}.quality",
         name="judge",
         namespace=str(name),
@@ -79,7 +73,7 @@ def _freshness_nodes(name: TableName, table: TableConfig, declarations: Declarat
     return [
         Node(
             _with(validate_freshness, expectations),
-            inputs=[f"{name}.age", f"{name}.published"],
+            inputs=f"{name}.published",
             outputs=f"{name}.freshness",
             name="judge_freshness",
             namespace=str(name),
@@ -92,7 +86,7 @@ def _freshness_nodes(name: TableName, table: TableConfig, declarations: Declarat
 def _suite_node(name: str, expectations: tuple[SuiteExpectationConfig, ...], suite: SuiteConfig) -> Node:
     return Node(
         _with(validate_suite, expectations),
-        inputs=[f"ops.{name}.suite_tables", *(f"{table}.published" for table in suite.tables)],
+        inputs=[f"{table}.published" for table in suite.tables],
         outputs=f"ops.{name}.suite_quality",
         name=f"judge_{name}",
         namespace="ops",

@@ -1,27 +1,32 @@
-"""Pipeline ``scd2``: one node for each table that keeps its history."""
+"""Pipeline ``scd2``: one node for each table that keeps a history."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kedro.pipeline import Pipeline
+from kedro.pipeline import Node, Pipeline
 
-from kedro_lakehouse.pipelines.quality import validated_tables
-from kedro_lakehouse.pipelines.targets import target_node
+from kedro_lakehouse.pipelines.nodes import plan_only_versions, plan_versions
+from kedro_lakehouse.pipelines.rules import rules_of, with_contract
 
 if TYPE_CHECKING:
     from kedro_lakehouse.config.loading import Declarations
 
 
 def create_pipeline(declarations: Declarations) -> Pipeline:
-    """The history tables take the batches that they do not have yet."""
-    tables = declarations.tables.items()
-    # Where there is no current table, the history tells that the table is published.
-    awaited = validated_tables(declarations) & {str(n) for n, t in tables if not t.current}
+    """The histories take the batches that they do not have yet; readers see those without a current table."""
     return Pipeline(
         [
-            target_node(n, t, "history", verb="keep_history", pipeline="scd2", awaited=str(n) in awaited)
-            for n, t in tables
-            if t.history
+            Node(
+                with_contract(plan_versions if table.current else plan_only_versions, name, table),
+                inputs=f"{name}.changes",
+                outputs=f"{name}.history" if table.current else [f"{name}.history", f"{name}.published"],
+                name="keep_history",
+                namespace=str(name),
+                preview_fn=rules_of(name, table, "history"),
+                tags=["scd2", *table.tags],
+            )
+            for name, table in declarations.tables.items()
+            if table.history
         ]
     )
