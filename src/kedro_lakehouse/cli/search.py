@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, open_project
+from kedro_lakehouse.cli.options import open_project, project_options
 from kedro_lakehouse.cli.show import print_json, print_table
 from kedro_lakehouse.column_search.results import Mode
 
@@ -35,8 +35,7 @@ class _Wish:
 
 
 @click.command()
-@env_option
-@json_option
+@project_options
 @click.argument("text", nargs=-1)
 @click.option(
     "--like", metavar="NAMESPACE.TABLE.COLUMN", help="Search by this column (or table: --unionable)."
