@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, open_project
+from kedro_lakehouse.cli.options import open_project, project_options
 from kedro_lakehouse.cli.show import print_json, print_table, say_cut
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ _WORDS: Final = {"I": "inserted", "U": "updated", "D": "deleted", "N": "unchange
 @click.argument("table")
 @click.option("--batch", type=int, required=True, metavar="N", help="The batch to look at.")
 @click.option("--all", "every_row", is_flag=True, help=f"Print all keys, not only the first {_SHOWN:,}.")
-@env_option
-@json_option
+@project_options
 def changes(*, table: str, batch: int, every_row: bool, as_json: bool) -> None:
     """Tell what one batch did to each key: I, U, D or N. Starts Spark.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, open_project
+from kedro_lakehouse.cli.options import open_project, project_options
 from kedro_lakehouse.cli.show import print_json
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="A wheel to ship; by default the project's own, which is built.",
 )
-@env_option
-@json_option
+@project_options
 def deploy(*, target: Target, out: Path | None, jars: Jars, wheels: tuple[Path, ...], as_json: bool) -> None:
     """Render what runs this project on EMR Serverless, on Glue or by Airflow.
 
@@ -61,15 +60,8 @@ def deploy(*, target: Target, out: Path | None, jars: Jars, wheels: tuple[Path, 
     project = open_project()
     metadata = bootstrap_project(find_root())
     folder = (out or metadata.project_path / "build" / "deploy" / target).absolute()
-    done = render(
-        target,
-        project,
-        metadata,
-        metadata.project_path / settings.CONF_SOURCE,
-        folder,
-        jars=jars,
-        wheels=wheels,
-    )
+    conf = metadata.project_path / settings.CONF_SOURCE
+    done = render(target, project, metadata, conf, folder, jars=jars, wheels=wheels)
     if as_json:
         print_json({"files": [str(file) for file in done.files], "next": done.steps})
         return

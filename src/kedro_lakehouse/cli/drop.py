@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, open_project
+from kedro_lakehouse.cli.options import open_table, project_options
 from kedro_lakehouse.cli.rebuild import confirm, recorded
-from kedro_lakehouse.cli.show import print_json
+from kedro_lakehouse.cli.show import print_result
 
 if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("table")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@env_option
-@json_option
+@project_options
 def drop(*, table: str, yes: bool, as_json: bool) -> None:
     """Delete all that is stored of a table, after saying what goes.
 
@@ -34,13 +33,10 @@ def drop(*, table: str, yes: bool, as_json: bool) -> None:
       kedro lakehouse drop shop.item
       kedro lakehouse drop shop.item --yes --json
     """  # noqa: D301 - \b keeps click from wrapping the examples
-    from kedro_lakehouse.names import TableName
     from kedro_lakehouse.operations.drop import drop_table, stored
 
-    name = TableName.parse(table)
-    project = open_project()
-    project.table(name)  # refuses a table that is not declared
-    bound = project.bind(name)
+    project, bound = open_table(table)
+    name = bound.name
     going = stored(bound)
     if going.nothing:
         _say(going, [], as_json=as_json)
@@ -67,9 +63,8 @@ def _next(project: Project, name: TableName) -> list[str]:
         for other, table in sorted(project.declarations.tables.items())
         if table.derive and str(name) in table.derive.inputs.values()
     ]
-    what = (
-        "derives it again from its inputs" if project.table(name).derive else "ingests its landed files anew"
-    )
+    derives = project.table(name).derive
+    what = "derives it again from its inputs" if derives else "ingests its landed files anew"
     told = [f"The next `kedro run` {what}; to be rid of it, take its block out of tables.yml first."]
     if derived:
         told.append(f"Derived from it, and as they were until then: {', '.join(derived)}.")
@@ -77,17 +72,14 @@ def _next(project: Project, name: TableName) -> list[str]:
 
 
 def _say(found: Stored, following: list[str], *, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                "table": str(found.table),
-                "dropped": found.rows,
-                "view": str(found.view) if found.view else None,
-                "ops": {"batches": found.batches, "batch_ledger": found.planned},
-                "next": following,
-            }
-        )
-    elif found.nothing:
-        click.echo(f"Nothing is stored of {found.table}.")
-    else:
-        click.echo("\n".join([f"Dropped of {found.table}:", *_told(found), *following]))
+    facts = {
+        "table": str(found.table),
+        "dropped": found.rows,
+        "view": str(found.view) if found.view else None,
+        "ops": {"batches": found.batches, "batch_ledger": found.planned},
+        "next": following,
+    }
+    told = [f"Dropped of {found.table}:", *_told(found), *following]
+    if found.nothing:
+        told = [f"Nothing is stored of {found.table}."]
+    print_result(facts, "\n".join(told), as_json=as_json)

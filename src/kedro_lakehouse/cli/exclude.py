@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-import click
-
-from kedro_lakehouse.cli.show import print_json, print_table, say_cut
+from kedro_lakehouse.cli.show import print_result, print_rows
 
 if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
+
+_OF_AN_EVENT: Final = ("batch", "file", "row", "expectation", "decision", "decided_at")
 
 
 def exclude_batch(project: Project, name: TableName, batch: int, *, as_json: bool) -> None:
@@ -21,13 +21,8 @@ def exclude_batch(project: Project, name: TableName, batch: int, *, as_json: boo
     from kedro_lakehouse.operations.exclude import exclude
 
     done = recorded(project, f"quarantine {name} --batch {batch}", lambda: exclude(project.bind(name), batch))
-    if as_json:
-        print_json(asdict(done))
-        return
-    click.echo(
-        f"{name}, batch {batch}: {done.withdrawn:,} events are withdrawn (decision {done.decision}). "
-        f"Publish the rest: kedro run --namespaces={name}"
-    )
+    told = f"{name}, batch {batch}: {done.withdrawn:,} events are withdrawn (decision {done.decision})."
+    print_result(asdict(done), f"{told} Publish the rest: kedro run --namespaces={name}", as_json=as_json)
 
 
 def list_decisions(project: Project, name: TableName | None, *, limit: int, as_json: bool) -> None:
@@ -38,28 +33,13 @@ def list_decisions(project: Project, name: TableName | None, *, limit: int, as_j
 
     rows = project.ops.read(DECISIONS, of_table=str(name) if name else None)
     found: list[dict[str, Any]]
-    facts: tuple[str, ...]
     if name is None:
         facts = ("table", "batch", "decision", "decided_at", "expectation")
         counted = Counter(tuple(row[f] for f in facts) for row in rows)
         found = [dict(zip(facts, key, strict=True)) | {"events": n} for key, n in counted.items()]
+        found.sort(key=lambda row: (row["decided_at"], row["table"]))
     else:
-        facts = ("batch", "file", "row", "expectation", "decision", "decided_at")
-        found = [{f: row[f] for f in facts} for row in rows]
-    found.sort(
-        key=lambda row: (
-            row["decided_at"],
-            row.get("table") or "",
-            row.get("file") or "",
-            row.get("row") or 0,
-        )
-    )
-    shown = found[: limit or None]
-    if as_json:
-        print_json(shown)
-    elif shown:
-        print_table(tuple(shown[0]), [list(row.values()) for row in shown], right=("batch", "row", "events"))
-    else:
-        click.echo("No event is withdrawn.")
-    if len(found) > len(shown):
-        say_cut(len(shown))
+        found = [{f: row[f] for f in _OF_AN_EVENT} for row in rows]
+        found.sort(key=lambda row: (row["decided_at"], row["file"] or "", row["row"] or 0))
+    right = ("batch", "row", "events")
+    print_rows(found, as_json=as_json, nothing="No event is withdrawn.", limit=limit, right=right)

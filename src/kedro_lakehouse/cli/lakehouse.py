@@ -78,17 +78,13 @@ class LakehouseGroup(click.Group):
             if not ctx.meta[AS_JSON]:
                 raise
             kind = MisuseAsJson if isinstance(error, click.UsageError) else ErrorAsJson
-            raise kind(
-                "USAGE", error.format_message(), "`kedro lakehouse --help` lists the commands."
-            ) from error
+            remedy = "`kedro lakehouse --help` lists the commands."
+            raise kind("USAGE", error.format_message(), remedy) from error
 
 
 def _told(ctx: click.Context, error: LakehouseError) -> click.ClickException:
-    return (
-        ErrorAsJson(error.code, *error.sentences())
-        if ctx.meta[AS_JSON]
-        else click.ClickException(redacted(str(error)))
-    )
+    as_json = ErrorAsJson(error.code, *error.sentences())
+    return as_json if ctx.meta[AS_JSON] else click.ClickException(redacted(str(error)))
 
 
 @click.group(name="lakehouse", cls=LakehouseGroup)
@@ -108,25 +104,8 @@ def commands() -> None:
 
 
 for command in (
-    tables,
-    sql,
-    changes,
-    quarantine,
-    snapshots,
-    tag,
-    branch,
-    rollback,
-    rebuild,
-    drop,
-    maintain,
-    runs,
-    logs,
-    plugins,
-    search,
-    console,
-):
+    tables, sql, changes, quarantine, snapshots, tag, branch, rollback, rebuild, drop, maintain, runs, logs,
+    plugins, search, console, init, import_config, deploy,
+):  # fmt: skip
     lakehouse.add_command(command)
-lakehouse.add_command(init)
-lakehouse.add_command(import_config)
-lakehouse.add_command(deploy)
 commands.add_command(lakehouse)

@@ -6,16 +6,15 @@ from typing import Any
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, open_project
-from kedro_lakehouse.cli.show import print_json, printable
+from kedro_lakehouse.cli.options import open_project, project_options
+from kedro_lakehouse.cli.show import print_result, printable
 
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[ID]")
 @click.option("--table", metavar="TABLE", help="Only the lines about this table.")
 @click.option("--cloudwatch", is_flag=True, help="Print the CloudWatch Logs Insights query for ID instead.")
-@env_option
-@json_option
+@project_options
 def logs(*, words: tuple[str, ...], table: str | None, cloudwatch: bool, as_json: bool) -> None:
     """Print the log of a run, all its lines in the order of time.
 
@@ -39,32 +38,20 @@ def logs(*, words: tuple[str, ...], table: str | None, cloudwatch: bool, as_json
         if wanted is None:
             raise click.UsageError("--cloudwatch needs an ID.")
         query = cloudwatch_query(wanted)
-        if as_json:
-            print_json({"query": query})
-        else:
-            click.echo(query)
+        print_result({"query": query}, query, as_json=as_json)
         return
     project = open_project()
     if table is not None:
         project.table(TableName.parse(table))  # refuses a table that is not declared
     lines = read_lines(find_logs(project.logs, wanted))
     shown = [line for line in lines if table is None or line["table"] == table]
-    if as_json:
-        print_json(shown)
-    else:
-        click.echo("\n".join(map(_text, shown)))
+    print_result(shown, "\n".join(map(_text, shown)), as_json=as_json)
 
 
 def _text(line: dict[str, Any]) -> str:
     """A line for people: time, level, who wrote it, what it is about, what it says."""
     origin = "executor" if line.get("task") else "driver" if line["origin"] == "jvm" else "python"
     about = " ".join(str(line[f]) for f in ("node", "batch") if line.get(f))
-    parts = (
-        line["time"],
-        f"{line['level']:<7}",
-        f"{origin:<8}",
-        f"[{about}]" if about else "",
-        line["message"],
-    )
-    told = " ".join(printable(str(part)) for part in parts if part)
+    parts = (f"{line['level']:<7}", f"{origin:<8}", f"[{about}]" if about else "", line["message"])
+    told = " ".join(printable(str(part)) for part in (line["time"], *parts) if part)
     return told + (f" ({printable(str(line['error']))})" if line.get("error") else "")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, open_project
+from kedro_lakehouse.cli.options import open_project, project_options
 from kedro_lakehouse.cli.rebuild import recorded
-from kedro_lakehouse.cli.show import print_json
+from kedro_lakehouse.cli.show import print_result
 
 if TYPE_CHECKING:
     from kedro_lakehouse.formats.maintenance import MaintenanceReport
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("table", required=False)
 @click.option("--dry-run", is_flag=True, help="Tell what is due, and do nothing.")
-@env_option
-@json_option
+@project_options
 def maintain(*, table: str | None, dry_run: bool, as_json: bool) -> None:
     """Put the files of a table, or of all, in order.
 
@@ -44,19 +44,10 @@ def maintain(*, table: str | None, dry_run: bool, as_json: bool) -> None:
     for name in names:
         if name not in known:
             project.table(name)  # says what is declared
-    found = (
-        _all(project, names, own=table is None, dry_run=True)
-        if dry_run
-        else recorded(project, "maintain", lambda: _all(project, names, own=table is None, dry_run=False))
-    )
-    if as_json:
-        print_json([asdict(report) for report in found])
-        return
-    due = [report for report in found if report.actions]
-    for report in due:
-        _say(report, dry_run=dry_run)
-    if not due:
-        click.echo("Nothing is due.")
+    work = partial(_all, project, names, own=table is None, dry_run=dry_run)
+    found = work() if dry_run else recorded(project, "maintain", work)
+    told = [line for report in found if report.actions for line in _told(report, dry_run=dry_run)]
+    print_result([asdict(one) for one in found], "\n".join(told) or "Nothing is due.", as_json=as_json)
 
 
 def _all(project: Project, names: list[TableName], *, own: bool, dry_run: bool) -> list[MaintenanceReport]:
@@ -68,11 +59,9 @@ def _all(project: Project, names: list[TableName], *, own: bool, dry_run: bool) 
     return found + (maintain_ops(project, dry_run=dry_run) if own else [])
 
 
-def _say(report: MaintenanceReport, *, dry_run: bool) -> None:
+def _told(report: MaintenanceReport, *, dry_run: bool) -> list[str]:
     from kedro_lakehouse.operations.maintain import summary_line
 
     if not dry_run:
-        click.echo(summary_line(report))
-        return
-    for action in report.actions:
-        click.echo(f"{report.table}: {action.work.replace('_', ' ')} is due: {action.reason}")
+        return [summary_line(report)]
+    return [f"{report.table}: {one.work.replace('_', ' ')} is due: {one.reason}" for one in report.actions]

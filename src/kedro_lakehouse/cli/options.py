@@ -11,6 +11,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.project import Project
 
 _Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
@@ -35,6 +36,11 @@ env_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON, errors too (those on stderr)."
 )
+
+
+def project_options(command: _Command) -> _Command:
+    """The options of every command that looks at the project: --env and --json."""
+    return env_option(json_option(command))
 
 
 def limit_option(default: int) -> Callable[[_Command], _Command]:
@@ -84,3 +90,17 @@ def open_project() -> Project:
             remedy=f"Use one of: {', '.join(known)}; or make the folder {conf.name}/{env}.",
         )
     return activate(Project.load(str(conf), env))
+
+
+def open_table(text: str) -> tuple[Project, LakeTable]:
+    """The project, and the table of that name in it.
+
+    Raises:
+        ConfigurationError: There is no project, or it does not declare the table.
+    """
+    from kedro_lakehouse.names import TableName
+
+    name = TableName.parse(text)
+    project = open_project()
+    project.table(name)  # refuses a table that is not declared
+    return project, project.bind(name)

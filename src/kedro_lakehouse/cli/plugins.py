@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from kedro_lakehouse.cli.options import json_option
-from kedro_lakehouse.cli.show import print_json, print_table
+from kedro_lakehouse.cli.show import print_rows
 
 
 @click.command()
@@ -19,7 +19,4 @@ def plugins(*, as_json: bool) -> None:
         for group in GROUPS
         for name, module in list_plugins(group).items()
     ]
-    if as_json:
-        print_json(found)
-    else:
-        print_table(("group", "name", "module"), [list(row.values()) for row in found])
+    print_rows(found, as_json=as_json)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kedro_lakehouse.cli.exclude import exclude_batch, list_decisions
-from kedro_lakehouse.cli.options import env_option, json_option, limit_option, open_project
-from kedro_lakehouse.cli.show import print_json, print_table, say_cut
+from kedro_lakehouse.cli.options import limit_option, open_project, project_options
+from kedro_lakehouse.cli.show import print_result, print_rows
 
 if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 @click.option("--replay", is_flag=True, help="Apply the events of TABLE that the present rules accept.")
 @click.option("--decisions", is_flag=True, help="List the events that were withdrawn.")
 @limit_option(100)
-@env_option
-@json_option
+@project_options
 def quarantine(  # noqa: PLR0913 - one argument an option
     *,
     table: str | None,
@@ -79,17 +78,17 @@ def quarantine(  # noqa: PLR0913 - one argument an option
         if replay:
             _replay(project, name, as_json=as_json)
             return
-        _list_events(_events(project, name, batch, raw=raw), limit=limit, as_json=as_json)
+        nothing, right = "No such event is quarantined.", ("batch", "row")
+        found = _events(project, name, batch, raw=raw)
+        print_rows(found, as_json=as_json, nothing=nothing, limit=limit, cells=_cells, right=right)
         return
     counted = [row for name in sorted(project.declarations.tables) for row in _counts(project, name, batch)]
-    if as_json:
-        print_json(counted)
-    elif counted:
-        print_table(
-            ("table", "first reason", "events"), [list(row.values()) for row in counted], right=("events",)
-        )
-    else:
-        click.echo("No event is quarantined.")
+    nothing = "No event is quarantined."
+    print_rows(counted, as_json=as_json, nothing=nothing, cells=_headed, right=("events",))
+
+
+def _headed(row: dict[str, Any]) -> dict[str, object]:
+    return {name.replace("_", " "): value for name, value in row.items()}
 
 
 def _is_blocked(project: Project, name: TableName) -> bool:
@@ -102,7 +101,7 @@ def _is_blocked(project: Project, name: TableName) -> bool:
     return bool(blocked_batches(table))
 
 
-def _counts(project: Project, name: TableName, batch: int | None) -> list[dict[str, object]]:
+def _counts(project: Project, name: TableName, batch: int | None) -> list[dict[str, Any]]:
     reasons = Counter((event["reasons"] or [""])[0] for event in _events(project, name, batch, raw=False))
     return [
         {"table": str(name), "first_reason": reason, "events": count}
@@ -114,16 +113,11 @@ def _events(project: Project, name: TableName, batch: int | None, *, raw: bool) 
     """The quarantined events of a table by batch, file and row; ``raw`` reads the records too."""
     fields = ("_batch", "_position", "_reasons", *(("_raw",) if raw else ()))
     rows = (_scanned if project.bind(name).in_catalog else _read)(project, name, batch, fields)
-    events = [
-        {
-            "batch": row["_batch"],
-            "file": (row["_position"] or {}).get("file"),
-            "row": (row["_position"] or {}).get("row"),
-            "reasons": row["_reasons"],
-            **({"raw": row["_raw"]} if raw else {}),
-        }
-        for row in rows
-    ]
+    events = []
+    for row in rows:
+        place = row["_position"] or {}
+        event = {"batch": row["_batch"], "file": place.get("file"), "row": place.get("row")}
+        events.append(event | {"reasons": row["_reasons"]} | ({"raw": row["_raw"]} if raw else {}))
     return sorted(events, key=lambda e: (e["batch"] or 0, e["file"] or "", e["row"] or 0))
 
 
@@ -155,17 +149,8 @@ def _read(
     return [row.asDict(recursive=True) for row in wanted.select(*fields).collect()]
 
 
-def _list_events(events: list[dict[str, Any]], *, limit: int, as_json: bool) -> None:
-    shown = events[: limit or None]
-    if as_json:
-        print_json(shown)
-    elif shown:
-        cells = [[*(event | {"reasons": ", ".join(event["reasons"] or ())}).values()] for event in shown]
-        print_table(tuple(shown[0]), cells, right=("batch", "row"))
-    else:
-        click.echo("No such event is quarantined.")
-    if len(events) > len(shown):
-        say_cut(len(shown))
+def _cells(event: dict[str, Any]) -> dict[str, object]:
+    return event | {"reasons": ", ".join(event["reasons"] or ())}
 
 
 def _replay(project: Project, name: TableName, *, as_json: bool) -> None:
@@ -179,15 +164,13 @@ def _replay(project: Project, name: TableName, *, as_json: bool) -> None:
 
     replay = Replay(project.bind(name), Decoding(changes=events_of_changes, extracts=events_of_extracts))
     done = recorded(project, f"quarantine --replay {name}", replay.run)
-    if as_json:
-        print_json(asdict(done))
-    elif done.replayed:
-        click.echo(
+    told = f"{name}: no quarantined record is valid now; {done.left:,} are left."
+    if done.replayed:
+        told = (
             f"{name}, batch {done.batch}: {done.replayed:,} quarantined records are valid now "
             f"({done.applied:,} events applied, {done.duplicates:,} there already); {done.left:,} are left."
         )
-    else:
-        click.echo(f"{name}: no quarantined record is valid now; {done.left:,} are left.")
+    print_result(asdict(done), told, as_json=as_json)
     if done.missing:
         raise click.ClickException(
             f"Not read again, for they are gone or were replaced: {listed(done.missing)}. "

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, open_project
-from kedro_lakehouse.cli.show import print_json
+from kedro_lakehouse.cli.options import open_table, project_options
+from kedro_lakehouse.cli.show import print_result
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     "--from-landing", is_flag=True, help="Drop all that is stored and ingest the landed files anew."
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@env_option
-@json_option
+@project_options
 def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None:
     """Make a table anew under its present declaration. Starts Spark.
 
@@ -42,13 +41,11 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
       kedro lakehouse rebuild shop.item
       kedro lakehouse rebuild shop.item --from-landing --yes
     """  # noqa: D301 - \b keeps click from wrapping the examples
-    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.monitoring.table_status import status_of
     from kedro_lakehouse.operations.rebuild import begin_again, rebuild_from_changes, refuse_rebuild
 
-    name = TableName.parse(table)
-    project = open_project()
-    project.table(name)  # refuses a table that is not declared
-    bound = project.bind(name)
+    project, bound = open_table(table)
+    name = bound.name
     if from_landing:
         what = f"Drop all that is stored of {name}, and read its landed files again?"
     else:
@@ -60,22 +57,11 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
         _run(project, name, as_json=as_json)
     else:
         recorded(project, f"rebuild {name}", lambda: rebuild_from_changes(bound))
-    from kedro_lakehouse.monitoring.table_status import status_of
-
     stands = status_of(bound)
-    if as_json:
-        print_json(
-            {
-                "table": str(name),
-                "batch": stands.batch,
-                "rows": stands.rows,
-                "history_rows": stands.history_rows,
-            }
-        )
-        return
-    kept = {"rows": stands.rows, "history rows": stands.history_rows}
-    told = ", ".join(f"{count:,} {word}" for word, count in kept.items() if count is not None)
-    click.echo(f"{name} is rebuilt up to batch {stands.batch}: {told or 'nothing is kept'}.")
+    kept = {"rows": stands.rows, "history_rows": stands.history_rows}
+    told = ", ".join(f"{n:,} {word.replace('_', ' ')}" for word, n in kept.items() if n is not None)
+    told = f"{name} is rebuilt up to batch {stands.batch}: {told or 'nothing is kept'}."
+    print_result({"table": str(name), "batch": stands.batch, **kept}, told, as_json=as_json)
 
 
 def confirm(question: str, *, yes: bool) -> None:

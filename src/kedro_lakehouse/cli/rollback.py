@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, moment, open_project
+from kedro_lakehouse.cli.options import moment, open_project, project_options
 from kedro_lakehouse.cli.rebuild import confirm, recorded
-from kedro_lakehouse.cli.show import print_json
+from kedro_lakehouse.cli.show import print_result
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 @click.option("--hold", is_flag=True, help="Let no run change the table until it is released.")
 @click.option("--release", is_flag=True, help="Let runs bring a held table up to date again.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@env_option
-@json_option
+@project_options
 def rollback(  # noqa: PLR0913 - a command's options
     *,
     table: str,
@@ -62,29 +62,20 @@ def rollback(  # noqa: PLR0913 - a command's options
     bound = project.bind(name)  # refuses a table that is not declared
     if release:
         freed = recorded(project, f"rollback {name}", lambda: going_back.release(bound), changed=[str(name)])
-        if as_json:
-            print_json({"table": str(name), "released": freed})
-        else:
-            click.echo(
-                f"{', '.join(freed)}: the next `kedro run` goes on." if freed else f"{name} is not held."
-            )
+        told = f"{', '.join(freed)}: the next `kedro run` goes on." if freed else f"{name} is not held."
+        print_result({"table": str(name), "released": freed}, told, as_json=as_json)
         return
     goal = going_back.Goal(batch=to_batch, snapshot=to_snapshot, time=as_of)
     confirm(f"Let readers of {name} see its state of {goal.words}?", yes=yes)
-    done = recorded(
-        project,
-        f"rollback {name}",
-        lambda: going_back.roll_back(bound, goal, hold=hold),
-        changed=[str(name)],
-    )
+    go_back = partial(going_back.roll_back, bound, goal, hold=hold)
+    done = recorded(project, f"rollback {name}", go_back, changed=[str(name)])
     then = (
         f"Held: `kedro lakehouse rollback {name} --release` lets runs go on."
         if hold
         else "The next `kedro run` applies again what came after."
     )
-    if as_json:
-        print_json({"table": str(name), "held": hold, "stored": [asdict(one) for one in done], "next": then})
-        return
-    for one in done:
-        click.echo(f"{one.table}: back from batch {one.from_batch} to {one.batch}, {one.rows:,} rows.")
-    click.echo(then)
+    facts = {"table": str(name), "held": hold, "stored": [asdict(one) for one in done], "next": then}
+    lines = [
+        f"{one.table}: back from batch {one.from_batch} to {one.batch}, {one.rows:,} rows." for one in done
+    ]
+    print_result(facts, "\n".join([*lines, then]), as_json=as_json)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, limit_option, open_project
-from kedro_lakehouse.cli.show import print_json, print_table, say_cut
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import timedelta
+from kedro_lakehouse.cli.options import limit_option, open_project, project_options
+from kedro_lakehouse.cli.show import print_rows
 
 
 @click.command()
 @limit_option(20)
-@env_option
-@json_option
+@project_options
 def runs(*, limit: int, as_json: bool) -> None:
     """List the last runs, newest first.
 
@@ -27,36 +22,25 @@ def runs(*, limit: int, as_json: bool) -> None:
     from kedro_lakehouse.ops.store import RUNS
 
     rows = sorted(open_project().ops.read(RUNS), key=lambda run: run["started_at"], reverse=True)
-    shown = rows[: limit or None]
-    if as_json:
-        print_json([run | {"seconds": _seconds(run)} for run in shown])
-    elif shown:
-        headings = ("run", "pipeline", "env", "status", "started", "duration", "tables changed", "failed")
-        print_table(
-            headings, [_cells(run) for run in shown], right=("duration", "tables changed"), whole=("run",)
-        )
-    else:
-        click.echo("No run changed a table or failed yet: `kedro run` makes the first.")
-    if len(rows) > len(shown):
-        say_cut(len(shown))
+    timed = [
+        run | {"seconds": round((run["ended_at"] - run["started_at"]).total_seconds(), 3)} for run in rows
+    ]
+    nothing = "No run changed a table or failed yet: `kedro run` makes the first."
+    right, whole = ("duration", "tables changed"), ("run",)
+    print_rows(timed, as_json=as_json, nothing=nothing, limit=limit, cells=_cells, right=right, whole=whole)
 
 
-def _seconds(run: Mapping[str, Any]) -> float:
-    lasted: timedelta = run["ended_at"] - run["started_at"]
-    return round(lasted.total_seconds(), 3)
-
-
-def _cells(run: Mapping[str, Any]) -> list[object]:
+def _cells(run: dict[str, Any]) -> dict[str, object]:
     from kedro_lakehouse.errors import listed
 
     failed = [f"{f['table'] or 'the run'} ({f['code']})" for f in run["failed"] or ()]
-    return [
-        run["run_id"],
-        run["pipeline"],
-        run["env"],
-        run["status"],
-        run["started_at"].replace(microsecond=0),
-        f"{_seconds(run):.0f} s",
-        len(run["tables"] or ()),
-        listed(failed) if failed else "",
-    ]
+    return {
+        "run": run["run_id"],
+        "pipeline": run["pipeline"],
+        "env": run["env"],
+        "status": run["status"],
+        "started": run["started_at"].replace(microsecond=0),
+        "duration": f"{run['seconds']:.0f} s",
+        "tables changed": len(run["tables"] or ()),
+        "failed": listed(failed) if failed else "",
+    }

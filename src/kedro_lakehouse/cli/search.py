@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, open_project
+from kedro_lakehouse.cli.options import open_project, project_options
 from kedro_lakehouse.cli.show import print_json, print_table
 from kedro_lakehouse.column_search.results import Mode
 
@@ -35,8 +35,7 @@ class _Wish:
 
 
 @click.command()
-@env_option
-@json_option
+@project_options
 @click.argument("text", nargs=-1)
 @click.option(
     "--like", metavar="NAMESPACE.TABLE.COLUMN", help="Search by this column (or table: --unionable)."
@@ -106,9 +105,7 @@ def search(  # noqa: PLR0913 - a command's options
     wish = _Wish(k=k, mode=mode, where=where, explain=explain, verify=verify)
     found = open_search(project, model=model, index=index)
     if text:
-        _show_columns(
-            [("", found.by_text(" ".join(text), k=k, mode=mode, where=where))], wish, as_json=as_json
-        )
+        _show_columns(found.by_text(" ".join(text), k=k, mode=mode, where=where), wish, as_json=as_json)
         return
     columns = _asking(found, project, like, file, model, whole=unionable)
     if unionable:
@@ -119,7 +116,7 @@ def search(  # noqa: PLR0913 - a command's options
         tables, best = found.unionable(columns, k=k, where=where), found.by_columns(columns, k=k, where=where)
         _show_tables(tables, wish, as_json=as_json, columns=best)
     else:
-        hits = [(one.column_id, found.like(one, k=k, mode=mode, where=where)) for one in columns]
+        hits = [hit for one in columns for hit in found.like(one, k=k, mode=mode, where=where)]
         _show_columns(hits, wish, as_json=as_json)
 
 
@@ -155,18 +152,17 @@ def _joins(found: ColumnSearch, project: Project, query: ColumnSignature, wish: 
     ]
 
 
-def _show_columns(found: Sequence[tuple[str, list[ColumnHit]]], wish: _Wish, *, as_json: bool) -> None:
-    hits = [(asking, hit) for asking, some in found for hit in some]
+def _show_columns(hits: Sequence[ColumnHit], wish: _Wish, *, as_json: bool) -> None:
     if as_json:
-        print_json([asdict(hit) for _, hit in hits])
+        print_json([asdict(hit) for hit in hits])
         return
     headings = ["column", "score", "type", "values", "location"]
     rows: list[list[object]] = [
-        [hit.column_id, f"{hit.score:.3f}", hit.kind, _values(hit), hit.location] for _, hit in hits
+        [hit.column_id, f"{hit.score:.3f}", hit.kind, _values(hit), hit.location] for hit in hits
     ]
     if wish.explain:
         headings.insert(2, "why")
-        for row, (_, hit) in zip(rows, hits, strict=True):
+        for row, hit in zip(rows, hits, strict=True):
             row.insert(2, _why(hit))
     _print(headings, rows)
 

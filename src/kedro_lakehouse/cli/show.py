@@ -14,7 +14,7 @@ import click
 from kedro_lakehouse.redaction import redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 _PIPED_WIDTH: Final = 10_000  # a pipe has no edge: nothing is wrapped or cut
 
@@ -56,6 +56,37 @@ def print_table(
     with console.capture() as capture:
         console.print(view, crop=False)
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def print_result(facts: object, told: str, *, as_json: bool) -> None:
+    """Print what a command did: the facts as JSON, or what is told of them."""
+    if as_json:
+        print_json(facts)
+    else:
+        click.echo(told)
+
+
+def print_rows(  # noqa: PLR0913 - how rows may be shown
+    rows: Sequence[dict[str, Any]],
+    *,
+    as_json: bool,
+    nothing: str = "",
+    limit: int = 0,
+    cells: Callable[[dict[str, Any]], dict[str, object]] = dict,
+    right: Collection[str] = (),
+    whole: Collection[str] = (),
+) -> None:
+    """Print the first rows as JSON, or a table of their ``cells`` by heading; ``nothing`` tells of none."""
+    shown = rows[: limit or None]
+    if as_json:
+        print_json(shown)
+    elif shown:
+        told = [cells(row) for row in shown]
+        print_table(tuple(told[0]), [list(row.values()) for row in told], right=right, whole=whole)
+    else:
+        click.echo(nothing)
+    if len(rows) > len(shown):
+        say_cut(len(shown))
 
 
 def say_cut(shown: int, *, advice: str = "--limit 0 prints all") -> None:

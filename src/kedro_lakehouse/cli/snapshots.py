@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, limit_option, open_project
-from kedro_lakehouse.cli.show import print_json, print_table, say_cut
+from kedro_lakehouse.cli.options import limit_option, open_project, project_options
+from kedro_lakehouse.cli.show import print_result, print_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kedro_lakehouse.names import Role, TableName
     from kedro_lakehouse.project import Project
 
@@ -22,8 +24,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 @click.command()
 @click.argument("table")
 @limit_option(20)
-@env_option
-@json_option
+@project_options
 def snapshots(*, table: str, limit: int, as_json: bool) -> None:
     """List the states of a table that can still be read, the newest first.
 
@@ -43,38 +44,37 @@ def snapshots(*, table: str, limit: int, as_json: bool) -> None:
     reports = published_commits(project.bind(declared), stage)
     found = list(readable_states(snapshots_of(project.bind(declared)), stored, reports).values())
     batches = {snapshot: report.batch for snapshot, report in reports}
-    shown = [asdict(one) | {"batch": batches.get(one.snapshot_id)} for one in found[: limit or None]]
-    if as_json:
-        print_json(shown)
-    elif not shown:
-        click.echo(f"{table} holds nothing yet.")
-    else:
-        headings = ("snapshot", "committed", "operation", "rows", "batch", "tags")
-        cells = [
-            [
-                one["snapshot_id"],
-                one["committed_at"],
-                one["operation"],
-                f"{one['rows']:,}",
-                one["batch"],
-                ", ".join(one["names"]) + ("" if one["on_main"] else " (left)"),
-            ]
-            for one in shown
-        ]
-        print_table(headings, cells, right=("rows", "batch"), whole=("snapshot",))
-    if len(found) > len(shown):
-        say_cut(len(shown))
+    shown = [asdict(one) | {"batch": batches.get(one.snapshot_id)} for one in found]
+    nothing, right, whole = f"{table} holds nothing yet.", ("rows", "batch"), ("snapshot",)
+    print_rows(shown, as_json=as_json, nothing=nothing, limit=limit, cells=_cells, right=right, whole=whole)
 
 
-@click.command()
-@click.argument("table")
-@click.argument("name")
-@click.option(
-    "--snapshot", type=int, metavar="ID", help="The snapshot that gets the name; default: the newest."
-)
-@click.option("--delete", is_flag=True, help="Take the name away.")
-@env_option
-@json_option
+def _cells(one: dict[str, Any]) -> dict[str, object]:
+    return {
+        "snapshot": one["snapshot_id"],
+        "committed": one["committed_at"],
+        "operation": one["operation"],
+        "rows": f"{one['rows']:,}",
+        "batch": one["batch"],
+        "tags": ", ".join(one["names"]) + ("" if one["on_main"] else " (left)"),
+    }
+
+
+def _names_a_snapshot(what: str, gets: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a command that gives a snapshot a name of one kind, or takes it away."""
+
+    def command(callback: Callable[..., None]) -> click.Command:
+        told = f"The snapshot that {gets}; default: the newest."
+        made = click.option("--delete", is_flag=True, help=f"Take the {what} away.")(
+            project_options(callback)
+        )
+        made = click.option("--snapshot", type=int, metavar="ID", help=told)(made)
+        return click.command()(click.argument("table")(click.argument("name")(made)))
+
+    return command
+
+
+@_names_a_snapshot("name", "gets the name")
 def tag(*, table: str, name: str, snapshot: int | None, delete: bool, as_json: bool) -> None:
     """Give a state of a table a name, under which it does not expire. Starts Spark.
 
@@ -87,21 +87,12 @@ def tag(*, table: str, name: str, snapshot: int | None, delete: bool, as_json: b
       kedro lakehouse tag dms_sample.person audit_2026 --delete
     """  # noqa: D301 - \b keeps click from wrapping the examples
     stored, chosen = _name("tag", table, name, snapshot, delete=delete)
-    if as_json:
-        print_json({"table": str(stored), "tag": name, "snapshot_id": chosen, "deleted": delete})
-    else:
-        click.echo(f"{stored}: snapshot {chosen} is {'no longer' if delete else 'now'} called {name}.")
+    facts = {"table": str(stored), "tag": name, "snapshot_id": chosen, "deleted": delete}
+    told = f"{stored}: snapshot {chosen} is {'no longer' if delete else 'now'} called {name}."
+    print_result(facts, told, as_json=as_json)
 
 
-@click.command()
-@click.argument("table")
-@click.argument("name")
-@click.option(
-    "--snapshot", type=int, metavar="ID", help="The snapshot that it begins at; default: the newest."
-)
-@click.option("--delete", is_flag=True, help="Take the branch away.")
-@env_option
-@json_option
+@_names_a_snapshot("branch", "it begins at")
 def branch(*, table: str, name: str, snapshot: int | None, delete: bool, as_json: bool) -> None:
     """Begin a branch of a table, to try changes that no reader of the table sees. Starts Spark.
 
@@ -114,11 +105,9 @@ def branch(*, table: str, name: str, snapshot: int | None, delete: bool, as_json
       kedro lakehouse branch dms_sample.person try_out --delete
     """  # noqa: D301 - \b keeps click from wrapping the examples
     stored, chosen = _name("branch", table, name, snapshot, delete=delete)
-    if as_json:
-        print_json({"table": str(stored), "branch": name, "snapshot_id": chosen, "deleted": delete})
-    else:
-        told = "is gone" if delete else f"begins at snapshot {chosen}"
-        click.echo(f"{stored}: the branch {name} {told}.")
+    facts = {"table": str(stored), "branch": name, "snapshot_id": chosen, "deleted": delete}
+    told = "is gone" if delete else f"begins at snapshot {chosen}"
+    print_result(facts, f"{stored}: the branch {name} {told}.", as_json=as_json)
 
 
 def _name(

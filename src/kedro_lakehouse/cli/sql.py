@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, limit_option, moment, open_project
+from kedro_lakehouse.cli.options import limit_option, moment, open_project, project_options
 from kedro_lakehouse.cli.show import objects, print_json, print_table, say_cut
 
 if TYPE_CHECKING:
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     help="duckdb reads Iceberg tables at once; spark starts Spark, and reads every format.",
 )
 @limit_option(100)
-@env_option
-@json_option
+@project_options
 def sql(
     *, query: str, as_of: datetime | None, engine: Literal["duckdb", "spark"], limit: int, as_json: bool
 ) -> None:
@@ -78,21 +77,18 @@ def _duckdb(project: Project, query: str, *, as_of: datetime | None, limit: int 
     from kedro_lakehouse.formats.view import view_name
     from kedro_lakehouse.names import ROLES
 
-    declared = {str(name.with_suffix(role)) for name in project.declarations.tables for role in ROLES}
-    views = {
-        str(view_name(name, table.history.view)): (name, table)
-        for name, table in project.declarations.tables.items()
-        if table.history and table.history.view
-    }
-    elsewhere = {
-        str(stored): project.bind(name).format_name
-        for name, table in project.declarations.tables.items()
-        if not project.bind(name).in_catalog
-        for stored in (
-            *map(name.with_suffix, ROLES),
-            *([view_name(name, table.history.view)] if table.history and table.history.view else []),
-        )
-    }
+    declared, views = set(), {}
+    elsewhere: dict[str, str] = {}
+    for name, table in project.declarations.tables.items():
+        stored = {str(name.with_suffix(role)) for role in ROLES}
+        declared |= stored
+        if table.history and table.history.view:
+            view = str(view_name(name, table.history.view))
+            views[view] = (name, table)
+            stored.add(view)
+        bound = project.bind(name)
+        if not bound.in_catalog:
+            elsewhere |= dict.fromkeys(stored, bound.format_name)
     return run_query(
         project.catalog, query, as_of=as_of, limit=limit, declared=declared, views=views, elsewhere=elsewhere
     )

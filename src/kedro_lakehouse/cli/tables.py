@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, json_option, open_project
-from kedro_lakehouse.cli.show import print_json, print_table
-
-if TYPE_CHECKING:
-    from kedro_lakehouse.monitoring.table_status import TableStatus
+from kedro_lakehouse.cli.options import open_project, project_options
+from kedro_lakehouse.cli.show import print_rows
 
 
 @click.command()
-@env_option
-@json_option
+@project_options
 def tables(*, as_json: bool) -> None:
     """List the tables, and where each one stands.
 
@@ -28,31 +24,23 @@ def tables(*, as_json: bool) -> None:
     project = open_project()
     # Only metadata is read here, and Arrow's reader of files takes a second to import (it imports pandas).
     project.catalog.catalog.properties["py-io-impl"] = "pyiceberg.io.fsspec.FsspecFileIO"
-    found = [status_of(project.bind(name)) for name in sorted(project.declarations.tables)]
-    if as_json:
-        print_json([asdict(one) for one in found])
-        return
-    if not found:
-        click.echo("No table is declared: add one to conf/base/tables.yml.")
-        return
-    numbers = ("rows", "history rows", "lag", "quarantined")
-    headings = ("table", "state", "rows", "history rows", "batch", "lag", "last commit", "quarantined")
-    print_table(headings, [_cells(one) for one in found], right=numbers, whole=("table",))
+    found = [asdict(status_of(project.bind(name))) for name in sorted(project.declarations.tables)]
+    nothing = "No table is declared: add one to conf/base/tables.yml."
+    right, whole = ("rows", "history rows", "lag", "quarantined"), ("table",)
+    print_rows(found, as_json=as_json, nothing=nothing, cells=_cells, right=right, whole=whole)
 
 
-def _cells(one: TableStatus) -> list[object]:
-    behind = [
-        f"{kind} {batch}"
-        for kind, batch in (("current", one.current_batch), ("history", one.history_batch))
-        if batch is not None and batch != one.batch
-    ]
-    return [
-        one.table,
-        one.state,
-        "" if one.rows is None else f"{one.rows:,}",
-        "" if one.history_rows is None else f"{one.history_rows:,}",
-        (f"{one.batch}" if one.batch else "") + (f" ({', '.join(behind)})" if behind else ""),
-        one.lag,
-        one.last_commit.replace(microsecond=0) if one.last_commit else None,
-        f"{one.quarantined:,}",
-    ]
+def _cells(one: dict[str, Any]) -> dict[str, object]:
+    targets = {"current": one["current_batch"], "history": one["history_batch"]}
+    behind = [f"{kind} {batch}" for kind, batch in targets.items() if batch not in (None, one["batch"])]
+    rows, versions, last = one["rows"], one["history_rows"], one["last_commit"]
+    return {
+        "table": one["table"],
+        "state": one["state"],
+        "rows": "" if rows is None else f"{rows:,}",
+        "history rows": "" if versions is None else f"{versions:,}",
+        "batch": f"{one['batch'] or ''}" + (f" ({', '.join(behind)})" if behind else ""),
+        "lag": one["lag"],
+        "last commit": last.replace(microsecond=0) if last else None,
+        "quarantined": f"{one['quarantined']:,}",
+    }

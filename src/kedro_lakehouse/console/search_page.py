@@ -128,22 +128,14 @@ def _show_upload(
     st.dataframe([_table_row(hit) for hit in found], hide_index=True, key="tables")
     st.subheader("Columns like its columns")
     best = search.by_columns(columns, k=3, where=where)
-    words = ("best", "second", "third")
-    rows = [
-        {
-            "column": own,
-            **{word: f"{hit.column_id} ({hit.score:.2f})" for word, hit in zip(words, hits, strict=False)},
-        }
-        for own, hits in best
-    ]
+    rows = []
+    for own, hits in best:
+        told = [f"{hit.column_id} ({hit.score:.2f})" for hit in hits]
+        rows.append({"column": own, **dict(zip(("best", "second", "third"), told, strict=False))})
     st.dataframe(rows, hide_index=True, key="columns")
 
 
 def _table_row(hit: TableHit) -> dict[str, object]:
     pairs = ", ".join(f"{own} = {pair.column}" for own, pair in hit.pairs)
-    return {
-        "table": f"{hit.namespace}.{hit.table}",
-        "score": hit.score,
-        "columns": pairs,
-        "location": hit.location,
-    }
+    table = f"{hit.namespace}.{hit.table}"
+    return {"table": table, "score": hit.score, "columns": pairs, "location": hit.location}

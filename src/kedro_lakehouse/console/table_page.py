@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import streamlit as st
@@ -14,6 +14,10 @@ from kedro_lakehouse.console.lake import chosen_model, opened_project, search_of
 if TYPE_CHECKING:
     from kedro_lakehouse.column_search.profile import ColumnProfile
     from kedro_lakehouse.column_search.signature import ColumnSignature
+
+_OF_A_COMMIT: Final = (
+    "committed_at", "stage", "batch", "inserted", "updated", "deleted", "opened", "closed", "quarantined",
+)  # fmt: skip
 
 
 def show() -> None:
@@ -79,17 +83,5 @@ def _show_versions(one: ColumnSignature) -> None:
         st.line_chart(versions, x="effective_from", y=["rows", "distinct", "nulls"], x_label="since")
     st.subheader("Commits of the table")
     commits = opened_project().ops.read("batches", of_table=str(one.table))
-    told = (
-        "committed_at",
-        "stage",
-        "batch",
-        "inserted",
-        "updated",
-        "deleted",
-        "opened",
-        "closed",
-        "quarantined",
-    )
-    st.dataframe(
-        [{name: row[name] for name in told} for row in reversed(commits)], hide_index=True, key="commits"
-    )
+    told = [{name: row[name] for name in _OF_A_COMMIT} for row in reversed(commits)]
+    st.dataframe(told, hide_index=True, key="commits")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.deploy.template import HAS_KEY, Resource, sub
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -14,55 +12,14 @@ if TYPE_CHECKING:
 LOG_GROUP: Final = "/kedro-lakehouse/${Name}"
 
 _TABLES: Final = (
-    "glue:GetDatabase",
-    "glue:GetDatabases",
-    "glue:CreateDatabase",
-    "glue:GetTable",
-    "glue:GetTables",
-    "glue:CreateTable",
-    "glue:UpdateTable",
-)
+    "glue:GetDatabase", "glue:GetDatabases", "glue:CreateDatabase", "glue:GetTable", "glue:GetTables",
+    "glue:CreateTable", "glue:UpdateTable",
+)  # fmt: skip
 
 
-def job_role(deployment: Deployment, principal: str) -> Resource:
-    """The role that the job runs as; only a service of this account may take it."""
-    return {
-        "Type": "AWS::IAM::Role",
-        "Properties": {
-            "AssumeRolePolicyDocument": trusted(principal),
-            "Policies": [
-                {
-                    "PolicyName": "lakehouse",
-                    "PolicyDocument": {"Version": "2012-10-17", "Statement": statements(deployment)},
-                },
-                {
-                    "Fn::If": [
-                        HAS_KEY,
-                        {
-                            "PolicyName": "key",
-                            "PolicyDocument": {"Version": "2012-10-17", "Statement": [_key()]},
-                        },
-                        {"Ref": "AWS::NoValue"},
-                    ]
-                },
-            ],
-        },
-    }
-
-
-def trusted(principal: str) -> dict[str, Any]:
-    """Who may take a role: one service, acting for this account."""
-    return {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Effect": "Allow",
-                "Principal": {"Service": principal},
-                "Action": "sts:AssumeRole",
-                "Condition": {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}},
-            }
-        ],
-    }
+def sub(text: str) -> dict[str, str]:
+    """Text in which CloudFormation fills in ``${...}``."""
+    return {"Fn::Sub": text}
 
 
 def statements(deployment: Deployment) -> list[dict[str, Any]]:
@@ -120,8 +77,3 @@ def _list(sid: str, bucket: str, prefixes: Sequence[str]) -> dict[str, Any]:
 
 def _allow(sid: str, actions: Sequence[str], resources: list[Any]) -> dict[str, Any]:
     return {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": resources}
-
-
-def _key() -> dict[str, Any]:
-    used = _allow("Key", ("kms:Decrypt", "kms:GenerateDataKey"), [{"Ref": "KmsKeyArn"}])
-    return used | {"Condition": {"StringLike": {"kms:ViaService": "s3.*.amazonaws.com"}}}

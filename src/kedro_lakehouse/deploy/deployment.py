@@ -90,6 +90,16 @@ class Deployment:
         """Where what is rendered for the job lies, below the lakehouse's bucket."""
         return f"artifacts/{self.name}"
 
+    @property
+    def place(self) -> str:
+        """The address of the same; CloudFormation fills the bucket's name in."""
+        return f"s3://${{LakehouseBucket}}/{self.artifacts}"
+
+    @property
+    def shipped_jars(self) -> str:
+        """The addresses of the jars that are shipped, with commas."""
+        return ",".join(f"{self.place}/jars/{jar}" for jar in self.jar_files)
+
 
 def _in_s3(address: str, file: str, key: str) -> Place:
     if not address.startswith("s3://"):

@@ -75,12 +75,8 @@ class Datasets:
         landed = landing_place(self._project, name)
         config = self._project.bind(name).source_config
         time = table.effective_time or table.valid_from.source or getattr(config, "timestamp_column", None)
-        order = (
-            table.order_by
-            or tuple(
-                filter(None, (getattr(config, k, None) for k in ("sequence_column", "timestamp_column")))
-            )[:1]
-        )
+        of_source = [getattr(config, key, None) for key in ("sequence_column", "timestamp_column")]
+        order = table.order_by or tuple(filter(None, of_source))[:1]
         columns = changes_lineage(
             table,
             self._columns(stored),
@@ -164,10 +160,10 @@ class Datasets:
 
         table = self._project.table(name)
         assert table.derive is not None  # noqa: S101 - the caller looked
-        selects = {
-            alias: f"SELECT {', '.join(quote(c) for c in self._values(one))} FROM {self._sql(one)}"  # noqa: S608
-            for alias, one in inputs.items()
-        }
+        selects = {}
+        for alias, one in inputs.items():
+            values = ", ".join(quote(c) for c in self._columns(one) if not is_reserved_column(c))
+            selects[alias] = f"SELECT {values} FROM {self._project.format_of(one).sql(one)}"  # noqa: S608
         frame: Any = self._project.session.sql(statement_over(selects, table.derive.sql))
         plan = json.loads(frame._jdf.queryExecution().analyzed().toJSON())
         try:
@@ -175,12 +171,6 @@ class Datasets:
         except UntracedPlanError as error:
             logger.info("%s: no column lineage, for its query cannot be followed (%s)", name, error)
             return None
-
-    def _sql(self, stored: TableName) -> str:
-        return self._project.format_of(stored).sql(stored)
-
-    def _values(self, stored: TableName) -> list[str]:
-        return [c for c in self._columns(stored) if not is_reserved_column(c)]
 
 
 def _spark_word(kind: str) -> str:

@@ -82,13 +82,13 @@ def ended(
     error: BaseException | None = None,
 ) -> ol.RunEvent:
     """The event of a job's end; its message holds no row's value, and there is no stack trace."""
-    if error is None:
-        return _event(ol.RunState.COMPLETE, run, at, inputs=inputs, outputs=outputs)
-    event = _event(ol.RunState.FAIL, run, at, inputs=inputs, outputs=outputs)
-    facet = error_message_run.ErrorMessageRunFacet(
-        message=message_of(error), programmingLanguage="PYTHON", producer=PRODUCER
-    )
-    event.run.facets = {**(event.run.facets or {}), "errorMessage": facet}
+    state = ol.RunState.COMPLETE if error is None else ol.RunState.FAIL
+    event = _event(state, run, at, inputs=inputs, outputs=outputs)
+    if error is not None:
+        facet = error_message_run.ErrorMessageRunFacet(
+            message=message_of(error), programmingLanguage="PYTHON", producer=PRODUCER
+        )
+        event.run.facets = {**(event.run.facets or {}), "errorMessage": facet}
     return event
 
 

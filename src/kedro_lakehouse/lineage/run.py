@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import RunEvent
 
     from kedro_lakehouse.lineage.emitter import Emitter
-    from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.project import Project
 
@@ -133,10 +132,8 @@ class LineageRun:
         )
 
     def _of_node(self, node: Node) -> dict[str, Sequence[Described]]:
-        return {
-            "inputs": self._datasets.of_kedro(node.inputs),
-            "outputs": self._datasets.of_kedro(node.outputs),
-        }
+        of_kedro = self._datasets.of_kedro
+        return {"inputs": of_kedro(node.inputs), "outputs": of_kedro(node.outputs)}
 
     def _end(self, work: _Work, at: datetime, error: BaseException | None = None) -> None:
         with self._lock:
@@ -150,11 +147,8 @@ class LineageRun:
         if known is None or known[1] not in _STAGES:
             return []
         name, role = str(known[0]), _STAGES[known[1]]
-        found = [
-            r
-            for r in self._project.reports
-            if (r.table, r.stage) == (name, role) and (name, role, r.batch) not in self._told
-        ]
+        made = [r for r in self._project.reports if (r.table, r.stage) == (name, role)]
+        found = [r for r in made if (name, role, r.batch) not in self._told]
         self._told |= {(r.table, r.stage, r.batch) for r in found}
         return found
 
@@ -166,7 +160,10 @@ class LineageRun:
         assert known is not None  # noqa: S101 - it has a report
         name, role = known
         rows = sum(report.counts.get(count, 0) for count in _WRITTEN[report.stage])
-        inputs, output = self._described(name, role, rows)
+        if role == "changes":
+            inputs, output = self._datasets.changes(name, rows)
+        else:
+            inputs, output = self._datasets.target(name, "current" if role == "current" else "history", rows)
 
         def whole(part: str, kind: JobKind, read: Sequence[Described], made: Described) -> list[RunEvent]:
             run = self._child(work.run, part, kind, begun, report.batch)
@@ -180,11 +177,6 @@ class LineageRun:
             events += whole("view", "VIEW", *view)
         return events
 
-    def _described(self, name: TableName, role: str, rows: int | None) -> tuple[list[Described], Described]:
-        if role == "changes":
-            return self._datasets.changes(name, rows)
-        return self._datasets.target(name, "current" if role == "current" else "history", rows)
-
     def _failed_commit(
         self, work: _Work, dataset: str, begun: datetime, at: datetime, error: BaseException
     ) -> list[RunEvent]:
@@ -193,7 +185,5 @@ class LineageRun:
             return []
         run = self._child(work.run, known[1], "COMMIT", begun)
         outputs = self._datasets.of_kedro([dataset])
-        return [
-            started(run, inputs=[], outputs=outputs),
-            ended(run, at, inputs=[], outputs=outputs, error=error),
-        ]
+        end = ended(run, at, inputs=[], outputs=outputs, error=error)
+        return [started(run, inputs=[], outputs=outputs), end]

@@ -21,7 +21,6 @@ class KeptLog:
 
     run_id: str
     correlation_id: str
-    started: str
     place: LogPlace
     files: Sequence[str]
 
@@ -42,15 +41,8 @@ def kept_logs(folder: str) -> list[KeptLog]:
         first = next(_lines(place, name), None)
         if first is not None:
             beside = [other for other in names if other.startswith(run_id + JVM_LINES)]
-            found.append(
-                KeptLog(
-                    run_id=run_id,
-                    correlation_id=str(first["correlation_id"]),
-                    started=str(first["time"]),
-                    place=place,
-                    files=[name, *beside],
-                )
-            )
+            scheduled, files = str(first["correlation_id"]), [name, *beside]
+            found.append(KeptLog(run_id=run_id, correlation_id=scheduled, place=place, files=files))
     return found
 
 

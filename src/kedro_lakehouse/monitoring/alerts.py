@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.monitoring.runs import failures
@@ -41,20 +42,14 @@ def failure_states(error: BaseException | None, whole: Collection[str]) -> list[
     is cleared where the run itself failed.
     """
     failed = failures(error)
+    state = partial(AlertState, kind="failure")
     raised = [
-        AlertState(
-            kind="failure",
-            subject=subject,
-            raised=True,
-            code=getattr(e, "code", type(e).__name__),
-            message=message_of(e),
-        )
-        for subject, e in failed.items()
+        state(subject=s, raised=True, code=getattr(e, "code", type(e).__name__), message=message_of(e))
+        for s, e in failed.items()
     ]
     well = [s for s in (RUN, *sorted(whole)) if s not in failed] if RUN not in failed else []
     return raised + [
-        AlertState(kind="failure", subject=s, raised=False, message="Every stage of it ran without error.")
-        for s in well
+        state(subject=s, raised=False, message="Every stage of it ran without error.") for s in well
     ]
 
 
@@ -66,18 +61,13 @@ def quarantine_states(reports: Sequence[CommitReport]) -> list[AlertState]:
         bad = [r for r in of_table if r.counts.get("quarantined")]
         count = sum(r.counts["quarantined"] for r in bad)
         batches = ", ".join(str(r.batch) for r in bad)
-        found.append(
-            AlertState(
-                kind="quarantine",
-                subject=table,
-                raised=bool(bad),
-                code="QUARANTINED" if bad else "",
-                message=f"Events that could not be applied and were set aside: {count:,}, of batch {batches}."
-                if bad
-                else "Every event of the newest batches was applied.",
-                batch=bad[0].batch if len(bad) == 1 else None,
-            )
-        )
+        code, message = "", "Every event of the newest batches was applied."
+        if bad:
+            aside = "Events that could not be applied and were set aside"
+            code, message = "QUARANTINED", f"{aside}: {count:,}, of batch {batches}."
+        batch = bad[0].batch if len(bad) == 1 else None
+        state = partial(AlertState, kind="quarantine", subject=table, raised=bool(bad))
+        found.append(state(code=code, message=message, batch=batch))
     return found
 
 
@@ -93,17 +83,11 @@ def staleness_states(
         age = now - one.last_commit
         hours = f"{age.total_seconds() / 3600:,.1f} hours"
         at = one.last_commit.astimezone(UTC).isoformat(sep=" ", timespec="seconds")
-        found.append(
-            AlertState(
-                kind="staleness",
-                subject=one.table,
-                raised=age > limit,
-                code="STALE" if age > limit else "",
-                message=f"The last commit was {hours} ago, at {at}; it may be {limit} old."
-                if age > limit
-                else f"The last commit was at {at}.",
-            )
-        )
+        code, message = "", f"The last commit was at {at}."
+        if age > limit:
+            code, message = "STALE", f"The last commit was {hours} ago, at {at}; it may be {limit} old."
+        state = partial(AlertState, kind="staleness", subject=one.table, raised=age > limit)
+        found.append(state(code=code, message=message))
     return found
 
 

@@ -121,15 +121,8 @@ class _BoundedFile(logging.FileHandler):
             return
         if self.stream is not None and self.stream.tell() > _LARGEST:
             self._full = True
-            record = logger.makeRecord(
-                logger.name,
-                logging.WARNING,
-                __file__,
-                0,
-                "The log is full: later lines are not kept.",
-                (),
-                None,
-            )
+            told = "The log is full: later lines are not kept."
+            record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, told, (), None)
         super().emit(record)
 
 

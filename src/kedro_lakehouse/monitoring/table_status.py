@@ -72,18 +72,13 @@ def _state(lag: int, *, committed: bool, held: bool) -> Literal["empty", "up to 
     return "held" if held else "behind" if lag > 0 else "up to date"
 
 
-_STAGES: Final = {
-    "changes": "ingestion",
-    "quarantine": "ingestion",
-    "current": "current",
-    "history": "history",
-}
 _COUNTED: Final = {
-    "changes": ("applied", None),
-    "quarantine": ("quarantined", None),
-    "current": ("inserted", "deleted"),
-    "history": ("opened", "removed"),
+    "changes": ("ingestion", "applied", None),
+    "quarantine": ("ingestion", "quarantined", None),
+    "current": ("current", "inserted", "deleted"),
+    "history": ("history", "opened", "removed"),
 }
+"""The stage of a stored table's commits, and which of their counts are rows more and rows less."""
 
 
 def summary_of(table: LakeTable, role: Role) -> TableSummary | None:
@@ -101,8 +96,8 @@ def summary_of(table: LakeTable, role: Role) -> TableSummary | None:
 def _counted(table: LakeTable, role: Role) -> TableSummary | None:
     from kedro_lakehouse.ops.store import BATCHES  # it brings Arrow: a quarter of a second
 
-    commits = [r for r in table.ops.read(BATCHES, of_table=str(table)) if r["stage"] == _STAGES[role]]
-    more, less = _COUNTED[role]
+    stage, more, less = _COUNTED[role]
+    commits = [r for r in table.ops.read(BATCHES, of_table=str(table)) if r["stage"] == stage]
     if not commits or (role == "quarantine" and not any(r[more] for r in commits)):
         return None
     rows = sum((r[more] or 0) - ((less and r[less]) or 0) for r in commits)
