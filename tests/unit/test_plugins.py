@@ -5,15 +5,15 @@ from importlib.metadata import EntryPoint, EntryPoints
 import pytest
 
 from kedro_lakehouse import plugins
-from kedro_lakehouse.config.sources import DmsSourceConfig
+from kedro_lakehouse.config import DmsSourceConfig
 from kedro_lakehouse.errors import UnknownPluginError, UnsupportedError
 
 pytestmark = pytest.mark.unit
 
 POINTS = EntryPoints(
     [
-        EntryPoint("dms", "kedro_lakehouse.config.sources:DmsSourceConfig", plugins.SOURCES),
-        EntryPoint("dms", "kedro_lakehouse.config.sources:DmsSourceConfig", plugins.SOURCES),
+        EntryPoint("dms", "kedro_lakehouse.config:DmsSourceConfig", plugins.SOURCES),
+        EntryPoint("dms", "kedro_lakehouse.config:DmsSourceConfig", plugins.SOURCES),
         EntryPoint("broken", "kedro_lakehouse.no_such_module:x", plugins.SOURCES),
         EntryPoint("twice", "a:b", plugins.EMBEDDERS),
         EntryPoint("twice", "c:d", plugins.EMBEDDERS),
@@ -29,7 +29,7 @@ def installed(monkeypatch):
 def test_plugins_are_listed_without_being_imported(installed):
     assert plugins.list_plugins(plugins.SOURCES) == {
         "broken": "kedro_lakehouse.no_such_module:x",
-        "dms": "kedro_lakehouse.config.sources:DmsSourceConfig",
+        "dms": "kedro_lakehouse.config:DmsSourceConfig",
     }
 
 
