@@ -25,11 +25,14 @@ from column_sets import SetTable, UnionSet, read_t2d, read_table, read_ugen
 
 from kedro_lakehouse.column_search.corpus import ColumnCorpus
 from kedro_lakehouse.column_search.embedders.base import Embedder, ModelName, unit_rows
-from kedro_lakehouse.column_search.evaluation.measures import average_precision_at, precision_at
-from kedro_lakehouse.column_search.evaluation.studies import MatchingMeasures, read_studies
+from kedro_lakehouse.column_search.evaluation import (
+    MatchingMeasures,
+    average_precision_at,
+    precision_at,
+    read_studies,
+)
 from kedro_lakehouse.column_search.indexing import describe_columns, embed_columns
-from kedro_lakehouse.column_search.matching import one_to_one, score_matrix, unionability
-from kedro_lakehouse.column_search.scorer import score_text
+from kedro_lakehouse.column_search.scorer import one_to_one, score_matrix, score_text, unionability
 from kedro_lakehouse.column_search.signature import ColumnSignature, TableVersion
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from kedro_lakehouse.column_search.embedders.base import unit_rows
 from kedro_lakehouse.column_search.postings import Postings, word_terms
 from kedro_lakehouse.column_search.profile import NUMERIC, QUANTILES
-from kedro_lakehouse.column_search.texts import ASPECTS, Aspect
+from kedro_lakehouse.column_search.signature import ASPECTS, Aspect
 from kedro_lakehouse.column_search.words import trigrams
 
 if TYPE_CHECKING:

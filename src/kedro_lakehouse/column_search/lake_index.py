@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from kedro_lakehouse.column_search.embedders.base import ModelName
 from kedro_lakehouse.column_search.files import read_batches
 from kedro_lakehouse.column_search.indexing import PendingIndex, PendingTable
-from kedro_lakehouse.column_search.sketch import ColumnSketch, sketch_batches
+from kedro_lakehouse.column_search.sketch import ColumnSketch, sketch_batches, sketch_frame
 from kedro_lakehouse.column_search.space import SPACE, SpaceStore
 from kedro_lakehouse.column_search.store import SIGNATURES, Applied, Key, SignatureChange, SignatureStore
 from kedro_lakehouse.column_search.survey import file_tables, lake_tables, survey, table_version
@@ -94,8 +94,6 @@ def sketch_table(project: Project, table: TableVersion) -> Mapping[str, ColumnSk
         names = tuple(f.name for f in stored.schema().fields if not (own and is_reserved_column(f.name)))
         scan = stored.scan(selected_fields=names, snapshot_id=snapshot)
         return sketch_batches([scan.to_arrow_batch_reader().read_all().combine_chunks().select(names)])
-    from kedro_lakehouse.column_search.spark_sketch import sketch_frame
-
     place = f"{quote('lake', table.namespace, table.table)} VERSION AS OF {snapshot}"
     frame = project.session.sql(f"SELECT * FROM {place}")  # noqa: S608 - a quoted name and a number
     kept = [name for name in frame.columns if not (own and is_reserved_column(name))]
@@ -125,8 +123,6 @@ def declared_version(project: Project, name: TableName) -> TableVersion | None:
 
 def sketch_declared(project: Project, name: TableName) -> Mapping[str, ColumnSketch]:
     """Sketch a declared table's columns as its format reads them, in Spark."""
-    from kedro_lakehouse.column_search.spark_sketch import sketch_frame
-
     frame = project.bind(name).read("current")
     return sketch_frame(frame.select(*[quote(c) for c in frame.columns if not is_reserved_column(c)]))
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from kedro_lakehouse.column_search.formats import format_of, kind_of_text, number_of
 from kedro_lakehouse.column_search.personal import looks_personal
+from kedro_lakehouse.column_search.values import format_of, kind_of_text, number_of
 from kedro_lakehouse.column_search.words import value_words
 
 if TYPE_CHECKING:

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kedro_lakehouse.column_search.blas import one_thread
 from kedro_lakehouse.column_search.corpus import LEAD
-from kedro_lakehouse.column_search.embedders.base import unit_rows
-from kedro_lakehouse.column_search.matching import one_to_one, unionability
+from kedro_lakehouse.column_search.embedders.base import one_thread, unit_rows
 from kedro_lakehouse.column_search.results import ColumnFilter, ColumnHit, JoinHit, TableHit, make_hit
 from kedro_lakehouse.column_search.scorer import (
     MODES,
     containment,
     name_similarity,
+    one_to_one,
     score_column,
     score_text,
     shared_hashes,
     shared_tokens,
+    unionability,
 )
 from kedro_lakehouse.column_search.words import expanded
 from kedro_lakehouse.errors import ColumnNotFoundError, did_you_mean

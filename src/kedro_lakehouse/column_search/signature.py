@@ -6,19 +6,22 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 
 from kedro_lakehouse.column_search.profile import ColumnProfile
-from kedro_lakehouse.column_search.texts import ASPECTS, Aspect
+from kedro_lakehouse.column_search.words import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+Aspect = Literal["name", "signature", "values", "context"]
+ASPECTS: Final[tuple[Aspect, ...]] = get_args(Aspect)
+_MAX_VALUE: Final = 40
 FILES: Final = "files"
 """Namespace of tables that are files outside the lake."""
 _SIGNED: Final = 1 << 64
@@ -67,6 +70,21 @@ class ColumnSignature:
     def column_id(self) -> str:
         """``namespace.table.column``."""
         return f"{self.table}.{self.profile.name}"
+
+
+def column_texts(profile: ColumnProfile, table: str) -> dict[Aspect, str]:
+    """The text of each aspect of a column: its name, its name with type and values, its values, its place.
+
+    Of personal data the values are left out; a column without values has no text of them.
+    """
+    name, values = expanded(profile.name), ", ".join(value[:_MAX_VALUE] for value in profile.sample)
+    told = [name, "" if profile.kind == "empty" else profile.kind, values]
+    return {
+        "name": name,
+        "signature": ". ".join(part for part in told if part),
+        "values": values,
+        "context": ". ".join(part for part in (f"{name} of {expanded(table)}", *told[1:]) if part),
+    }
 
 
 def fingerprint_of(profile: ColumnProfile, texts: Mapping[Aspect, str], model_id: str) -> str:

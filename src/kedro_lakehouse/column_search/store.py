@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from kedro_lakehouse.column_search.signature import (
+    ASPECTS,
     KEY_FIELDS,
     PROFILE_FIELDS,
     SCHEMA,
@@ -20,7 +21,6 @@ from kedro_lakehouse.column_search.signature import (
     to_arrow,
     vectors_of,
 )
-from kedro_lakehouse.column_search.texts import ASPECTS
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.patience import Patience
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyiceberg.table import Table, Transaction
 
-    from kedro_lakehouse.column_search.texts import Aspect
+    from kedro_lakehouse.column_search.signature import Aspect
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 SIGNATURES: Final = TableName.ops("column_signatures")

@@ -100,7 +100,7 @@ class ColumnStudiesDataset(ReadOnlyDataset):
         Raises:
             UnreadableFileError: There is no study where parameters_column_index.yml says.
         """
-        from kedro_lakehouse.column_search.evaluation.studies import evaluate_studies, read_studies
+        from kedro_lakehouse.column_search.evaluation import evaluate_studies, read_studies
 
         project = active_project()
         config = project.column_index

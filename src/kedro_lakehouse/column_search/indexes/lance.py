@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
-from kedro_lakehouse.column_search.embedders.optional import require
+from kedro_lakehouse.column_search.embedders.base import require
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

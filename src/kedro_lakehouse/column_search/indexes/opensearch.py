@@ -6,7 +6,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from kedro_lakehouse.column_search.embedders.optional import require
+from kedro_lakehouse.column_search.embedders.base import require
 from kedro_lakehouse.errors import UnsupportedError
 
 if TYPE_CHECKING:

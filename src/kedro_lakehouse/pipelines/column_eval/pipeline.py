@@ -12,7 +12,7 @@ from kedro_lakehouse.errors import SearchBelowThresholdError
 from kedro_lakehouse.names import OPS_NAMESPACE
 
 if TYPE_CHECKING:
-    from kedro_lakehouse.column_search.evaluation.studies import MatchingMeasures
+    from kedro_lakehouse.column_search.evaluation import MatchingMeasures
     from kedro_lakehouse.config.columns import ColumnIndexConfig, EvaluationThresholds
 
 logger = logging.getLogger(__name__)
