@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
 def ranks(scores: NDArray[np.float64]) -> NDArray[np.int64]:
     """The rank of each entry in its row, from 1; of equal scores the earlier entry comes first."""
-    order = np.argsort(-scores, axis=1, kind="stable")
-    found = np.empty_like(order)
-    np.put_along_axis(found, order, np.arange(1, scores.shape[1] + 1)[None].repeat(len(scores), 0), axis=1)
-    return found
+    # The inverse of a permutation is the permutation that sorts it.
+    return np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1) + 1
 
 
 def mean_reciprocal_rank(scores: NDArray[np.float64], truth: AbstractSet[tuple[int, int]]) -> float:

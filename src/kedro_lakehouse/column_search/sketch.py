@@ -93,9 +93,8 @@ class ColumnSketch:
 
     def _widen(self, other: Self) -> None:
         order: Any = float if self.kind in ("integer", "decimal") else str
-        ends = [
-            text for text in (self.minimum, other.minimum, self.maximum, other.maximum) if text is not None
-        ]
+        told = (self.minimum, other.minimum, self.maximum, other.maximum)
+        ends = [text for text in told if text is not None]
         if ends:
             self.minimum, self.maximum = min(ends, key=order), max(ends, key=order)
 
@@ -118,10 +117,8 @@ class ColumnSketch:
 
 def _smallest(hashes: NDArray[np.uint64], limit: int) -> list[int]:
     """The places of the smallest hashes, all spellings of the last one among them."""
-    order = np.argsort(hashes, kind="stable")
-    distinct = np.unique(hashes)
-    bound = distinct[min(limit, len(distinct)) - 1] if len(distinct) else 0
-    return [int(place) for place in order if hashes[place] <= bound] if len(distinct) else []
+    lowest = np.unique(hashes)[:limit]
+    return [int(place) for place in np.argsort(hashes, kind="stable") if hashes[place] <= lowest[-1]]
 
 
 def sketch_batches(batches: Iterable[pa.RecordBatch | pa.Table]) -> dict[str, ColumnSketch]:
