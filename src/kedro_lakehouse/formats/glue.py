@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -114,7 +115,8 @@ def _register(glue: Any, table: GlueTable) -> bool:
     try:
         found = glue.get_table(DatabaseName=space, Name=table.name.table)["Table"]
     except glue.exceptions.EntityNotFoundException:
-        _ensure_database(glue, space)
+        with suppress(glue.exceptions.AlreadyExistsException):
+            glue.create_database(DatabaseInput={"Name": space})
         try:
             glue.create_table(DatabaseName=space, TableInput=wanted)
         except glue.exceptions.AlreadyExistsException:  # another run of the same table was faster
@@ -136,13 +138,6 @@ def _same(wanted: Any, found: Any) -> bool:
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(_same(value, found.get(key)) for key, value in wanted.items())
     return bool(wanted == found) or (not wanted and not found)
-
-
-def _ensure_database(glue: Any, name: str) -> None:
-    try:
-        glue.create_database(DatabaseInput={"Name": name})
-    except glue.exceptions.AlreadyExistsException:
-        return
 
 
 def _columns(columns: Mapping[str, str]) -> list[dict[str, str]]:
