@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kedro_lakehouse.column_search.embedders.base import unit_rows
-from kedro_lakehouse.column_search.postings import Postings, word_terms
+from kedro_lakehouse.column_search.postings import Postings
 from kedro_lakehouse.column_search.profile import NUMERIC, QUANTILES
 from kedro_lakehouse.column_search.signature import ASPECTS, Aspect
 from kedro_lakehouse.column_search.sketch import SKETCH_SIZE
@@ -118,8 +118,3 @@ class ColumnCorpus:
 def sketch_bound(profile: ColumnProfile) -> int:
     """The largest hash that a profile's sketch would surely hold if the value were there."""
     return profile.sketch[-1] if len(profile.sketch) >= SKETCH_SIZE else 2**64 - 1
-
-
-def name_terms(name: str) -> NDArray[np.uint64]:
-    """The terms of a name's trigrams."""
-    return word_terms(trigrams(name))

@@ -20,7 +20,7 @@ from kedro_lakehouse.column_search.sketch import sketch_batches
 from kedro_lakehouse.errors import UnreadableFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
     from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
@@ -56,21 +56,6 @@ def recall_at(k: int, scores: NDArray[np.float64], truth: AbstractSet[tuple[int,
     """The share of right pairs whose column is among the best ``k`` of its row."""
     placed = ranks(scores)
     return sum(int(placed[row, column]) <= k for row, column in truth) / len(truth)
-
-
-def precision_at(k: int, ranked: Sequence[str], right: Collection[str]) -> float:
-    """The share of right ones among the first ``k``."""
-    return sum(name in right for name in ranked[:k]) / k
-
-
-def average_precision_at(k: int, ranked: Sequence[str], right: Collection[str]) -> float:
-    """The mean precision at each right one of the first ``k``, over the right ones that fit into them."""
-    hits, total = 0, 0.0
-    for place, name in enumerate(ranked[:k], start=1):
-        if name in right:
-            hits += 1
-            total += hits / place
-    return total / min(k, len(right)) if right else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
 
-from kedro_lakehouse.column_search.corpus import UNKNOWN, kind_class, name_terms, sketch_bound
+from kedro_lakehouse.column_search.corpus import UNKNOWN, kind_class, sketch_bound
 from kedro_lakehouse.column_search.postings import word_terms
 from kedro_lakehouse.column_search.results import Mode  # noqa: TC001 - a mapping's type at run time
+from kedro_lakehouse.column_search.words import trigrams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,7 +103,7 @@ def score_text(
 
 def name_similarity(name: str, corpus: ColumnCorpus, rows: Rows) -> Numbers:
     """Cosine of the names' trigrams, rare ones counting more."""
-    terms = name_terms(name)
+    terms = word_terms(trigrams(name))
     rarity = corpus.name_grams.rarity(terms)
     common = corpus.name_grams.sums(terms, np.square(rarity))[rows]
     lengths = corpus.name_lengths[rows] * np.sqrt(np.square(rarity).sum())

@@ -229,14 +229,9 @@ def version_changes(open_rows: pa.Table, wanted: pa.Table, at: datetime) -> tupl
     ending = pa.array([now.get(key) != print_ for key, print_ in held.items()], pa.bool_())
     starting = pa.array([held.get(key) != print_ for key, print_ in now.items()], pa.bool_())
     ended = open_rows.filter(ending).select(HISTORY_SCHEMA.names[:-2])
-    begun = wanted.filter(starting)
-    closed = ended.append_column("effective_to", _all(ended, at, _TIME))
-    opened = begun.append_column("effective_from", _all(begun, at, _TIME))
-    opened = opened.append_column("effective_to", _all(begun, None, _TIME))
-    return (
-        closed.append_column("is_current", _all(ended, False, pa.bool_())).cast(HISTORY_SCHEMA),  # noqa: FBT003
-        opened.append_column("is_current", _all(begun, True, pa.bool_())).cast(HISTORY_SCHEMA),  # noqa: FBT003
-    )
+    closed = _completed(ended, effective_to=at, is_current=False)
+    opened = _completed(wanted.filter(starting), effective_from=at, effective_to=None, is_current=True)
+    return closed, opened
 
 
 def _fingerprints(rows: pa.Table) -> dict[Key, str]:
@@ -244,8 +239,12 @@ def _fingerprints(rows: pa.Table) -> dict[Key, str]:
     return {(row["column_id"], row["model_id"]): row["fingerprint"] for row in columns}
 
 
-def _all(rows: pa.Table, value: object, kind: pa.DataType) -> pa.Array:
-    return pa.array([value] * rows.num_rows, kind)
+def _completed(rows: pa.Table, **facts: object) -> pa.Table:
+    """Rows of the history, with the columns that they lack: one value of each for all rows."""
+    for name, value in facts.items():
+        kind = HISTORY_SCHEMA.field(name).type
+        rows = rows.append_column(name, pa.array([value] * rows.num_rows, kind))
+    return rows.cast(HISTORY_SCHEMA)
 
 
 def _replace(

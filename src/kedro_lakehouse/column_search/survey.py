@@ -25,9 +25,8 @@ _DERIVED: Final = ("_changes", "_quarantine", "_history")
 
 @dataclass(frozen=True)
 class Survey:
-    """The tables as they are now, and which of them a model has not seen so."""
+    """Which tables a model has not seen as they are now, and the keys of columns whose tables are gone."""
 
-    tables: Sequence[TableVersion]
     changed: Sequence[TableVersion]
     gone: Collection[tuple[str, str]]
 
@@ -129,4 +128,4 @@ def survey(
         if any(seen.get((table.location, model)) != {table.version} for model in model_ids)
     ]
     gone = {(row["column_id"], row["model_id"]) for row in standing if row["location"] not in there}
-    return Survey(tables, changed, gone)
+    return Survey(changed, gone)

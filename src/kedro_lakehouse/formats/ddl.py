@@ -158,13 +158,7 @@ def schema_changes(
 
     The types of ``wanted`` are those that ``widened`` found.
     """
-    found: list[SchemaChange] = []
-    for name, kind in wanted.items():
-        if name not in existing:
-            found.append(SchemaChange(what="add", path=(name,), kind=storable(kind)))
-        else:
-            found += _changes((name,), storable(existing[name]), storable(kind))
-    return found
+    return _changes((), table_schema(existing), table_schema(wanted))
 
 
 def wider_columns(
