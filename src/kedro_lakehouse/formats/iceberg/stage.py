@@ -252,12 +252,14 @@ class IcebergStage:
             CommitConflictError: Another writer was faster; nothing was published.
             CommitUnknownError: The catalog did not answer; look for the bookmark before anything else.
         """
-        wanted = {**(properties or {}), BOOKMARK: report.to_property()}
-        change = partial(self._change, properties=wanted, without=without)
         with self._told_as_ours(report.batch):
-            published = swap_metadata(self._session, self.table, self._planned_on, change)
+            published = self._commit({**(properties or {}), BOOKMARK: report.to_property()}, without)
         self._open = False
         return published
+
+    def _commit(self, properties: Mapping[str, str], without: Sequence[str]) -> int | None:
+        change = partial(self._change, properties=properties, without=without)
+        return swap_metadata(self._session, self.table, self._planned_on, change)
 
     def _change(
         self, transaction: Any, before: Any, properties: Mapping[str, str], without: Sequence[str]
