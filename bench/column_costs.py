@@ -15,9 +15,8 @@ from kedro_lakehouse.column_search.embedders.base import unit_rows
 from kedro_lakehouse.column_search.indexes.exact import ExactIndex
 from kedro_lakehouse.column_search.indexing import PendingIndex, PendingTable, change_index
 from kedro_lakehouse.column_search.search import ColumnSearch
-from kedro_lakehouse.column_search.signature import ColumnSignature, TableVersion
+from kedro_lakehouse.column_search.signature import ASPECTS, ColumnSignature, TableVersion
 from kedro_lakehouse.column_search.sketch import ColumnSketch, sketch_batches
-from kedro_lakehouse.column_search.texts import ASPECTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,15 +25,13 @@ from column_sets import SetTable, UnionSet, read_t2d, read_table, read_ugen
 
 from kedro_lakehouse.column_search.corpus import ColumnCorpus
 from kedro_lakehouse.column_search.embedders.base import Embedder, ModelName, unit_rows
-from kedro_lakehouse.column_search.evaluation.measures import average_precision_at, precision_at
-from kedro_lakehouse.column_search.evaluation.studies import MatchingMeasures, read_studies
+from kedro_lakehouse.column_search.evaluation import MatchingMeasures, read_studies
 from kedro_lakehouse.column_search.indexing import describe_columns, embed_columns
-from kedro_lakehouse.column_search.matching import one_to_one, score_matrix, unionability
-from kedro_lakehouse.column_search.scorer import score_text
+from kedro_lakehouse.column_search.scorer import one_to_one, score_matrix, score_text, unionability
 from kedro_lakehouse.column_search.signature import ColumnSignature, TableVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,6 +39,21 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 ROWS: Final = 10_000
 OURS: Final = "ours"
 BASELINES: Final = ("names", "rows, sum", "rows, mean", "repaired")
+
+
+def precision_at(k: int, ranked: Sequence[str], right: Collection[str]) -> float:
+    """The share of right ones among the first ``k``."""
+    return sum(name in right for name in ranked[:k]) / k
+
+
+def average_precision_at(k: int, ranked: Sequence[str], right: Collection[str]) -> float:
+    """The mean precision at each right one of the first ``k``, over the right ones that fit into them."""
+    hits, total = 0, 0.0
+    for place, name in enumerate(ranked[:k], start=1):
+        if name in right:
+            hits += 1
+            total += hits / place
+    return total / min(k, len(right)) if right else 0.0
 
 
 class Remembering:

@@ -6,7 +6,7 @@ import pytest
 from harness.formats import LooksUp
 from py4j.protocol import Py4JError
 
-from kedro_lakehouse.formats.hudi import turn as hudi_turn
+from kedro_lakehouse.formats.hudi import commit as hudi_commit
 from kedro_lakehouse.formats.hudi.format import HudiFormat
 from kedro_lakehouse.formats.hudi.table import HudiTable
 from kedro_lakehouse.formats.turn import no_turn
@@ -23,4 +23,4 @@ class TestHudi(LooksUp):
     @pytest.fixture
     def no_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What a writer has whose lease in S3 is another's already."""
-        monkeypatch.setattr(hudi_turn, "one_writer", lambda table, _: no_turn(table.name))
+        monkeypatch.setattr(hudi_commit, "one_writer", lambda table, _: no_turn(table.name))

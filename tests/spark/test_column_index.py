@@ -11,8 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kedro_lakehouse.column_search import lake_index as column_index
 from kedro_lakehouse.column_search.project_search import open_search
-from kedro_lakehouse.column_search.sketch import sketch_batches
-from kedro_lakehouse.column_search.spark_sketch import sketch_frame
+from kedro_lakehouse.column_search.sketch import sketch_batches, sketch_frame
 from kedro_lakehouse.column_search.survey import lake_tables
 from kedro_lakehouse.names import TableName
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kedro_lakehouse.column_search.embedders.base import unit_rows
-from kedro_lakehouse.column_search.postings import Postings, word_terms
+from kedro_lakehouse.column_search.postings import Postings
 from kedro_lakehouse.column_search.profile import NUMERIC, QUANTILES
-from kedro_lakehouse.column_search.texts import ASPECTS, Aspect
+from kedro_lakehouse.column_search.signature import ASPECTS, Aspect
+from kedro_lakehouse.column_search.sketch import SKETCH_SIZE
 from kedro_lakehouse.column_search.words import trigrams
 
 if TYPE_CHECKING:
@@ -41,13 +42,11 @@ class ColumnCorpus:
         self.profiles = [signature.profile for signature in self.signatures]
         self.dimension = dimension
         self.row_of = {signature.column_id: row for row, signature in enumerate(self.signatures)}
-        zero = np.zeros(dimension, dtype=np.float32)
-        self.vectors: dict[Aspect, NDArray[np.float32]] = {
-            aspect: np.array(
-                [s.vectors.get(aspect, zero) for s in self.signatures], dtype=np.float32
-            ).reshape(-1, dimension)
-            for aspect in ASPECTS
-        }
+        self.vectors: dict[Aspect, NDArray[np.float32]] = {}
+        for aspect in ASPECTS:
+            self.vectors[aspect] = np.zeros((len(self), dimension), dtype=np.float32)
+            for row, signature in enumerate(self.signatures):
+                self.vectors[aspect][row] = signature.vectors.get(aspect, 0)
 
     def __len__(self) -> int:
         """The number of columns."""
@@ -118,11 +117,4 @@ class ColumnCorpus:
 
 def sketch_bound(profile: ColumnProfile) -> int:
     """The largest hash that a profile's sketch would surely hold if the value were there."""
-    from kedro_lakehouse.column_search.sketch import SKETCH_SIZE
-
     return profile.sketch[-1] if len(profile.sketch) >= SKETCH_SIZE else 2**64 - 1
-
-
-def name_terms(name: str) -> NDArray[np.uint64]:
-    """The terms of a name's trigrams."""
-    return word_terms(trigrams(name))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import gzip
 import io
 import json
 from pathlib import Path
@@ -69,7 +67,7 @@ def read_batches(path: Path) -> Iterator[pa.RecordBatch | pa.Table]:
 
 def _read_csv(path: Path) -> Iterator[pa.RecordBatch | pa.Table]:
     """Rows that are longer or shorter than the header are cut or filled up, and come last."""
-    with contextlib.closing(gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as handle:
+    with pa.input_stream(path) as handle:
         head = handle.read(_SNIFFED)
     text = head.decode("utf-8-sig", errors="replace")
     delimiter = "\t" if suffix_of(path) == ".tsv" else _delimiter(text)
@@ -114,7 +112,7 @@ def _unique(names: list[str]) -> list[str]:
 
 def _read_json(path: Path) -> pa.Table:
     """One array of objects, or an object a line."""
-    with contextlib.closing(gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as handle:
+    with pa.input_stream(path) as handle:
         raw = handle.read()
     if not raw.lstrip().startswith(b"["):
         return pjson.read_json(io.BytesIO(raw))

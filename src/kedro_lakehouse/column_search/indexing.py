@@ -10,9 +10,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.column_search.profile import profile_table
-from kedro_lakehouse.column_search.signature import ColumnSignature, TableVersion, fingerprint_of
+from kedro_lakehouse.column_search.signature import (
+    ColumnSignature,
+    TableVersion,
+    column_texts,
+    fingerprint_of,
+)
 from kedro_lakehouse.column_search.store import Key, SignatureChange
-from kedro_lakehouse.column_search.texts import column_texts
 from kedro_lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:
@@ -24,8 +28,8 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.column_search.embedders.base import Embedder
     from kedro_lakehouse.column_search.profile import ColumnProfile
+    from kedro_lakehouse.column_search.signature import Aspect
     from kedro_lakehouse.column_search.sketch import ColumnSketch
-    from kedro_lakehouse.column_search.texts import Aspect
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -13,17 +12,18 @@ from typing import TYPE_CHECKING, Final
 from kedro_lakehouse.column_search.embedders.base import ModelName
 from kedro_lakehouse.column_search.files import read_batches
 from kedro_lakehouse.column_search.indexing import PendingIndex, PendingTable
-from kedro_lakehouse.column_search.sketch import ColumnSketch, sketch_batches
+from kedro_lakehouse.column_search.sketch import ColumnSketch, sketch_batches, sketch_frame
 from kedro_lakehouse.column_search.space import SPACE, SpaceStore
 from kedro_lakehouse.column_search.store import SIGNATURES, Applied, Key, SignatureChange, SignatureStore
 from kedro_lakehouse.column_search.survey import file_tables, lake_tables, survey, table_version
 from kedro_lakehouse.names import TableName, is_reserved_column, quote
-from kedro_lakehouse.ops.report import CommitReport
+from kedro_lakehouse.ops.report import CommitReport, now
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyiceberg.table.snapshots import Snapshot
+    from pyspark.sql import DataFrame
 
     from kedro_lakehouse.column_search.signature import TableVersion
     from kedro_lakehouse.project import Project
@@ -94,10 +94,17 @@ def sketch_table(project: Project, table: TableVersion) -> Mapping[str, ColumnSk
         names = tuple(f.name for f in stored.schema().fields if not (own and is_reserved_column(f.name)))
         scan = stored.scan(selected_fields=names, snapshot_id=snapshot)
         return sketch_batches([scan.to_arrow_batch_reader().read_all().combine_chunks().select(names)])
-    from kedro_lakehouse.column_search.spark_sketch import sketch_frame
-
     place = f"{quote('lake', table.namespace, table.table)} VERSION AS OF {snapshot}"
     frame = project.session.sql(f"SELECT * FROM {place}")  # noqa: S608 - a quoted name and a number
+    return _sketch_in_spark(frame, own=own)
+
+
+def sketch_declared(project: Project, name: TableName) -> Mapping[str, ColumnSketch]:
+    """Sketch a declared table's columns as its format reads them, in Spark."""
+    return _sketch_in_spark(project.bind(name).read("current"), own=True)
+
+
+def _sketch_in_spark(frame: DataFrame, *, own: bool) -> Mapping[str, ColumnSketch]:
     kept = [name for name in frame.columns if not (own and is_reserved_column(name))]
     return sketch_frame(frame.select(*[quote(name) for name in kept]))
 
@@ -121,14 +128,6 @@ def declared_version(project: Project, name: TableName) -> TableVersion | None:
     return table_version(
         name.namespace, name.table, location=location, snapshot=state.snapshot_id, config=table.config
     )
-
-
-def sketch_declared(project: Project, name: TableName) -> Mapping[str, ColumnSketch]:
-    """Sketch a declared table's columns as its format reads them, in Spark."""
-    from kedro_lakehouse.column_search.spark_sketch import sketch_frame
-
-    frame = project.bind(name).read("current")
-    return sketch_frame(frame.select(*[quote(c) for c in frame.columns if not is_reserved_column(c)]))
 
 
 def _size(state: Snapshot) -> float:
@@ -165,7 +164,7 @@ def apply_change(project: Project, change: SignatureChange) -> Applied | None:
             batches=1,
             content_hash="",
             run_id=project.run_id,
-            committed_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            committed_at=now(),
             counts={
                 "events_in": len(change.upserts),
                 "applied": change.embedded,

@@ -57,9 +57,8 @@ def _singular(word: str) -> str:
 
 def _is_personal(value: str) -> bool:
     text = value.strip()
-    return any(pattern.fullmatch(text) for pattern in _PATTERNS) or (
-        bool(_CARD.fullmatch(text)) and _passes_luhn(text)
-    )
+    is_card = bool(_CARD.fullmatch(text)) and _passes_luhn(text)
+    return is_card or any(pattern.fullmatch(text) for pattern in _PATTERNS)
 
 
 def _passes_luhn(text: str) -> bool:

@@ -67,9 +67,8 @@ class Postings:
     def squared_lengths(self) -> NDArray[np.float64]:
         """For each row the sum of its terms' squared rarities."""
         weights = np.square(np.log1p(self.rows / self.frequency)) if self.rows else np.empty(0)
-        return np.bincount(self._owners, np.repeat(weights, self.frequency), minlength=self.rows).astype(
-            np.float64
-        )
+        repeated = np.repeat(weights, self.frequency)
+        return np.bincount(self._owners, repeated, minlength=self.rows).astype(np.float64)
 
     def _find(self, terms: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         place = np.searchsorted(self._terms, terms)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kedro_lakehouse.column_search.formats import format_of, kind_of_text, number_of
 from kedro_lakehouse.column_search.personal import looks_personal
+from kedro_lakehouse.column_search.values import format_of, kind_of_text, number_of
 from kedro_lakehouse.column_search.words import value_words
 
 if TYPE_CHECKING:
@@ -91,34 +92,33 @@ def profile_column(name: str, sketch: ColumnSketch, *, table: str, personal: boo
     """
     texts = [text for text, _ in sketch.sample.values()]
     weights = [count for _, count in sketch.sample.values()]
-    kind = (
-        kind_of_text(texts) if sketch.kind in ("text", "empty") and sketch.kind != "binary" else sketch.kind
-    )
+    kind = kind_of_text(texts) if sketch.kind in ("text", "empty") else sketch.kind
     private = looks_personal(name, table, texts) if personal is None else personal
-    known: dict[str, Any] = {
-        "name": name,
-        "kind": kind,
-        "rows": sketch.rows,
-        "nulls": sketch.nulls,
-        "distinct": sketch.distinct,
-        "formats": _formats(texts, weights),
-        "personal": private,
-    }
+    known = ColumnProfile(
+        name=name,
+        kind=kind,
+        rows=sketch.rows,
+        nulls=sketch.nulls,
+        distinct=sketch.distinct,
+        formats=_formats(texts, weights),
+        personal=private,
+    )
     if private:
-        return ColumnProfile(**known)
+        return known
     numbers = [n for n in map(number_of, texts) if n is not None] if kind in NUMERIC else []
+    all_numbers = len(numbers) == len(texts)
     frequent = _frequent(sketch)
     least, greatest = _ends(sketch, kind)
-    return ColumnProfile(
-        **known,
+    return replace(
+        known,
         mean_length=float(np.average([len(t) for t in texts], weights=weights)) if texts else 0.0,
         max_length=max(map(len, texts), default=0),
         minimum=least,
         maximum=greatest,
         frequent=frequent,
         spread=_spread(sketch, {text.casefold() for text, _ in frequent}),
-        quantiles=_quantiles(numbers, weights) if len(numbers) == len(texts) else (),
-        histogram=_histogram(numbers, weights, least, greatest) if len(numbers) == len(texts) else (),
+        quantiles=_quantiles(numbers, weights) if all_numbers else (),
+        histogram=_histogram(numbers, weights, least, greatest) if all_numbers else (),
         tokens=_tokens(texts) if kind in ("text", "nested") else (),
         sketch=tuple(sorted(sketch.sample)),
     )
@@ -148,7 +148,7 @@ def _frequent(sketch: ColumnSketch) -> tuple[tuple[str, int], ...]:
 
 def _spread(sketch: ColumnSketch, taken: set[str]) -> tuple[str, ...]:
     others = (text for _, (text, _) in sorted(sketch.sample.items()) if text.casefold() not in taken)
-    return tuple(text for text, _ in zip(others, range(_SPREAD), strict=False))
+    return tuple(islice(others, _SPREAD))
 
 
 def _ends(sketch: ColumnSketch, kind: str) -> tuple[str | None, str | None]:

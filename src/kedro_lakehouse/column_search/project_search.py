@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kedro_lakehouse.column_search.corpus import ColumnCorpus
 from kedro_lakehouse.column_search.embedders.base import Embedder, ModelName
-from kedro_lakehouse.column_search.files import read_batches
+from kedro_lakehouse.column_search.files import read_batches, table_files
 from kedro_lakehouse.column_search.indexes.base import IndexSettings, VectorIndex, open_index
 from kedro_lakehouse.column_search.indexing import change_index, query_columns
 from kedro_lakehouse.column_search.lake_index import apply_change, pending_index, signature_store
@@ -85,8 +85,6 @@ def add_files(
     Raises:
         UnreadableFileError: A path does not exist, or a named file is of no known kind.
     """
-    from kedro_lakehouse.column_search.files import table_files
-
     own, added = project or active_project(), [str(path) for path in paths]
     for path in added:
         table_files(Path(path).expanduser())

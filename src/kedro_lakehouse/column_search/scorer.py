@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
 
-from kedro_lakehouse.column_search.corpus import UNKNOWN, kind_class, name_terms, sketch_bound
+from kedro_lakehouse.column_search.corpus import UNKNOWN, kind_class, sketch_bound
 from kedro_lakehouse.column_search.postings import word_terms
 from kedro_lakehouse.column_search.results import Mode  # noqa: TC001 - a mapping's type at run time
+from kedro_lakehouse.column_search.words import trigrams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -56,6 +57,7 @@ _NEUTRAL: Final = 0.25
 """Two columns of which one has no known value are taken to be as near in values as unrelated ones."""
 _EXACT_BONUS: Final = 1.0
 """A word that is exactly a column's name comes before everything that is merely near it."""
+TEMPERATURE: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def score_text(
 
 def name_similarity(name: str, corpus: ColumnCorpus, rows: Rows) -> Numbers:
     """Cosine of the names' trigrams, rare ones counting more."""
-    terms = name_terms(name)
+    terms = word_terms(trigrams(name))
     rarity = corpus.name_grams.rarity(terms)
     common = corpus.name_grams.sums(terms, np.square(rarity))[rows]
     lengths = corpus.name_lengths[rows] * np.sqrt(np.square(rarity).sum())
@@ -193,3 +195,47 @@ _FEATURES: Final = {
     "numbers": _numbers,
     "kind": _kind,
 }
+
+
+def score_matrix(
+    queries: Sequence[ColumnSignature], corpus: ColumnCorpus, weights: Mapping[Feature, float] = WEIGHTS
+) -> Numbers:
+    """The score of every column of a corpus, a row for each query column."""
+    rows = np.arange(len(corpus))
+    return np.array([score_column(query, corpus, rows, weights).total for query in queries])
+
+
+def one_to_one(scores: Numbers, temperature: float = TEMPERATURE) -> Numbers:
+    """Scores in which a pair counts as far as each of the two prefers the other: row by column softmax."""
+    return _softmax(scores / temperature, axis=1) * _softmax(scores / temperature, axis=0)
+
+
+def _softmax(scores: Numbers, axis: int) -> Numbers:
+    raised = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=axis, keepdims=True))
+
+
+def best_pairs(scores: Numbers) -> list[tuple[int, int]]:
+    """One-to-one pairs of rows and columns, the best pair first, until one side is used up."""
+    found: list[tuple[int, int]] = []
+    rows, columns = set(range(scores.shape[0])), set(range(scores.shape[1]))
+    for place in np.argsort(-scores, axis=None, kind="stable"):
+        row, column = divmod(int(place), scores.shape[1])
+        if row in rows and column in columns:
+            found.append((row, column))
+            rows.discard(row)
+            columns.discard(column)
+        if not rows or not columns:
+            break
+    return found
+
+
+def unionability(scores: Numbers) -> tuple[float, list[tuple[int, int]]]:
+    """How far two tables can stand under each other, from 0 to 1, and by which pairs of columns.
+
+    Squares let a few sure pairs count for more than many vague ones; the root of both widths keeps a wide
+    table from winning by its width.
+    """
+    pairs = best_pairs(scores)
+    total = sum(max(float(scores[pair]), 0.0) ** 2 for pair in pairs)
+    return total / float(np.sqrt(scores.shape[0] * scores.shape[1])), pairs

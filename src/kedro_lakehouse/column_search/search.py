@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from kedro_lakehouse.column_search.blas import one_thread
 from kedro_lakehouse.column_search.corpus import LEAD
-from kedro_lakehouse.column_search.embedders.base import unit_rows
-from kedro_lakehouse.column_search.matching import one_to_one, unionability
+from kedro_lakehouse.column_search.embedders.base import one_thread, unit_rows
 from kedro_lakehouse.column_search.results import ColumnFilter, ColumnHit, JoinHit, TableHit, make_hit
 from kedro_lakehouse.column_search.scorer import (
     MODES,
+    Scores,
     containment,
     name_similarity,
+    one_to_one,
     score_column,
     score_text,
     shared_hashes,
     shared_tokens,
+    unionability,
 )
 from kedro_lakehouse.column_search.words import expanded
 from kedro_lakehouse.errors import ColumnNotFoundError, did_you_mean
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from kedro_lakehouse.column_search.embedders.base import Embedder
     from kedro_lakehouse.column_search.indexes.base import VectorIndex
     from kedro_lakehouse.column_search.results import Mode
-    from kedro_lakehouse.column_search.scorer import Scores
     from kedro_lakehouse.column_search.signature import ColumnSignature
 
     Rows = NDArray[np.int64]
@@ -74,16 +74,12 @@ class ColumnSearch:
             return self._hits(score_text(vector, text, self.corpus, rows, mode), k)
 
     def like(
-        self,
-        query: ColumnSignature,
-        *,
-        k: int = 10,
-        mode: Mode = "hybrid",
-        where: ColumnFilter = _EVERYTHING,
+        self, query: ColumnSignature, *, k: int = 10, mode: Mode = "hybrid", where: ColumnFilter = _EVERYTHING
     ) -> list[ColumnHit]:
         """The columns that are most like a column, itself left out."""
         with one_thread():
-            return self._hits(self._score(query, mode, where), k, query)
+            rows = self._candidates_like(query, where)
+            return self._hits(score_column(query, self.corpus, rows, MODES[mode]), k, query)
 
     def joinable(
         self, query: ColumnSignature, *, k: int = 10, where: ColumnFilter = _EVERYTHING
@@ -92,24 +88,19 @@ class ColumnSearch:
 
         Containment is estimated from sketches: verify it where the sizes of two columns differ much.
         """
-        rows = self._without(self._candidates(_lead(query), query.profile.name, query, where), query)
+        rows = self._candidates_like(query, where)
         share, common = containment(query, self.corpus, rows)
         keys = np.array([self.corpus.profiles[row].distinctness for row in rows])
         likeness = score_column(query, self.corpus, rows)
         total = share * common / (common + 2) * (0.5 + 0.5 * keys) + _JOIN_NAME * likeness.total
-        order = np.argsort(-total, kind="stable")
+        scores = Scores(rows, total, likeness.shares)
         return [
             JoinHit(
-                hit=make_hit(
-                    self.corpus.signatures[rows[place]],
-                    float(total[place]),
-                    {name: float(part[place]) for name, part in likeness.shares.items()},
-                    query,
-                ),
+                hit=self._hit(scores, int(place), query),
                 containment=round(float(share[place]), 4),
                 distinctness=round(float(keys[place]), 4),
             )
-            for place in order[:k]
+            for place in scores.top(k)
             if share[place] > 0
         ]
 
@@ -122,8 +113,7 @@ class ColumnSearch:
         if not columns or not len(rows):
             return []
         scored = [score_column(query, self.corpus, rows) for query in columns]
-        matrix = np.array([scores.total for scores in scored])
-        found = [self._table_hit(columns, scored, matrix, places) for places in self._by_table(rows)]
+        found = [self._table_hit(columns, scored, places) for places in self._by_table(rows)]
         return sorted(found, key=lambda hit: (-hit.score, hit.namespace, hit.table))[:k]
 
     def by_columns(
@@ -146,10 +136,8 @@ class ColumnSearch:
         Raises:
             ColumnNotFoundError: The index has none of this name.
         """
-        row = self.corpus.row_of.get(column_id)
-        if row is None:
-            lower = {name.lower(): row for name, row in self.corpus.row_of.items()}
-            row = lower.get(column_id.lower())
+        lower = {name.lower(): row for name, row in self.corpus.row_of.items()}
+        row = self.corpus.row_of.get(column_id, lower.get(column_id.lower()))
         if row is None:
             near = did_you_mean(column_id, self.corpus.row_of)
             raise ColumnNotFoundError(column=column_id, columns=len(self.corpus), near=near)
@@ -167,13 +155,11 @@ class ColumnSearch:
             raise ColumnNotFoundError(column=name, columns=len(self.corpus), near=near)
         return sorted(found, key=lambda one: one.ordinal)
 
-    def _score(self, query: ColumnSignature, mode: Mode, where: ColumnFilter) -> Scores:
-        rows = self._without(self._candidates(_lead(query), query.profile.name, query, where), query)
-        return score_column(query, self.corpus, rows, MODES[mode])
-
-    def _without(self, rows: Rows, query: ColumnSignature) -> Rows:
-        own = self.corpus.row_of.get(query.column_id, -1)
-        return np.asarray(rows[rows != own])
+    def _candidates_like(self, query: ColumnSignature, where: ColumnFilter) -> Rows:
+        """The rows that are worth ranking beside a column, itself left out."""
+        parts = [np.float32(weight) * query.vectors[a] for a, weight in LEAD.items() if a in query.vectors]
+        rows = self._candidates(unit_rows(np.sum(parts, axis=0)), query.profile.name, query, where)
+        return np.asarray(rows[rows != self.corpus.row_of.get(query.column_id, -1)])
 
     def _allowed(self, where: ColumnFilter) -> Rows:
         if where == _EVERYTHING:
@@ -219,13 +205,9 @@ class ColumnSearch:
         return [np.array(some) for some in places.values()]
 
     def _table_hit(
-        self,
-        columns: Sequence[ColumnSignature],
-        scored: Sequence[Scores],
-        matrix: NDArray[np.float64],
-        places: Rows,
+        self, columns: Sequence[ColumnSignature], scored: Sequence[Scores], places: Rows
     ) -> TableHit:
-        score, pairs = unionability(matrix[:, places])
+        score, pairs = unionability(np.array([scores.total[places] for scores in scored]))
         table = self.corpus.signatures[scored[0].rows[places[0]]].table
         return TableHit(
             namespace=table.namespace,
@@ -239,17 +221,7 @@ class ColumnSearch:
         )
 
 
-def _lead(query: ColumnSignature) -> NDArray[np.float32]:
-    """The one vector of a column by which an index finds its like."""
-    parts = [np.float32(weight) * query.vectors[a] for a, weight in LEAD.items() if a in query.vectors]
-    return unit_rows(np.sum(parts, axis=0))
-
-
 def _best(scores: NDArray[np.float64]) -> Rows:
-    """The rows of the best positive scores."""
-    some = (
-        np.argpartition(-scores, CANDIDATES)[:CANDIDATES]
-        if len(scores) > CANDIDATES
-        else np.arange(len(scores))
-    )
+    """The rows of the best positive scores, of more than ``CANDIDATES`` scores."""
+    some = np.argpartition(-scores, CANDIDATES)[:CANDIDATES]
     return np.asarray(some[scores[some] > 0])

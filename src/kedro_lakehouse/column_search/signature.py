@@ -6,19 +6,22 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 
 from kedro_lakehouse.column_search.profile import ColumnProfile
-from kedro_lakehouse.column_search.texts import ASPECTS, Aspect
+from kedro_lakehouse.column_search.words import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+Aspect = Literal["name", "signature", "values", "context"]
+ASPECTS: Final[tuple[Aspect, ...]] = get_args(Aspect)
+_MAX_VALUE: Final = 40
 FILES: Final = "files"
 """Namespace of tables that are files outside the lake."""
 _SIGNED: Final = 1 << 64
@@ -69,6 +72,21 @@ class ColumnSignature:
         return f"{self.table}.{self.profile.name}"
 
 
+def column_texts(profile: ColumnProfile, table: str) -> dict[Aspect, str]:
+    """The text of each aspect of a column: its name, its name with type and values, its values, its place.
+
+    Of personal data the values are left out; a column without values has no text of them.
+    """
+    name, values = expanded(profile.name), ", ".join(value[:_MAX_VALUE] for value in profile.sample)
+    told = [name, "" if profile.kind == "empty" else profile.kind, values]
+    return {
+        "name": name,
+        "signature": ". ".join(part for part in told if part),
+        "values": values,
+        "context": ". ".join(part for part in (f"{name} of {expanded(table)}", *told[1:]) if part),
+    }
+
+
 def fingerprint_of(profile: ColumnProfile, texts: Mapping[Aspect, str], model_id: str) -> str:
     """What changes when, and only when, a column must be embedded again.
 
@@ -105,6 +123,7 @@ KEY_FIELDS: Final = (
     ("location", pa.string()), ("version", pa.string()), ("added", pa.string()),
     ("tags", pa.list_(pa.string())), ("fingerprint", pa.string()),
 )  # fmt: skip
+_OF_TABLE: Final = ("namespace", "table", "location", "version", "added")
 TEXT_FIELDS: Final = tuple((f"{aspect}_text", pa.string()) for aspect in ASPECTS)
 VECTOR_FIELDS: Final = tuple((f"{aspect}_vector", pa.list_(pa.float32())) for aspect in ASPECTS)
 SCHEMA: Final = pa.schema([*KEY_FIELDS, *PROFILE_FIELDS, *TEXT_FIELDS, *VECTOR_FIELDS])
@@ -125,47 +144,27 @@ def _row(one: ColumnSignature) -> dict[str, Any]:
         "tokens": [{"value": value, "share": share} for value, share in profile.tokens],
         "sketch": [number - _SIGNED if number >= _SIGNED // 2 else number for number in profile.sketch],
     }
-    keys = {
-        "column_id": one.column_id,
-        "model_id": one.model_id,
-        "namespace": one.table.namespace,
-        "table": one.table.table,
-        "column": profile.name,
-        "ordinal": one.ordinal,
-        "source": one.table.source,
-        "location": one.table.location,
-        "version": one.table.version,
-        "added": one.table.added,
-        "tags": list(one.table.tags),
-        "fingerprint": one.fingerprint,
-    }
+    keys = {name: getattr(one, name) for name in ("column_id", "model_id", "ordinal", "fingerprint")}
+    keys |= {name: getattr(one.table, name) for name in (*_OF_TABLE, "source", "tags")}
     texts = {f"{aspect}_text": one.texts[aspect] for aspect in ASPECTS}
     vectors = {f"{aspect}_vector": one.vectors.get(aspect) for aspect in ASPECTS}
-    return facts | keys | texts | vectors
+    return facts | keys | {"column": profile.name} | texts | vectors
 
 
 def from_arrow(rows: pa.Table) -> list[ColumnSignature]:
     """Read ``to_arrow`` back; vectors are there if their columns are."""
     matrices = {a: vectors_of(rows, a) for a in ASPECTS if f"{a}_vector" in rows.column_names}
     without = rows.drop_columns([f"{aspect}_vector" for aspect in matrices])
-    found = []
-    for place, row in enumerate(without.to_pylist()):
-        vectors = {aspect: matrix[place] for aspect, matrix in matrices.items() if matrix[place].any()}
-        found.append(_signature(row, vectors))
-    return found
+    return [
+        _signature(row, {aspect: matrix[place] for aspect, matrix in matrices.items() if matrix[place].any()})
+        for place, row in enumerate(without.to_pylist())
+    ]
 
 
 def _signature(row: Mapping[str, Any], vectors: Mapping[Aspect, NDArray[np.float32]]) -> ColumnSignature:
-    table = TableVersion(
-        namespace=row["namespace"],
-        table=row["table"],
-        location=row["location"],
-        version=row["version"],
-        added=row["added"] or "",
-        tags=tuple(row["tags"] or ()),
-    )
+    named: dict[str, Any] = {name: row[name] or "" for name in _OF_TABLE}
     return ColumnSignature(
-        table=table,
+        table=TableVersion(**named, tags=tuple(row["tags"] or ())),
         ordinal=row["ordinal"],
         profile=profile_of(row),
         model_id=row["model_id"],

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from kedro_lakehouse.column_search.values import MAX_VALUE, as_texts, counted, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    import pyarrow as pa
     from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
 
 SKETCH_SIZE: Final = 256
 _HASH_SPACE: Final = 2.0**64
@@ -91,9 +93,8 @@ class ColumnSketch:
 
     def _widen(self, other: Self) -> None:
         order: Any = float if self.kind in ("integer", "decimal") else str
-        ends = [
-            text for text in (self.minimum, other.minimum, self.maximum, other.maximum) if text is not None
-        ]
+        told = (self.minimum, other.minimum, self.maximum, other.maximum)
+        ends = [text for text in told if text is not None]
         if ends:
             self.minimum, self.maximum = min(ends, key=order), max(ends, key=order)
 
@@ -116,20 +117,43 @@ class ColumnSketch:
 
 def _smallest(hashes: NDArray[np.uint64], limit: int) -> list[int]:
     """The places of the smallest hashes, all spellings of the last one among them."""
-    order = np.argsort(hashes, kind="stable")
-    distinct = np.unique(hashes)
-    bound = distinct[min(limit, len(distinct)) - 1] if len(distinct) else 0
-    return [int(place) for place in order if hashes[place] <= bound] if len(distinct) else []
+    lowest = np.unique(hashes)[:limit]
+    return [int(place) for place in np.argsort(hashes, kind="stable") if hashes[place] <= lowest[-1]]
 
 
 def sketch_batches(batches: Iterable[pa.RecordBatch | pa.Table]) -> dict[str, ColumnSketch]:
     """Sketch every column of a table that comes in batches of one schema."""
+    return _merged(
+        (name, ColumnSketch.of(column))
+        for batch in batches
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    )
+
+
+def _merged(parts: Iterable[tuple[str, ColumnSketch]]) -> dict[str, ColumnSketch]:
     found: dict[str, ColumnSketch] = {}
-    for batch in batches:
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            sketch = ColumnSketch.of(column)
-            if name in found:
-                found[name].merge(sketch)
-            else:
-                found[name] = sketch
+    for name, sketch in parts:
+        if name in found:
+            found[name].merge(sketch)
+        else:
+            found[name] = sketch
     return found
+
+
+def sketch_frame(frame: DataFrame) -> dict[str, ColumnSketch]:
+    """Sketch every column of a frame: one job, no shuffle; each partition sends a few kilobytes a column."""
+    places = [f"c{place}" for place in range(len(frame.columns))]  # mapInArrow parses names: "a.b" is none
+    rows = frame.toDF(*places).mapInArrow(_sketch_partition, "name string, sketch string").collect()
+    found = _merged((row["name"], ColumnSketch.from_plain(json.loads(row["sketch"]))) for row in rows)
+    return {
+        name: found.get(place, ColumnSketch("empty"))
+        for name, place in zip(frame.columns, places, strict=True)
+    }
+
+
+def _sketch_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Sketch a partition's batches where they lie."""
+    sketches = sketch_batches(batches)
+    plain = [json.dumps(sketch.to_plain()) for sketch in sketches.values()]
+    schema = pa.schema([("name", pa.string()), ("sketch", pa.string())])
+    yield pa.RecordBatch.from_pydict({"name": list(sketches), "sketch": plain}, schema=schema)

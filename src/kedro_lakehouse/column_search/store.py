@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from kedro_lakehouse.column_search.signature import (
+    ASPECTS,
     KEY_FIELDS,
     PROFILE_FIELDS,
     SCHEMA,
@@ -20,7 +21,6 @@ from kedro_lakehouse.column_search.signature import (
     to_arrow,
     vectors_of,
 )
-from kedro_lakehouse.column_search.texts import ASPECTS
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.patience import Patience
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyiceberg.table import Table, Transaction
 
-    from kedro_lakehouse.column_search.texts import Aspect
+    from kedro_lakehouse.column_search.signature import Aspect
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 SIGNATURES: Final = TableName.ops("column_signatures")
@@ -92,8 +92,8 @@ class SignatureStore:
 
     def standing(self) -> list[dict[str, Any]]:
         """Key, place, version and fingerprint of every signature that is kept."""
-        found = self._catalog.find(SIGNATURES)
-        return [] if found is None else found.scan(selected_fields=_STANDING).to_arrow().to_pylist()
+        rows: list[dict[str, Any]] = self._rows(SIGNATURES, SCHEMA, _STANDING).to_pylist()
+        return rows
 
     def snapshot_id(self) -> int | None:
         """The state of the signatures; None where there are none."""
@@ -103,30 +103,19 @@ class SignatureStore:
 
     def read(self, model_id: str) -> list[ColumnSignature]:
         """All signatures of a model with their vectors, by column."""
-        found = self._catalog.find(SIGNATURES)
-        if found is None:
-            return []
-        rows = found.scan(row_filter=_equals("model_id", model_id)).to_arrow()
-        return from_arrow(
-            rows.sort_by([("namespace", "ascending"), ("table", "ascending"), ("ordinal", "ascending")])
-        )
+        rows = self._rows(SIGNATURES, SCHEMA, ("*",), _equals("model_id", model_id))
+        return from_arrow(rows.sort_by([(name, "ascending") for name in ("namespace", "table", "ordinal")]))
 
     def models(self) -> list[str]:
         """The models that have signatures."""
-        found = self._catalog.find(SIGNATURES)
-        if found is None:
-            return []
-        return sorted(
-            set(found.scan(selected_fields=("model_id",)).to_arrow().column("model_id").to_pylist())
-        )
+        return sorted(set(self._rows(SIGNATURES, SCHEMA, ("model_id",)).column("model_id").to_pylist()))
 
     def vectors(self, fingerprints: Collection[str]) -> dict[str, dict[Aspect, NDArray[np.float32]]]:
         """The vectors that are known for some fingerprints."""
-        found = self._catalog.find(SIGNATURES)
-        if found is None or not fingerprints:
+        if not fingerprints:
             return {}
         fields = ("fingerprint", *[name for name, _ in VECTOR_FIELDS])
-        rows = found.scan(row_filter=_among("fingerprint", fingerprints), selected_fields=fields).to_arrow()
+        rows = self._rows(SIGNATURES, SCHEMA, fields, _among("fingerprint", fingerprints))
         matrices = {aspect: vectors_of(rows, aspect) for aspect in ASPECTS}
         return {
             fingerprint: {a: matrix[place] for a, matrix in matrices.items() if matrix[place].any()}
@@ -135,16 +124,22 @@ class SignatureStore:
 
     def versions(self, column_id: str, model_id: str) -> list[dict[str, Any]]:
         """What the column was over time, the newest version first: counts and type, no values."""
-        found = self._catalog.find(HISTORY)
-        if found is None:
-            return []
         import pyiceberg.expressions as built
 
         fields = ("effective_from", "effective_to", "kind", "rows", "nulls", "distinct", "version")
         wanted = built.And(_equals("column_id", column_id), _equals("model_id", model_id))
-        rows = found.scan(row_filter=wanted, selected_fields=fields).to_arrow().select(fields)
+        rows = self._rows(HISTORY, HISTORY_SCHEMA, fields, wanted).select(fields)
         versions: list[dict[str, Any]] = rows.sort_by([("effective_from", "descending")]).to_pylist()
         return versions
+
+    def _rows(
+        self, name: TableName, schema: pa.Schema, fields: tuple[str, ...], wanted: Any = "true"
+    ) -> pa.Table:
+        """Some rows and columns of a table; none where it has not been made yet."""
+        found = self._catalog.find(name)
+        if found is None:
+            return schema.empty_table()
+        return found.scan(row_filter=wanted, selected_fields=fields).to_arrow()
 
     def apply(self, change: SignatureChange) -> Applied | None:
         """Put a change in place: one commit of the signatures, then one of their history.
@@ -234,14 +229,9 @@ def version_changes(open_rows: pa.Table, wanted: pa.Table, at: datetime) -> tupl
     ending = pa.array([now.get(key) != print_ for key, print_ in held.items()], pa.bool_())
     starting = pa.array([held.get(key) != print_ for key, print_ in now.items()], pa.bool_())
     ended = open_rows.filter(ending).select(HISTORY_SCHEMA.names[:-2])
-    begun = wanted.filter(starting)
-    closed = ended.append_column("effective_to", _all(ended, at, _TIME))
-    opened = begun.append_column("effective_from", _all(begun, at, _TIME))
-    opened = opened.append_column("effective_to", _all(begun, None, _TIME))
-    return (
-        closed.append_column("is_current", _all(ended, False, pa.bool_())).cast(HISTORY_SCHEMA),  # noqa: FBT003
-        opened.append_column("is_current", _all(begun, True, pa.bool_())).cast(HISTORY_SCHEMA),  # noqa: FBT003
-    )
+    closed = _completed(ended, effective_to=at, is_current=False)
+    opened = _completed(wanted.filter(starting), effective_from=at, effective_to=None, is_current=True)
+    return closed, opened
 
 
 def _fingerprints(rows: pa.Table) -> dict[Key, str]:
@@ -249,8 +239,12 @@ def _fingerprints(rows: pa.Table) -> dict[Key, str]:
     return {(row["column_id"], row["model_id"]): row["fingerprint"] for row in columns}
 
 
-def _all(rows: pa.Table, value: object, kind: pa.DataType) -> pa.Array:
-    return pa.array([value] * rows.num_rows, kind)
+def _completed(rows: pa.Table, **facts: object) -> pa.Table:
+    """Rows of the history, with the columns that they lack: one value of each for all rows."""
+    for name, value in facts.items():
+        kind = HISTORY_SCHEMA.field(name).type
+        rows = rows.append_column(name, pa.array([value] * rows.num_rows, kind))
+    return rows.cast(HISTORY_SCHEMA)
 
 
 def _replace(

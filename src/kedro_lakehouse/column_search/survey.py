@@ -17,8 +17,6 @@ from kedro_lakehouse.ops.report import CommitReport, bookmark_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from pyiceberg.table import Table
-
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
@@ -27,9 +25,8 @@ _DERIVED: Final = ("_changes", "_quarantine", "_history")
 
 @dataclass(frozen=True)
 class Survey:
-    """The tables as they are now, and which of them a model has not seen so."""
+    """Which tables a model has not seen as they are now, and the keys of columns whose tables are gone."""
 
-    tables: Sequence[TableVersion]
     changed: Sequence[TableVersion]
     gone: Collection[tuple[str, str]]
 
@@ -37,17 +34,11 @@ class Survey:
 def lake_tables(catalog: MetadataCatalog, declared: Mapping[TableName, TableConfig]) -> list[TableVersion]:
     """The current tables of the lake, also those that the project does not own; no row is read."""
     found = []
-    for namespace in catalog.namespaces():
-        if namespace == OPS_NAMESPACE:
-            continue
+    for namespace in set(catalog.namespaces()) - {OPS_NAMESPACE}:
         names = {identifier[-1] for identifier in catalog.tables(namespace)}
-        for table in sorted(names):
-            if any(table.removesuffix(end) in names for end in _DERIVED if table.endswith(end)):
-                continue
-            version = _lake_table(catalog, namespace, table, declared)
-            if version is not None:
-                found.append(version)
-    return found
+        derived = {name + end for name in names for end in _DERIVED}
+        found += [_lake_table(catalog, namespace, table, declared) for table in names - derived]
+    return sorted(filter(None, found), key=lambda table: (table.namespace, table.table))
 
 
 def _lake_table(
@@ -55,7 +46,10 @@ def _lake_table(
 ) -> TableVersion | None:
     stored = catalog.load((namespace, table))
     snapshot = stored.current_snapshot() if stored is not None else None
-    if stored is None or snapshot is None or _role(stored) not in (None, "current"):
+    if stored is None or snapshot is None:
+        return None
+    report: CommitReport | None = bookmark_of(stored.properties)
+    if report is not None and report.stage != "current":
         return None
     config = next((c for name, c in declared.items() if name.identifier == (namespace, table)), None)
     return table_version(
@@ -78,11 +72,6 @@ def table_version(
         tags=tags,
         personal=frozenset(personal),
     )
-
-
-def _role(stored: Table) -> str | None:
-    report: CommitReport | None = bookmark_of(stored.properties)
-    return report.stage if report else None
 
 
 def file_tables(added: Iterable[str]) -> list[TableVersion]:
@@ -139,4 +128,4 @@ def survey(
         if any(seen.get((table.location, model)) != {table.version} for model in model_ids)
     ]
     gone = {(row["column_id"], row["model_id"]) for row in standing if row["location"] not in there}
-    return Survey(tables, changed, gone)
+    return Survey(changed, gone)

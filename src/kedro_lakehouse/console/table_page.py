@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import streamlit as st
 
-from kedro_lakehouse.column_search.formats import number_of
 from kedro_lakehouse.column_search.lake_index import signature_store
+from kedro_lakehouse.column_search.values import number_of
 from kedro_lakehouse.console.lake import chosen_model, opened_project, search_of, tables_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from kedro_lakehouse.datasets.base import ReadOnlyDataset
 from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
-    from kedro_lakehouse.column_search.evaluation.studies import Evaluation
+    from kedro_lakehouse.column_search.evaluation import Evaluation
     from kedro_lakehouse.column_search.indexing import PendingIndex
 
 
@@ -102,7 +102,7 @@ class ColumnStudiesDataset(ReadOnlyDataset):
             ModelNotFoundError: A model's weights are not there.
             UnreadableFileError: There is no study where parameters_column_index.yml says.
         """
-        from kedro_lakehouse.column_search.evaluation.studies import Evaluation, read_studies
+        from kedro_lakehouse.column_search.evaluation import Evaluation, read_studies
 
         project = active_project()
         config = project.column_index

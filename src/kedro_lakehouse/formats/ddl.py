@@ -16,20 +16,6 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.names import TableName
 
-__all__ = [
-    "Clash",
-    "SchemaChange",
-    "case_clash",
-    "clash",
-    "evolve_table",
-    "schema_changes",
-    "sql_type",
-    "storable",
-    "table_schema",
-    "widened",
-    "wider_columns",
-]
-
 Path = tuple[str, ...]
 
 
@@ -172,13 +158,7 @@ def schema_changes(
 
     The types of ``wanted`` are those that ``widened`` found.
     """
-    found: list[SchemaChange] = []
-    for name, kind in wanted.items():
-        if name not in existing:
-            found.append(SchemaChange(what="add", path=(name,), kind=storable(kind)))
-        else:
-            found += _changes((name,), storable(existing[name]), storable(kind))
-    return found
+    return _changes((), table_schema(existing), table_schema(wanted))
 
 
 def wider_columns(
@@ -193,15 +173,14 @@ def wider_columns(
     for name, kind in existing.items():
         if name not in columns:
             continue
-        wider = widened(kind, columns[name])
-        if wider is None:
-            found = clash(name, kind, columns[name])
+        wider = _merged((name,), kind, columns[name])
+        if isinstance(wider, Clash):
             raise IncompatibleTypeError(
                 table=table,
-                column=found.column if found else name,
-                existing=(found.existing if found else kind).simpleString(),
-                incoming=(found.incoming if found else columns[name]).simpleString(),
-                reason=found.reason if found else "",
+                column=wider.column,
+                existing=wider.existing.simpleString(),
+                incoming=wider.incoming.simpleString(),
+                reason=wider.reason,
             )
         wanted[name] = wider
     return wanted

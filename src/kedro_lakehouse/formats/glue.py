@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -31,11 +32,6 @@ _CLASSES: Final[Mapping[Provider, tuple[str, str, str]]] = {
     "hudi": ("org.apache.hudi.hadoop.HoodieParquetInputFormat", *_PARQUET),
     "hudi_mor": ("org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat", *_PARQUET),
 }
-_PARAMETERS: Final[Mapping[Provider, Mapping[str, str]]] = {
-    "delta": {"table_type": "DELTA", "spark.sql.sources.provider": "delta", "classification": "delta"},
-    "hudi": {"table_type": "HUDI", "spark.sql.sources.provider": "hudi", "classification": "hudi"},
-    "hudi_mor": {"table_type": "HUDI", "spark.sql.sources.provider": "hudi", "classification": "hudi"},
-}
 # Glue uses Hive's types. These types of Spark have another name in Hive, or do not exist there.
 _HIVE: Final = {"timestamp_ntz": "timestamp", "timestamp_ltz": "timestamp", "void": "string"}
 
@@ -59,11 +55,13 @@ class GlueTable:
         """The table as Glue's API takes it; Hudi's partition columns are listed apart from the others."""
         apart = set(self.partition_by) if self.provider != "delta" else set()
         reads, writes, serde = _CLASSES[self.provider]
+        kind = "delta" if self.provider == "delta" else "hudi"
+        told = {"table_type": kind.upper(), "spark.sql.sources.provider": kind, "classification": kind}
         columns = {name: hive_type(kind) for name, kind in self.columns.items()}
         return {
             "Name": self.name.table,
             "TableType": "EXTERNAL_TABLE",
-            "Parameters": {"EXTERNAL": "TRUE", **_PARAMETERS[self.provider], **(self.parameters or {})},
+            "Parameters": {"EXTERNAL": "TRUE", **told, **(self.parameters or {})},
             "PartitionKeys": _columns({name: columns[name] for name in self.partition_by if name in apart}),
             "StorageDescriptor": {
                 "Columns": _columns({name: kind for name, kind in columns.items() if name not in apart}),
@@ -114,7 +112,8 @@ def _register(glue: Any, table: GlueTable) -> bool:
     try:
         found = glue.get_table(DatabaseName=space, Name=table.name.table)["Table"]
     except glue.exceptions.EntityNotFoundException:
-        _ensure_database(glue, space)
+        with suppress(glue.exceptions.AlreadyExistsException):
+            glue.create_database(DatabaseInput={"Name": space})
         try:
             glue.create_table(DatabaseName=space, TableInput=wanted)
         except glue.exceptions.AlreadyExistsException:  # another run of the same table was faster
@@ -136,13 +135,6 @@ def _same(wanted: Any, found: Any) -> bool:
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(_same(value, found.get(key)) for key, value in wanted.items())
     return bool(wanted == found) or (not wanted and not found)
-
-
-def _ensure_database(glue: Any, name: str) -> None:
-    try:
-        glue.create_database(DatabaseInput={"Name": name})
-    except glue.exceptions.AlreadyExistsException:
-        return
 
 
 def _columns(columns: Mapping[str, str]) -> list[dict[str, str]]:

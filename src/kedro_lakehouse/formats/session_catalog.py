@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from kedro_lakehouse.formats.literals import text
 from kedro_lakehouse.names import SPARK_CATALOG, quote
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class SessionCatalog:
             session.sql(f"CREATE DATABASE IF NOT EXISTS {quote(SPARK_CATALOG, table.namespace)}")
             # Another lakehouse of this process may have registered a table of this name.
             session.sql(f"DROP TABLE IF EXISTS {name}")
-            session.sql(f"CREATE TABLE {name} USING {self._provider} LOCATION '{_literal(path)}'")
+            session.sql(f"CREATE TABLE {name} USING {self._provider} LOCATION {text(path)}")
             self._tables.add(table)
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
@@ -60,7 +61,3 @@ class SessionCatalog:
     def sql(table: TableName) -> str:
         """The quoted name."""
         return quote(SPARK_CATALOG, table.namespace, table.table)
-
-
-def _literal(path: str) -> str:
-    return path.replace("\\", "\\\\").replace("'", "\\'")

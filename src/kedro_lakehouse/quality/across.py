@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -26,9 +28,7 @@ def answer_reference(expectation: SuiteExpectationConfig, rows: DataFrame, other
     here = expectation.column_list
     there = expectation.other_column_list or here
     names = [f"v{i}" for i in range(len(here))]
-    told = F.lit(True)
-    for name in here:
-        told = told & F.col(quote(name)).isNotNull()
+    told = reduce(and_, [F.col(quote(name)).isNotNull() for name in here], F.lit(True))
     refers = rows.where(told).select(*[F.col(quote(c)).alias(n) for c, n in zip(here, names, strict=True)])
     known = other.select(*[F.col(quote(c)).alias(n) for c, n in zip(there, names, strict=True)]).distinct()
     found = (

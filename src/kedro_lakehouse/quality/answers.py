@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
@@ -79,18 +81,14 @@ def repeated(
 
     def values(frame: DataFrame) -> DataFrame:
         chosen = [F.col(quote(c)).alias(n) for c, n in zip(expectation.columns, names, strict=True)]
-        any_told = F.lit(False)
-        for n in names:
-            any_told = any_told | F.col(n).isNotNull()
+        any_told = reduce(or_, [F.col(n).isNotNull() for n in names], F.lit(False))
         return frame.select(*chosen).where(any_told)
 
-    if whole is None:
-        return values(rows).groupBy(*names).agg(F.count(F.lit(1)).alias("n")), names
-    touched = values(rows).distinct().select(*[F.col(n).alias(f"t{n}") for n in names])
-    same = F.lit(True)
-    for n in names:
-        same = same & F.col(n).eqNullSafe(F.col(f"t{n}"))
-    near = values(whole).join(touched, same, "left_semi")
+    near = values(rows)
+    if whole is not None:
+        touched = near.distinct().select(*[F.col(n).alias(f"t{n}") for n in names])
+        same = reduce(and_, [F.col(n).eqNullSafe(F.col(f"t{n}")) for n in names], F.lit(True))
+        near = values(whole).join(touched, same, "left_semi")
     return near.groupBy(*names).agg(F.count(F.lit(1)).alias("n")), names
 
 
@@ -124,7 +122,6 @@ def failing_rows(
     if expectation.nature == "row":
         return rows.where(fails(expectation, types_of(rows)))
     groups, names = repeated(expectation, rows, whole)
-    same = F.lit(True)
-    for c, n in zip(expectation.columns, names, strict=True):
-        same = same & F.col(quote(c)).eqNullSafe(F.col(n))
+    pairs = zip(expectation.columns, names, strict=True)
+    same = reduce(and_, [F.col(quote(c)).eqNullSafe(F.col(n)) for c, n in pairs], F.lit(True))
     return rows.join(groups.where(F.col("n") > 1).drop("n"), same, "left_semi")

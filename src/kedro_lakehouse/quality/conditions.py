@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -42,11 +44,7 @@ def counts(expectation: ExpectationConfig) -> Column:
     """Whether a row counts: one with a null in the columns counts only if the expectation is about nulls."""
     if expectation.type.endswith("_null"):
         return F.lit(True)
-    told = [_col(c).isNotNull() for c in expectation.columns]
-    every = told[0]
-    for one in told[1:]:
-        every = every & one
-    return every
+    return reduce(and_, [_col(c).isNotNull() for c in expectation.columns])
 
 
 def fails(expectation: ExpectationConfig, types: Mapping[str, T.DataType]) -> Column:

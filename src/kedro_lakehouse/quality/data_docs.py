@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 _SITE: Final = "quality"
 INDEX: Final = "index.html"
 _SEVERITY: Final = {"block": "critical", "warn": "warning"}
-_OWN: Final = frozenset(
-    kind for kind, about in KINDS.items() if about.nature in ("drift", "reference", "fresh")
-)
+_OWN: Final = {kind for kind, about in KINDS.items() if about.nature in ("drift", "reference", "fresh")}
 
 
 def render_data_docs(results: Sequence[Mapping[str, Any]], folder: Path) -> Path:
@@ -40,18 +38,15 @@ def render_data_docs(results: Sequence[Mapping[str, Any]], folder: Path) -> Path
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     shutil.rmtree(folder / "validations", ignore_errors=True)
-    store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
     for name in list(context.get_site_names()):
         context.delete_data_docs_site(name)
-    context.add_data_docs_site(
-        _SITE,
-        {
-            "class_name": "SiteBuilder",
-            "store_backend": store,
-            "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-            "show_how_to_buttons": False,
-        },
-    )
+    site = {
+        "class_name": "SiteBuilder",
+        "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)},
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+        "show_how_to_buttons": False,
+    }
+    context.add_data_docs_site(_SITE, site)
     by_suite: dict[str, list[Mapping[str, Any]]] = {}
     for row in results:
         by_suite.setdefault(row["suite"], []).append(row)
@@ -76,10 +71,8 @@ def _declare_own_types() -> None:
 
     known = list_registered_expectation_implementations()
     for kind in sorted(_OWN - set(known)):
-        fields = [
-            key for key in (*KINDS[kind].needs, *KINDS[kind].takes, *KINDS[kind].one_of) if key != "mostly"
-        ]
-        words = dict.fromkeys((*fields, "mostly"))
+        fields = [*KINDS[kind].needs, *KINDS[kind].takes, *KINDS[kind].one_of]
+        words = dict.fromkeys([*(key for key in fields if key != "mostly"), "mostly"])
         # Its metaclass registers the class under the snake case of its name.
         type(
             "".join(part.capitalize() for part in kind.split("_")),
@@ -129,11 +122,8 @@ def _single(row: Mapping[str, Any]) -> Any:
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
     from great_expectations.expectations.metadata_types import FailureSeverity
 
-    result = {
-        "element_count": row["elements"],
-        "unexpected_count": row["unexpected"],
-        "observed_value": row["observed"],
-    }
+    figures = {"element_count": "elements", "unexpected_count": "unexpected", "observed_value": "observed"}
+    result = {name: row[column] for name, column in figures.items()}
     if row["elements"] and row["unexpected"] is not None:
         result["unexpected_percent"] = 100.0 * row["unexpected"] / row["elements"]
     of_suite = {"description": row["expectation"]} if row["table"] != row["suite"] else {}

@@ -58,16 +58,12 @@ def answer_by_engine(expectations: Sequence[ExpectationConfig], rows: DataFrame)
     batch = batches.get_batch(batch_parameters={"dataframe": rows})
     suite = gx.ExpectationSuite(name="declared")
     for number, expectation in enumerate(expectations):
-        suite.add_expectation(_native(gx, expectation, number))
+        name = "".join(part.capitalize() for part in expectation.type.split("_"))
+        native = getattr(gx.expectations, name)
+        suite.add_expectation(native(**expectation.kwargs, meta={_NUMBER: number}))
     judged = batch.validate(suite, result_format="BASIC")
     by_number = {r.expectation_config.meta[_NUMBER]: r for r in judged.results}
     return [_result(e, by_number[i]) for i, e in enumerate(expectations)]
-
-
-def _native(gx: Any, expectation: ExpectationConfig, number: int) -> Any:
-    """An expectation as Great Expectations' own object."""
-    name = "".join(part.capitalize() for part in expectation.type.split("_"))
-    return getattr(gx.expectations, name)(**expectation.kwargs, meta={_NUMBER: number})
 
 
 def _result(expectation: ExpectationConfig, judged: Any) -> Result:

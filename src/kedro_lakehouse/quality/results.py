@@ -33,16 +33,12 @@ class Result:
 
     def row(self) -> dict[str, Any]:
         """Its part of a row of ``lake.ops.quality_results``."""
-        return {
-            "expectation": self.expectation.title,
-            "type": self.expectation.type,
-            "kwargs": json.dumps(self.expectation.kwargs, sort_keys=True),
-            "severity": self.expectation.severity,
-            "success": self.success,
-            "elements": self.elements,
-            "unexpected": self.unexpected,
-            "observed": self.observed,
-            "engine": self.engine,
+        asked = self.expectation
+        return vars(self) | {
+            "expectation": asked.title,
+            "type": asked.type,
+            "kwargs": json.dumps(asked.kwargs, sort_keys=True),
+            "severity": asked.severity,
         }
 
 
@@ -73,9 +69,7 @@ def of_number(expectation: ExpectationConfig, number: float, engine: Engine = "m
 
 def last_validations(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The rows of each suite's newest validation, sorted by suite and expectation."""
-    kept = list(rows)
-    newest: dict[str, Any] = {}
-    for row in kept:
-        newest[row["suite"]] = max(newest.get(row["suite"], row["judged_at"]), row["judged_at"])
+    kept = sorted(rows, key=lambda row: row["judged_at"])
+    newest = {row["suite"]: row["judged_at"] for row in kept}
     last = [row for row in kept if row["judged_at"] == newest[row["suite"]]]
     return sorted(last, key=lambda row: (row["suite"], row["expectation"]))

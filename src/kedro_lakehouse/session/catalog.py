@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
 _PREFIX: Final = f"spark.sql.catalog.{CATALOG}."
 _EMBEDDED: Final = re.compile(r"jdbc:sqlite:(file:)?(?P<path>[^?]*)")
@@ -41,11 +42,8 @@ def catalog_properties(spark_conf: Mapping[str, str]) -> dict[str, str]:
     given = {k.removeprefix(_PREFIX): v for k, v in spark_conf.items() if k.startswith(_PREFIX)}
     kind = given.get("type", "")
     if kind == "jdbc" and (embedded := re.match(_EMBEDDED, given.get("uri", ""))):
-        return {
-            "type": "sql",
-            "uri": f"sqlite:///{embedded['path']}",
-            "warehouse": f"file://{given['warehouse']}",
-        }
+        uri, warehouse = f"sqlite:///{embedded['path']}", f"file://{given['warehouse']}"
+        return {"type": "sql", "uri": uri, "warehouse": warehouse}
     if kind in _ON_AWS:
         return {"type": kind} | _on_aws(given, _ON_AWS[kind])
     raise UnsupportedError(
@@ -76,6 +74,12 @@ def close_to_others(spark_conf: Mapping[str, str]) -> None:
         file = Path(found["path"])
         private_folder(file.parent)
         private_file(file)
+
+
+def rows_of(snapshot: Snapshot | None) -> int:
+    """Row count of a snapshot, by its summary; 0 of a table that has none yet."""
+    counts = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+    return int(counts.get("total-records", 0)) - int(counts.get("total-position-deletes", 0))
 
 
 class MetadataCatalog:
@@ -132,11 +136,7 @@ class MetadataCatalog:
     def rows(self, name: TableName) -> int | None:
         """Row count of a table, from its metadata; None if there is no such table."""
         found = self.find(name)
-        if found is None:
-            return None
-        snapshot = found.current_snapshot()
-        counts = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-        return int(counts.get("total-records", 0)) - int(counts.get("total-position-deletes", 0))
+        return rows_of(found.current_snapshot()) if found is not None else None
 
     def purge(self, name: TableName) -> None:
         """Drop a table with its files, and with its folder if that is a local one."""

@@ -59,12 +59,10 @@ def checked_jars(conf: Mapping[str, str]) -> list[str]:
     listed = resolved_jars(conf)
     if listed is None:
         return []
-    jars = known_jars(conf)
-    fresh = not jars
-    if fresh:
-        jars = _fetched(conf)
+    known = known_jars(conf)
+    jars = known or _fetched(conf)
     _check(jars, stamp=listed.with_suffix(".checked"), strict=_names_only_pinned(conf), ivy=conf[_IVY])
-    if fresh:
+    if not known:
         listed.parent.mkdir(parents=True, exist_ok=True)
         listed.write_text("\n".join(jars), encoding="utf-8")
     return jars

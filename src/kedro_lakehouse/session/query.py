@@ -22,9 +22,7 @@ _REFUSED: Final = ("Command", "ParsedStatement", "ScriptTransformation")
 _CALLS_JAVA: Final = re.compile(
     r"\b(java_method|(?:try_)?reflect)\b[`\s]*(?:/\*.*?\*/\s*)*\(", re.IGNORECASE | re.DOTALL
 )
-_SETTINGS: Final = {
-    "spark.sql.runSQLOnFiles": "false",  # a query reads tables, not paths
-}
+_SETTINGS: Final = {"spark.sql.runSQLOnFiles": "false"}  # a query reads tables, not paths
 
 
 def answer(conf: Mapping[str, str], text: str, *, catalog: str = CATALOG) -> DataFrame:

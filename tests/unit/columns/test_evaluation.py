@@ -2,7 +2,7 @@
 
 import pytest
 
-from kedro_lakehouse.column_search.evaluation.studies import MatchingMeasures
+from kedro_lakehouse.column_search.evaluation import MatchingMeasures
 from kedro_lakehouse.config.columns import EvaluationThresholds
 from kedro_lakehouse.errors import SearchBelowThresholdError
 from kedro_lakehouse.pipelines.column_eval.pipeline import judge_search

@@ -5,9 +5,15 @@ import pytest
 from harness.columns_lake import describe
 
 import kedro_lakehouse.column_search.search as module
-from kedro_lakehouse.column_search.matching import best_pairs, one_to_one, unionability
 from kedro_lakehouse.column_search.results import ColumnFilter
-from kedro_lakehouse.column_search.scorer import FEATURES, WEIGHTS, score_column
+from kedro_lakehouse.column_search.scorer import (
+    FEATURES,
+    WEIGHTS,
+    best_pairs,
+    one_to_one,
+    score_column,
+    unionability,
+)
 from kedro_lakehouse.errors import ColumnNotFoundError
 
 pytestmark = pytest.mark.unit

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kedro_lakehouse.column_search.formats import format_of, kind_of_text, number_of
 from kedro_lakehouse.column_search.personal import looks_personal
+from kedro_lakehouse.column_search.values import format_of, kind_of_text, number_of
 from kedro_lakehouse.column_search.words import expanded, trigrams
 
 pytestmark = pytest.mark.unit

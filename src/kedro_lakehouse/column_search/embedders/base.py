@@ -1,16 +1,21 @@
-"""What an embedder is, and how a model is named."""
+"""What an embedder is, how a model is named, and what all of them need."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self, cast, runtime_checkable
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
+from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.plugins import EMBEDDERS, load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -79,3 +84,33 @@ def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return np.asarray(unit, dtype=np.float32)
+
+
+def require(module: str, *, package: str, purpose: str) -> Any:
+    """Import a package that is not part of the default installation.
+
+    Raises:
+        UnsupportedError: It is not installed; the remedy says how to install it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UnsupportedError(
+            what=f"{purpose} needs the package {package}, which is not installed.",
+            remedy=f"Install it: pip install {package}.",
+        ) from error
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """Hold the threads of OpenBLAS and its like off while the block runs.
+
+    They wait for each other by spinning: beside Spark, or on busy processors, they cost several times what
+    they gain.
+    """
+    limits: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limits
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through the libraries of the process: a millisecond or two

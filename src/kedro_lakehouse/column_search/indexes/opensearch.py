@@ -6,11 +6,11 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from kedro_lakehouse.column_search.embedders.optional import require
+from kedro_lakehouse.column_search.embedders.base import require
 from kedro_lakehouse.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 500
 _MAX_ID: Final = 512
 _PAGE: Final = 10_000
+_NOT_THERE: Final = 404
 _PREFIX: Final = "kedro-lakehouse-columns-"
 
 
@@ -29,19 +30,12 @@ def mapping_of(dimension: int) -> dict[str, Any]:
     Source:
         OpenSearch's documentation of the type knn_vector, method hnsw, engine lucene.
     """
-    method = {
-        "name": "hnsw",
-        "engine": "lucene",
-        "space_type": "cosinesimil",
-        "parameters": {"m": 16, "ef_construction": 128},
-    }
+    parameters = {"m": 16, "ef_construction": 128}
+    method = {"name": "hnsw", "engine": "lucene", "space_type": "cosinesimil", "parameters": parameters}
     vector = {"type": "knn_vector", "dimension": dimension, "method": method}
     return {
         "settings": {"index": {"knn": True}},
-        "mappings": {
-            "dynamic": "strict",
-            "properties": {"column_id": {"type": "keyword"}, "vector": vector},
-        },
+        "mappings": {"dynamic": "strict", "properties": {"column_id": {"type": "keyword"}, "vector": vector}},
     }
 
 
@@ -81,32 +75,22 @@ class OpenSearchIndex:
     def upsert(self, ids: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Send documents in bulk; one with the same name is replaced."""
         self._send(
-            [
-                {"index": {"_index": self.index, "_id": document_id(name)}},
-                {"column_id": name, "vector": [float(number) for number in vector]},
-            ]
+            {**self._action("index", name), "column_id": name, "vector": vector.tolist()}
             for name, vector in zip(ids, vectors, strict=True)
             if vector.any()  # cosine similarity has no answer for zero vectors: the server refuses them
         )
 
     def delete(self, ids: Collection[str]) -> None:
         """Delete documents in bulk."""
-        self._send([{"delete": {"_index": self.index, "_id": document_id(name)}}] for name in sorted(ids))
+        self._send(self._action("delete", name) for name in sorted(ids))
 
     def ids(self) -> set[str]:
         """All names, page by page."""
         found: set[str] = set()
         after: list[Any] | None = None
         while True:
-            body: dict[str, Any] = {
-                "size": _PAGE,
-                "_source": ["column_id"],
-                "query": {"match_all": {}},
-                "sort": [{"column_id": "asc"}],
-            }
-            if after:
-                body["search_after"] = after
-            hits = self._client.search(index=self.index, body=body)["hits"]["hits"]
+            place = {"search_after": after} if after else {}
+            hits = self._hits({"size": _PAGE, "sort": [{"column_id": "asc"}], **place}, {"match_all": {}})
             if not hits:
                 return found
             found |= {hit["_source"]["column_id"] for hit in hits}
@@ -119,31 +103,26 @@ class OpenSearchIndex:
 
     def nearest(self, vector: NDArray[np.float32], k: int) -> list[str]:
         """Ask for the nearest documents."""
-        wanted = {"vector": {"vector": [float(number) for number in vector], "k": k}}
-        body = {"size": k, "_source": ["column_id"], "query": {"knn": wanted}}
-        hits = self._client.search(index=self.index, body=body)["hits"]["hits"]
+        hits = self._hits({"size": k}, {"knn": {"vector": {"vector": vector.tolist(), "k": k}}})
         return [str(hit["_source"]["column_id"]) for hit in hits]
 
-    def _send(self, actions: Iterator[list[dict[str, Any]]]) -> None:
-        lines: list[dict[str, Any]] = []
-        for action in actions:
-            lines += action
-            if len(lines) >= 2 * _AT_ONCE:
-                self._bulk(lines)
-                lines = []
-        if lines:
-            self._bulk(lines)
+    def _hits(self, page: dict[str, Any], query: dict[str, Any]) -> list[dict[str, Any]]:
+        body = {**page, "_source": ["column_id"], "query": query}
+        hits: list[dict[str, Any]] = self._client.search(index=self.index, body=body)["hits"]["hits"]
+        return hits
 
-    def _bulk(self, lines: list[dict[str, Any]]) -> None:
-        answer = self._client.bulk(body=lines)
-        if not answer.get("errors"):
-            return
-        told = (next(iter(item.values())) for item in answer["items"])
-        failed = [entry for entry in told if entry.get("status", 200) >= 400 and entry.get("status") != 404]  # noqa: PLR2004
+    def _action(self, kind: str, name: str) -> dict[str, Any]:
+        return {"_op_type": kind, "_index": self.index, "_id": document_id(name)}
+
+    def _send(self, actions: Iterable[dict[str, Any]]) -> None:
+        from opensearchpy.helpers import bulk
+
+        done, refused = bulk(self._client, actions, chunk_size=_AT_ONCE, raise_on_error=False)
+        failed = [entry for item in refused for entry in item.values() if entry["status"] != _NOT_THERE]
         if failed:
             kind = failed[0].get("error", {}).get("type", "unknown")
             raise UnsupportedError(
-                what=f"OpenSearch refused {len(failed)} of {len(answer['items'])} documents ({kind}).",
+                what=f"OpenSearch refused {len(failed)} of {done + len(refused)} documents ({kind}).",
                 remedy="See the server's log; the next run sends them again.",
             )
 

@@ -8,9 +8,10 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from kedro_lakehouse.changes.conversion import sql_type
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableState
-from kedro_lakehouse.formats.ddl import evolve_table, sql_type, storable
+from kedro_lakehouse.formats.ddl import evolve_table, storable
 from kedro_lakehouse.formats.delta.commit import DeltaCommit
 from kedro_lakehouse.formats.delta.log import DeltaLog, no_commit_yet
 from kedro_lakehouse.formats.delta.maintenance import DeltaMaintenance

@@ -16,11 +16,7 @@ from kedro_lakehouse.formats.maintenance import Action, Storage, compaction
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kedro_lakehouse.config.maintenance import (
-        CompactConfig,
-        ExpireConfig,
-        TableMaintenanceConfig,
-    )
+    from kedro_lakehouse.config.maintenance import CompactConfig, ExpireConfig, TableMaintenanceConfig
     from kedro_lakehouse.formats.hudi.table import HudiTable
     from kedro_lakehouse.formats.hudi.timeline import FileSlice, HudiTimeline
     from kedro_lakehouse.names import TableName

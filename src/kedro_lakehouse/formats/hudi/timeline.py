@@ -153,9 +153,8 @@ class HudiTimeline:
 
         resolver = self._class("org.apache.hudi.common.table.TableSchemaResolver")(self._client)
         stored = resolver.getTableSchema(False)  # noqa: FBT003 - Hudi's own signature
-        scala = self._class("org.apache.hudi.HoodieSchemaConversionUtils").convertHoodieSchemaToStructType(
-            stored
-        )
+        converter = self._class("org.apache.hudi.HoodieSchemaConversionUtils")
+        scala = converter.convertHoodieSchemaToStructType(stored)
         return T.StructType.fromJson(json.loads(scala.json()))
 
     @cached_property
@@ -245,11 +244,8 @@ class HudiTimeline:
             metadata = timeline.readCommitMetadata(instant)
             carried = texts(metadata.getExtraMetadata())
             if STATE in carried:
-                yield CompletedCommit(
-                    instant=instant.requestedTime(),
-                    completed=instant.getCompletionTime(),
-                    carried=carried,
-                )
+                begun, completed = instant.requestedTime(), instant.getCompletionTime()
+                yield CompletedCommit(instant=begun, completed=completed, carried=carried)
 
 
 def state_version(uuid: str, instant: str | None) -> str:

@@ -6,6 +6,7 @@ import math
 import os
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.formats.base import is_stage_branch
@@ -54,13 +55,12 @@ def storage(table: Table) -> Storage:
 
 def last_change(table: Table) -> Snapshot | None:
     """The newest snapshot that changed rows: a rewrite of files is skipped as long as its parent exists."""
-    snapshot = table.current_snapshot()
-    while snapshot and snapshot.summary and snapshot.summary.operation.value == "replace":
-        parent = snapshot.parent_snapshot_id
-        before = table.snapshot_by_id(parent) if parent is not None else None
-        if before is None:
+    from pyiceberg.table.snapshots import ancestors_of
+
+    snapshot = None
+    for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
+        if not snapshot.summary or snapshot.summary.operation.value != "replace":
             break
-        snapshot = before
     return snapshot
 
 
@@ -145,13 +145,10 @@ def wasteful_manifests(table: Table, at_least: int) -> tuple[int, int]:
 
 def expired_snapshots(table: Table, *, before: dt.datetime, keep: int) -> list[Snapshot]:
     """Snapshots older than ``before``, of no tag or branch, and not among the ``keep`` newest of ``main``."""
+    from pyiceberg.table.snapshots import ancestors_of
+
     kept = {ref.snapshot_id for ref in table.refs().values()}
-    ancestor = table.current_snapshot()
-    for _ in range(keep):
-        if ancestor is None:
-            break
-        kept.add(ancestor.snapshot_id)
-        ancestor = table.snapshot_by_id(ancestor.parent_snapshot_id) if ancestor.parent_snapshot_id else None
+    kept |= {s.snapshot_id for s in islice(ancestors_of(table.current_snapshot(), table.metadata), keep)}
     limit = int(before.timestamp() * 1000)
     return [s for s in table.metadata.snapshots if s.timestamp_ms < limit and s.snapshot_id not in kept]
 

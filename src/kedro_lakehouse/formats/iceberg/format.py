@@ -6,7 +6,7 @@ import contextlib
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from kedro_lakehouse.errors import CommitConflictError
+from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.formats.base import (
     Bounds,
     Capabilities,
@@ -18,11 +18,13 @@ from kedro_lakehouse.formats.base import (
 from kedro_lakehouse.formats.iceberg.files import earlier_commits, last_change
 from kedro_lakehouse.formats.iceberg.maintenance import IcebergMaintenance
 from kedro_lakehouse.formats.iceberg.snapshots import IcebergSnapshots
-from kedro_lakehouse.formats.iceberg.stage import IcebergStage, version_of
+from kedro_lakehouse.formats.iceberg.stage import IcebergStage, utilities_of, version_of
 from kedro_lakehouse.formats.literals import text, transform
-from kedro_lakehouse.names import TableName, quote
+from kedro_lakehouse.names import CATALOG, TableName, quote
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 from kedro_lakehouse.ops.table_summary import TableSummary, glance
+from kedro_lakehouse.session.catalog import rows_of
+from kedro_lakehouse.session.jvm import java_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +42,7 @@ _BASE_PROPERTIES: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "50",
 }
+_DEFINITION: Final = "kedro_lakehouse.definition"
 _EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 CORRELATION_ID: Final = "kedro_lakehouse.correlation_id"
 _SNAPSHOT_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
@@ -80,15 +83,13 @@ class IcebergFormat:
         if found is None:
             return None
         snapshot, changed = found.current_snapshot(), last_change(found)
-        summary = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
-        rows = int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
         schema = from_arrow_schema(as_spark_reads(found.schema().as_arrow()), prefer_timestamp_ntz=True)
         return TableState(
             columns={f.name: f.dataType for f in schema.fields},
             bookmark=CommitReport.from_property(found.properties.get(BOOKMARK)),
             snapshot_id=changed.snapshot_id if changed else None,
             snapshot_time=changed.timestamp_ms if changed else None,
-            rows=rows,
+            rows=rows_of(snapshot),
             branches=[name for name, ref in found.refs().items() if name != "main"],
             properties=dict(found.properties),
             uuid=str(found.metadata.table_uuid),
@@ -114,18 +115,13 @@ class IcebergFormat:
 
     def may_hold(self, table: TableName, column: str, low: object, high: object) -> bool:
         """Whether some file may hold a value of a column between two bounds: by metadata alone, no job."""
-        import pyiceberg.expressions as built
         from pyiceberg.types import TimestamptzType
 
         found = self._catalog.find(table)
         if found is None or found.current_snapshot() is None:
             return False
-        expressions: Any = built  # its constructors are typed for pydantic, not for callers
         zoned = isinstance(found.schema().find_type(column), TimestamptzType)
-        bounds = expressions.And(
-            expressions.GreaterThanOrEqual(column, _literal(low, zoned=zoned)),
-            expressions.LessThanOrEqual(column, _literal(high, zoned=zoned)),
-        )
+        bounds = _between(column, _literal(low, zoned=zoned), _literal(high, zoned=zoned))
         return any(True for _ in found.scan(row_filter=bounds).plan_files())
 
     def bounds(self, table: TableName, columns: Sequence[str], where: str, low: int, high: int) -> Bounds:
@@ -134,18 +130,13 @@ class IcebergFormat:
         From metadata alone, no job. A column is left out if one of these files has no bounds for it, or if
         it is neither an integer, a string nor a decimal.
         """
-        import pyiceberg.expressions as built
         from pyiceberg.conversions import from_bytes
         from pyiceberg.types import DecimalType, IntegerType, LongType, StringType
 
         found = self._catalog.find(table)
         if found is None or found.current_snapshot() is None:
             return Bounds(rows=0, ranges={})
-        expressions: Any = built  # its constructors are typed for pydantic, not for callers
-        row_filter = expressions.And(
-            expressions.GreaterThanOrEqual(where, low), expressions.LessThanOrEqual(where, high)
-        )
-        files = [task.file for task in found.scan(row_filter=row_filter).plan_files()]
+        files = [task.file for task in found.scan(row_filter=_between(where, low, high)).plan_files()]
         ranges: dict[str, tuple[Any, Any]] = {}
         for name in columns:
             field = found.schema().find_field(name)
@@ -163,22 +154,19 @@ class IcebergFormat:
 
     def create(self, table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
         """Create the table if it does not exist; starts no job."""
-        from kedro_lakehouse.formats.ddl import sql_type, storable
+        from kedro_lakehouse.changes.conversion import sql_type
+        from kedro_lakehouse.formats.ddl import storable
 
         self._catalog.ensure_namespace(table.namespace)
         fields = ", ".join(f"{quote(n)} {sql_type(storable(t))}" for n, t in columns.items())
-        partitions = (
-            f" PARTITIONED BY ({', '.join(map(transform, layout.partition_by))})"
-            if layout.partition_by
-            else ""
-        )
-        properties = ", ".join(
-            f"{text(k)} = {text(v)}" for k, v in (_BASE_PROPERTIES | dict(layout.properties)).items()
-        )
+        parts = ", ".join(map(transform, layout.partition_by))
+        partitions = f" PARTITIONED BY ({parts})" if parts else ""
+        properties = _BASE_PROPERTIES | dict(layout.properties)
+        given = ", ".join(f"{text(k)} = {text(v)}" for k, v in properties.items())
         session = self._session()
         session.sql(
             f"CREATE TABLE IF NOT EXISTS {table.sql} ({fields}) USING iceberg{partitions} "
-            f"TBLPROPERTIES ({properties})"
+            f"TBLPROPERTIES ({given})"
         )
         if layout.sort_by:
             session.sql(f"ALTER TABLE {table.sql} WRITE ORDERED BY {', '.join(map(quote, layout.sort_by))}")
@@ -198,10 +186,27 @@ class IcebergFormat:
         )
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
-        """Create a view in the catalog unless it exists with this digest; True if it was created."""
-        from kedro_lakehouse.formats.iceberg.view import ensure_iceberg_view
+        """Create a view in the catalog unless it exists with this digest; True if it was created.
 
-        return ensure_iceberg_view(self._session(), view, definition, digest)
+        Raises:
+            UnsupportedError: A table has the view's name.
+        """
+        session = self._session()
+        catalog = utilities_of(session).loadIcebergCatalog(session._jsparkSession, CATALOG)
+        name = java_class(session, "org.apache.iceberg.catalog.TableIdentifier").parse(str(view))
+        if catalog.viewExists(name):
+            if catalog.loadView(name).properties().get(_DEFINITION) == digest:
+                return False
+        elif catalog.tableExists(name):
+            raise UnsupportedError(
+                what=f"The name {view} is a table's: no view can bear it.",
+                remedy="Give the view another `name` in tables.yml.",
+            )
+        # Safe in an f-string: the digest is hexadecimal, the definition holds only quoted names and constants
+        # of its own.
+        made = f"CREATE OR REPLACE VIEW {view.sql} TBLPROPERTIES ('{_DEFINITION}' = '{digest}')"
+        session.sql(f"{made} AS {definition}")
+        return True
 
     def uuid(self, table: TableName) -> str | None:
         """The table's unique id: a later table of the same name has another one; None if no table exists."""
@@ -228,9 +233,8 @@ class IcebergFormat:
         from pyiceberg.exceptions import CommitFailedException
 
         found = self._catalog.catalog.load_table(table.identifier)
-        snapshot = found.current_snapshot()
-        base = snapshot.snapshot_id if snapshot else None
-        if version_of(str(found.metadata.table_uuid), base, found.properties) != planned_on.version:
+        base, made = found.metadata.current_snapshot_id, str(found.metadata.table_uuid)
+        if version_of(made, base, found.properties) != planned_on.version:
             raise CommitConflictError(table=table, attempts=1)
         # pyiceberg must not retry by itself: it would add the files on top of another writer's commit.
         found.metadata.properties["commit.retry.num-retries"] = "0"
@@ -240,8 +244,7 @@ class IcebergFormat:
                 transaction.set_properties({BOOKMARK: report.to_property()})
         except CommitFailedException as error:
             raise CommitConflictError(table=table, attempts=1) from error
-        snapshot = found.current_snapshot()
-        return snapshot.snapshot_id if snapshot else None
+        return found.metadata.current_snapshot_id
 
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[IcebergStage]:
@@ -265,6 +268,15 @@ class IcebergFormat:
     def rows_at(self, table: TableName, snapshot_id: int) -> str:
         """SQL text for a FROM clause that reads the table as of one snapshot."""
         return f"{table.sql} VERSION AS OF {int(snapshot_id)}"
+
+
+def _between(column: str, low: object, high: object) -> Any:
+    import pyiceberg.expressions as built
+
+    expressions: Any = built  # its constructors are typed for pydantic, not for callers
+    return expressions.And(
+        expressions.GreaterThanOrEqual(column, low), expressions.LessThanOrEqual(column, high)
+    )
 
 
 def _literal(value: object, *, zoned: bool) -> Any:

@@ -66,11 +66,8 @@ class IcebergMaintenance:
         orphans = orphan_files(found, before=now - settings.orphans.older_than)
         if orphans:
             reason = f"{len(orphans)} files of no snapshot are older than {settings.orphans.older_than}"
-            actions.append(
-                Action(
-                    work="remove_orphan_files", files=len(orphans), bytes=sum(orphans.values()), reason=reason
-                )
-            )
+            size = sum(orphans.values())
+            actions.append(Action(work="remove_orphan_files", files=len(orphans), bytes=size, reason=reason))
         return actions
 
     def perform(self, table: TableName, action: Action, settings: TableMaintenanceConfig) -> None:
@@ -122,45 +119,42 @@ def _rewrites(found: Table, settings: CompactConfig) -> list[Action]:
         dangling = dangling_deletes(found)
         if kept_deletes or dangling:
             reason = f"{kept_deletes} small files of deletes, {dangling} that no data file needs"
-            actions.append(
-                Action(work="rewrite_position_deletes", files=kept_deletes + dangling, bytes=0, reason=reason)
-            )
+            files = kept_deletes + dangling
+            actions.append(Action(work="rewrite_position_deletes", files=files, bytes=0, reason=reason))
     return actions
 
 
 def _statement(table: TableName, found: Table, action: Action, settings: TableMaintenanceConfig) -> str:
     """The SQL that calls a procedure; it holds only our own words, numbers and checked names."""
     now = dt.datetime.now(dt.UTC)
-    name = text(f"{table.namespace}.{table.table}")
     if action.work == "compact":
-        called = f"rewrite_data_files({_compaction(name, found, settings.compact)})"
-    elif action.work == "rewrite_position_deletes":
+        return _compaction(table, found, settings.compact)
+    if action.work == "rewrite_position_deletes":
         every = "true" if dangling_deletes(found) else "false"
         options = {"min-input-files": settings.compact.small_files, "rewrite-all": every}
         return _rewrite_of_deletes(table, options)
-    elif action.work == "rewrite_manifests":
+    if action.work == "rewrite_manifests":
         return _rewrite_of_manifests(table)
-    elif action.work == "expire_snapshots":
+    if action.work == "expire_snapshots":
         before, keep = _moment(now - settings.expire.older_than), settings.expire.keep
-        called = f"expire_snapshots(table => {name}, older_than => {before}, retain_last => {keep})"
-    else:
-        before = _moment(now - settings.orphans.older_than)
-        called = f"remove_orphan_files(table => {name}, older_than => {before})"
-    return f"CALL {CATALOG}.system.{called}"
+        return _call("expire_snapshots", table, older_than=before, retain_last=keep)
+    return _call("remove_orphan_files", table, older_than=_moment(now - settings.orphans.older_than))
+
+
+def _call(procedure: str, table: TableName, **arguments: object) -> str:
+    told = ", ".join(f"{name} => {value}" for name, value in arguments.items())
+    return f"CALL {CATALOG}.system.{procedure}(table => {text(str(table))}, {told})"
 
 
 def _rewrite_of_deletes(table: TableName, options: Mapping[str, object]) -> str:
-    name = text(f"{table.namespace}.{table.table}")
-    called = f"rewrite_position_delete_files(table => {name}, options => {_map(options)})"
-    return f"CALL {CATALOG}.system.{called}"
+    return _call("rewrite_position_delete_files", table, options=_map(options))
 
 
 def _rewrite_of_manifests(table: TableName) -> str:
-    name = text(f"{table.namespace}.{table.table}")
-    return f"CALL {CATALOG}.system.rewrite_manifests(table => {name}, use_caching => false)"
+    return _call("rewrite_manifests", table, use_caching="false")
 
 
-def _compaction(name: str, found: Table, settings: CompactConfig) -> str:
+def _compaction(table: TableName, found: Table, settings: CompactConfig) -> str:
     ordered = not found.sort_order().is_unsorted
     sort = settings.strategy == "sort" or (settings.strategy == "auto" and ordered)
     target = target_bytes(found)
@@ -173,7 +167,7 @@ def _compaction(name: str, found: Table, settings: CompactConfig) -> str:
         "remove-dangling-deletes": "true",
     }
     strategy = text("sort" if sort and ordered else "binpack")
-    return f"table => {name}, strategy => {strategy}, options => {_map(options)}"
+    return _call("rewrite_data_files", table, strategy=strategy, options=_map(options))
 
 
 def _map(options: Mapping[str, object]) -> str:

@@ -9,11 +9,11 @@ from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.base import is_stage_branch
 from kedro_lakehouse.formats.iceberg.stage import load_table, swap_metadata
 from kedro_lakehouse.formats.snapshots import Snapshot
+from kedro_lakehouse.session.catalog import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
     from kedro_lakehouse.formats.base import TableState
@@ -28,15 +28,15 @@ class IcebergSnapshots:
         """Store how to open Java's tables and the catalog; nothing is opened yet."""
         self._session, self._catalog = session, catalog
 
-    def _load(self, table: TableName) -> Any:
-        return load_table(self._session(), table)
-
     def list(self, table: TableName) -> Sequence[Snapshot]:
         """The snapshots that can still be read, newest first; the head of an open stage is left out."""
+        from pyiceberg.table.snapshots import ancestors_of
+
         found = self._catalog.find(table)
         if found is None:
             return []
-        main, names, staged = set(_ancestors(found)), dict[int, list[str]](), set[int]()
+        main = {s.snapshot_id for s in ancestors_of(found.current_snapshot(), found.metadata)}
+        names, staged = dict[int, list[str]](), set[int]()
         for name, ref in found.refs().items():
             if is_stage_branch(name):
                 staged.add(ref.snapshot_id)
@@ -49,7 +49,7 @@ class IcebergSnapshots:
                 parent_id=s.parent_snapshot_id,
                 committed_at=dt.datetime.fromtimestamp(s.timestamp_ms / 1000, dt.UTC),
                 operation=s.summary.operation.value if s.summary else "",
-                rows=_rows(s.summary),
+                rows=rows_of(s),
                 on_main=s.snapshot_id in main,
                 names=sorted(names.get(s.snapshot_id, [])),
             )
@@ -84,13 +84,13 @@ class IcebergSnapshots:
 
     def forget(self, table: TableName, name: str) -> None:
         """Remove a tag or a branch."""
-        handle = self._load(table)
+        handle = load_table(self._session(), table)
         manage = handle.manageSnapshots()
         (manage.removeTag if handle.refs().get(name).isTag() else manage.removeBranch)(name).commit()
 
     def _manage(self, table: TableName, name: str, kind: str) -> tuple[Any, bool]:
         """Java's builder for changes of the table's tags and branches, and whether the name is new."""
-        handle = self._load(table)
+        handle = load_table(self._session(), table)
         taken = handle.refs().get(name)
         if taken is not None and taken.isTag() != (kind == "tag"):
             raise UnsupportedError(
@@ -116,16 +116,3 @@ class IcebergSnapshots:
             update.commit()
 
         swap_metadata(self._session(), table, planned_on.version, change)
-
-
-def _ancestors(table: Table) -> Iterator[int]:
-    snapshot = table.current_snapshot()
-    while snapshot is not None:
-        yield snapshot.snapshot_id
-        parent = snapshot.parent_snapshot_id
-        snapshot = table.snapshot_by_id(parent) if parent is not None else None
-
-
-def _rows(summary: Any) -> int:
-    counts = summary.additional_properties if summary else {}
-    return int(counts.get("total-records", 0)) - int(counts.get("total-position-deletes", 0))

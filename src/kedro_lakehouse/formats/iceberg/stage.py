@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import AuditFailedError, CommitConflictError, CommitUnknownError
@@ -169,15 +170,13 @@ class IcebergStage:
         view = f"_doomed_{uuid.uuid4().hex}"
         rows_to_delete.createOrReplaceTempView(view)
         matches = " AND ".join(f"t.{quote(c)} = d.{quote(c)}" for c in on)
-        ranges = [
-            f"t.{quote(c)} BETWEEN {constant(low)} AND {constant(high)}" for c, (low, high) in near.items()
-        ]
+        ends = {f"t.{quote(c)}": map(constant, pair) for c, pair in near.items()}
+        ranges = [f"{name} BETWEEN {low} AND {high}" for name, (low, high) in ends.items()]
         exists = f"EXISTS (SELECT 1 FROM {quote(view)} AS d WHERE {matches})"  # noqa: S608 - quoted
+        doomed = " AND ".join([*ranges, exists])
         try:
             with self._written_here():
-                self._session.sql(
-                    f"DELETE FROM {self.target} AS t WHERE {' AND '.join([*ranges, exists])}",  # noqa: S608 - quoted
-                )
+                self._session.sql(f"DELETE FROM {self.target} AS t WHERE {doomed}")  # noqa: S608 - quoted
         finally:
             self._session.catalog.dropTempView(view)
 
@@ -259,12 +258,8 @@ class IcebergStage:
         return published
 
     def _commit(self, properties: Mapping[str, str], without: Sequence[str]) -> int | None:
-        return swap_metadata(
-            self._session,
-            self.table,
-            self._planned_on,
-            lambda transaction, before: self._change(transaction, before, properties, without),
-        )
+        change = partial(self._change, properties=properties, without=without)
+        return swap_metadata(self._session, self.table, self._planned_on, change)
 
     def _change(
         self, transaction: Any, before: Any, properties: Mapping[str, str], without: Sequence[str]

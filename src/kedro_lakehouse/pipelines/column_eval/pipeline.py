@@ -12,7 +12,7 @@ from kedro_lakehouse.errors import SearchBelowThresholdError
 from kedro_lakehouse.names import OPS_NAMESPACE
 
 if TYPE_CHECKING:
-    from kedro_lakehouse.column_search.evaluation.studies import Evaluation, MatchingMeasures
+    from kedro_lakehouse.column_search.evaluation import Evaluation, MatchingMeasures
     from kedro_lakehouse.config.columns import ColumnIndexConfig, EvaluationThresholds
 
 logger = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 def match_studies(evaluation: Evaluation) -> dict[str, dict[str, MatchingMeasures]]:
     """Match the columns of every study by every model; the measures by model and study."""
-    from kedro_lakehouse.column_search.evaluation.studies import evaluate_studies
+    from kedro_lakehouse.column_search.evaluation import evaluate_studies
 
     return {e.model_id: evaluate_studies(evaluation.studies, e) for e in evaluation.embedders}
 

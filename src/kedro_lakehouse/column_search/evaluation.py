@@ -1,4 +1,7 @@
-"""Schema matching as the GDC studies pose it: each source table against one wide target, with the truth."""
+"""How good the search is on published sets: measures of ranked lists, and schema matching.
+
+Matching is posed as in the GDC studies: each source table against one wide target, with the truth.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kedro_lakehouse.column_search.corpus import ColumnCorpus
-from kedro_lakehouse.column_search.evaluation.measures import mean_reciprocal_rank, recall_at, recall_at_truth
 from kedro_lakehouse.column_search.files import read_batches
 from kedro_lakehouse.column_search.indexing import query_columns
-from kedro_lakehouse.column_search.matching import one_to_one, score_matrix
+from kedro_lakehouse.column_search.scorer import one_to_one, score_matrix
 from kedro_lakehouse.column_search.sketch import sketch_batches
 from kedro_lakehouse.errors import UnreadableFileError
 
@@ -25,6 +27,35 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.column_search.embedders.base import Embedder
     from kedro_lakehouse.column_search.signature import ColumnSignature
+
+
+def ranks(scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The rank of each entry in its row, from 1; of equal scores the earlier entry comes first."""
+    # The inverse of a permutation is the permutation that sorts it.
+    return np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1) + 1
+
+
+def mean_reciprocal_rank(scores: NDArray[np.float64], truth: AbstractSet[tuple[int, int]]) -> float:
+    """The mean, over rows with a right answer, of 1 / rank of their best right answer."""
+    placed = ranks(scores)
+    best: dict[int, int] = {}
+    for row, column in truth:
+        rank = int(placed[row, column])
+        best[row] = min(best.get(row, rank), rank)
+    return float(np.mean([1 / rank for rank in best.values()]))
+
+
+def recall_at_truth(scores: NDArray[np.float64], truth: AbstractSet[tuple[int, int]]) -> float:
+    """The share of right pairs among the best pairs of the whole matrix, as many as there are right ones."""
+    best = np.argsort(-scores.ravel(), kind="stable")[: len(truth)]
+    pairs = {(int(place) // scores.shape[1], int(place) % scores.shape[1]) for place in best}
+    return len(pairs & truth) / len(truth)
+
+
+def recall_at(k: int, scores: NDArray[np.float64], truth: AbstractSet[tuple[int, int]]) -> float:
+    """The share of right pairs whose column is among the best ``k`` of its row."""
+    placed = ranks(scores)
+    return sum(int(placed[row, column]) <= k for row, column in truth) / len(truth)
 
 
 @dataclass(frozen=True, kw_only=True)

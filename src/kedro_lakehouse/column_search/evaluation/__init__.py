@@ -1,1 +1,0 @@
-"""How good the search is, measured on published sets."""
