@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import zipfile
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -10,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kedro_lakehouse.errors import BookmarkGoneError
-from kedro_lakehouse.formats.delta.commit import merge_statement
+from kedro_lakehouse.formats.delta import api
+from kedro_lakehouse.formats.delta.commit import merge
 from kedro_lakehouse.formats.delta.log import APP_ID, DeltaLog, Note
 from kedro_lakehouse.formats.object_store import storage_options
-from kedro_lakehouse.formats.staged_files import StagedChange, stage_folder
+from kedro_lakehouse.formats.staged_files import MARK, StagedChange, stage_folder
 from kedro_lakehouse.names import TableName
 
 if TYPE_CHECKING:
@@ -170,16 +173,56 @@ def test_statistics_tell_what_files_may_hold(folder: Path) -> None:
     assert (bounds.rows, bounds.ranges) == (10, {"id": (1, 5), "wo rd": ("w1", "w5")})
 
 
+class Merge:
+    """Stands for a handle of a table and for what builds its merge: notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, list[Any]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        def asked(*words: Any, **named: Any) -> Merge:
+            self.asked.setdefault(name, []).append((*words, *named.values()))
+            return self
+
+        return asked
+
+
 def test_a_merge_names_columns_as_they_are() -> None:
-    frame: Any = None
+    target: Any = Merge()
+    rows: Any = SimpleNamespace(columns=["a`b", "c d", "v", MARK], alias=lambda name: name)
     change = StagedChange(
-        kind="merge", files="f", rows=frame, on=["a`b", "c d"], near={"c d": ("o'clock", "z")}
+        kind="merge", files="f", rows=rows, on=["a`b", "c d"], near={"c d": ("o'clock", "z")}
     )  # fmt: skip
-    text = merge_statement("/lake/x", change, ["a`b", "c d", "v"])
-    assert text.startswith("MERGE INTO delta.`/lake/x` AS t USING staged AS s ON t.`a``b` = s.`a``b` AND ")
-    assert "UPDATE SET t.`a``b` = s.`a``b`, t.`c d` = s.`c d`, t.`v` = s.`v` " in text
-    assert "INSERT (`a``b`, `c d`, `v`) VALUES (s.`a``b`, s.`c d`, s.`v`) " in text
-    assert "t.`c d` BETWEEN 'o\\'clock' AND 'z'" in text
+    merge(target, rows, change)
+    asked = target.asked
+    assert (asked["alias"], asked["execute"]) == ([("t",)], [()])
+    ((source, condition),) = asked["merge"]
+    assert source == "s"
+    assert condition.startswith("t.`a``b` = s.`a``b` AND t.`c d` = s.`c d` AND ")
+    assert condition.endswith("t.`c d` BETWEEN 'o\\'clock' AND 'z'")
+    named = {"`a``b`": "s.`a``b`", "`c d`": "s.`c d`", "`v`": "s.`v`"}
+    for clause, mark in (("whenMatchedUpdate", "changed"), ("whenNotMatchedInsert", "added")):
+        assert asked[clause][0] == (f"s.`__change` = '{mark}'", named)
+        assert [list(columns) for (columns,) in asked[clause][1:]] == [["`a``b`"]]
+
+
+def test_deltas_own_class_comes_from_the_jar_where_no_package_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar = tmp_path / "delta spark.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        archive.writestr("delta/__init__.py", "")
+        archive.writestr("delta/tables.py", "class DeltaTable: ...")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "delta"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(api, "find_spec", lambda _name: None)
+    monkeypatch.setattr(sys, "path", [])
+    session: Any = SimpleNamespace(_jvm=None)
+    monkeypatch.setattr(api, "_jar", lambda _session: str(jar))
+    assert api.delta_tables(session).__module__ == "delta.tables"
+    assert sys.path == [str(jar)]
+    for name in ("delta", "delta.tables"):
+        monkeypatch.delitem(sys.modules, name)
 
 
 def test_stages_of_two_tables_are_never_mistaken() -> None:

@@ -12,6 +12,7 @@ from kedro_lakehouse.errors import (
     CommitConflictError,
     CommitUnknownError,
 )
+from kedro_lakehouse.formats.delta.api import cloned_session, delta_tables
 from kedro_lakehouse.formats.delta.log import APP_ID, Note
 from kedro_lakehouse.formats.literals import constant
 from kedro_lakehouse.formats.staged_files import ADDED, CHANGED, GONE, MARK
@@ -21,7 +22,8 @@ from kedro_lakehouse.names import quote
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from delta.tables import DeltaTable
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from kedro_lakehouse.errors import LakehouseError
     from kedro_lakehouse.formats.delta.log import DeltaLog
@@ -117,20 +119,17 @@ class DeltaCommit:
             self.session.sql(f"ALTER TABLE delta.{quote(self.path)} DROP COLUMNS ({', '.join(gone)})")
 
     def _own_session(self, note: Note) -> SparkSession:
-        """A cloned session for this commit alone: Delta reads number and note from a session's settings."""
-        from pyspark.sql import SparkSession
-
-        cloned = SparkSession(self.session.sparkContext, self.session._jsparkSession.cloneSession())
-        settings = {
-            "spark.databricks.delta.write.txnAppId": APP_ID,
-            "spark.databricks.delta.write.txnVersion": str(note.number),
-            "spark.databricks.delta.commitInfo.userMetadata": note.to_text(),
-            # The new rows need not meet the condition that selects the rows to delete.
-            "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
-        }
-        for key, value in settings.items():
-            cloned.conf.set(key, value)
-        return cloned
+        """A session for this commit alone, with number and note in its settings."""
+        return cloned_session(
+            self.session,
+            {
+                "spark.databricks.delta.write.txnAppId": APP_ID,
+                "spark.databricks.delta.write.txnVersion": str(note.number),
+                "spark.databricks.delta.commitInfo.userMetadata": note.to_text(),
+                # The new rows need not meet the condition that selects the rows to delete.
+                "spark.databricks.delta.replaceWhere.constraintCheck.enabled": "false",
+            },
+        )
 
     def _write(self, session: SparkSession, change: StagedChange | None) -> None:
         if change is None:
@@ -139,8 +138,7 @@ class DeltaCommit:
             return
         rows = session.read.schema(change.rows.schema).parquet(change.files)
         if change.kind == "merge":
-            rows.createOrReplaceTempView("staged")
-            session.sql(merge_statement(self.path, change, rows.columns)).collect()
+            merge(delta_tables(session).forPath(session, self.path), rows, change)
             return
         writer = rows.write.format("delta").mode("append" if change.kind == "append" else "overwrite")
         if change.kind != "append":
@@ -179,25 +177,24 @@ class DeltaCommit:
         return None
 
 
-def merge_statement(path: str, change: StagedChange, columns: Sequence[str]) -> str:
-    """The MERGE of the view ``staged``; it fails, uncommitted, if a row exists or is missing against plan."""
+def merge(target: DeltaTable, rows: DataFrame, change: StagedChange) -> None:
+    """Merge the staged rows; fails, uncommitted, if a row of the table exists or is missing against plan."""
     same = [f"t.{quote(c)} = s.{quote(c)}" for c in change.on]
     near = [
         f"t.{quote(c)} BETWEEN {constant(low)} AND {constant(high)}" for c, (low, high) in change.near.items()
     ]
     # Columns by name, because Delta's star cannot take names with backticks.
-    names = [quote(c) for c in columns if c != MARK]
-    values = [f"s.{name}" for name in names]
-    sets = [f"t.{name} = s.{name}" for name in names]
-    first, mark = quote(change.on[0]), f"s.{quote(MARK)}"
-    # Only a row that contradicts the plan reaches the two clauses without a mark: they end the statement.
-    wrong = f"raise_error('{_NOT_AS_PLANNED}')"
-    return (
-        f"MERGE INTO delta.{quote(path)} AS t USING staged AS s ON {' AND '.join([*same, *near])} "  # noqa: S608 - quoted
-        f"WHEN MATCHED AND {mark} = '{GONE}' THEN DELETE "
-        f"WHEN MATCHED AND {mark} = '{CHANGED}' THEN UPDATE SET {', '.join(sets)} "
-        f"WHEN MATCHED THEN UPDATE SET {first} = {wrong} "
-        f"WHEN NOT MATCHED AND {mark} = '{ADDED}' "
-        f"THEN INSERT ({', '.join(names)}) VALUES ({', '.join(values)}) "
-        f"WHEN NOT MATCHED THEN INSERT ({first}) VALUES ({wrong})"
+    values: dict[str, str | Column] = {quote(c): f"s.{quote(c)}" for c in rows.columns if c != MARK}
+    # Only a row that contradicts the plan reaches the two clauses without a mark: they end the merge.
+    wrong: dict[str, str | Column] = {quote(change.on[0]): f"raise_error('{_NOT_AS_PLANNED}')"}
+    mark = f"s.{quote(MARK)}"
+    (
+        target.alias("t")
+        .merge(rows.alias("s"), " AND ".join([*same, *near]))
+        .whenMatchedDelete(f"{mark} = '{GONE}'")
+        .whenMatchedUpdate(f"{mark} = '{CHANGED}'", values)
+        .whenMatchedUpdate(set=wrong)
+        .whenNotMatchedInsert(f"{mark} = '{ADDED}'", values)
+        .whenNotMatchedInsert(values=wrong)
+        .execute()
     )

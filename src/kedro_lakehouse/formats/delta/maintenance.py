@@ -6,13 +6,14 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.errors import CommitConflictError
+from kedro_lakehouse.formats.delta.api import cloned_session, delta_tables
 from kedro_lakehouse.formats.maintenance import Action, Storage, compaction
-from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Sequence
 
+    from delta.tables import DeltaTable
     from pyspark.sql import SparkSession
 
     from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
@@ -75,27 +76,22 @@ class DeltaMaintenance:
         """
         from pyspark.errors import PySparkException
 
-        at = f"delta.{quote(self._path(table))}"
         try:
             with self._turn(table) as confirm:
                 confirm()
                 if action.work == "compact":
-                    self._session().sql(f"OPTIMIZE {at}").collect()
+                    self._handle(table, self._session()).optimize().executeCompaction()
                 else:
-                    self._vacuum(at, _age(settings))
+                    # Delta's own minimum of a week is switched off: maintenance.yml has its own.
+                    session = cloned_session(self._session(), {_CHECKED: "false"})
+                    self._handle(table, session).vacuum(_hours(_age(settings)))
         except PySparkException as error:
             if any(sign in str(error) for sign in _RACED):
                 raise CommitConflictError(table=table, attempts=1) from error
             raise
 
-    def _vacuum(self, at: str, older_than: dt.timedelta) -> None:
-        """Delete old files. Delta's own minimum of a week is switched off: maintenance.yml has its own."""
-        from pyspark.sql import SparkSession
-
-        session = self._session()
-        cloned = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
-        cloned.conf.set(_CHECKED, "false")
-        cloned.sql(f"VACUUM {at} RETAIN {_hours(older_than)} HOURS").collect()
+    def _handle(self, table: TableName, session: SparkSession) -> DeltaTable:
+        return delta_tables(session).forPath(session, self._path(table))
 
 
 def _age(settings: TableMaintenanceConfig) -> dt.timedelta:
