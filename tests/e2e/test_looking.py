@@ -154,7 +154,7 @@ def printed(lake: TemporaryProject, viz: Viz) -> dict[str, str]:
 def test_notebooks_run_and_show_what_they_promise(printed: dict[str, str], lake: TemporaryProject) -> None:
     people = len(lake.rows("dms_sample.person", "id"))
     assert f"{people} people" in printed["01-explore-the-catalog"]
-    assert "dms_sample.person.pending_history" in printed["01-explore-the-catalog"]
+    assert "dms_sample.person.published" in printed["01-explore-the-catalog"]
     assert "members on 2013-01-01" in printed["02-time-travel-and-as-of-joins"]
     members = len(lake.rows("sp500.constituents", "Symbol"))
     assert f"{members} members published by" in printed["02-time-travel-and-as-of-joins"]
