@@ -85,7 +85,7 @@ conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMA
 
 .PHONY: soak
 soak: classes classes-spark35 jars-aws ## Run 20,000 histories, every kind of table, a line that loses answers
-	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/e2e/test_kinds_of_tables.py
+	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/rules tests/e2e/test_kinds_of_tables.py
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws $(addprefix tests/aws/test_,lost_answers.py soak.py delta.py)
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest -s $(addprefix tests/hudi/test_,bundled_data.py notebook.py aws.py)
 

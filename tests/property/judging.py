@@ -51,7 +51,9 @@ class Trial:
         current = [plain_row(r) for r in project.rows(f"cases.{name}")]
         history = [plain_row(r) for r in project.rows(f"cases.{name}_history")]
         words += row_differences(model.current, current, "current")
-        words += row_differences(*_versions(model.history, history, model.rules.tombstones), "history")
+        words += row_differences(
+            *versions_compared(model.history, history, model.rules.tombstones), "history"
+        )
         words += violations(current, history, model.rules)
         if not self.cases[name].steps[0].events or name.startswith("truncated"):
             return words
@@ -65,7 +67,7 @@ class Trial:
         ]
 
 
-def _versions(expected: list[Row], found: list[Row], tombstones: bool) -> tuple[list[Row], list[Row]]:
+def versions_compared(expected: list[Row], found: list[Row], tombstones: bool) -> tuple[list[Row], list[Row]]:
     """Versions as they are compared: all that the contract says, and of a tombstone not its last event."""
 
     def seen(row: Row) -> Row:

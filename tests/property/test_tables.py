@@ -1,4 +1,7 @@
-"""Random histories through real runs: every table is the model's after every batch."""
+"""Random histories through real runs: every table is the model's after every batch.
+
+``tests/rules`` has the same histories of all designs by the rules alone, in less time.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-pytestmark = [pytest.mark.property, pytest.mark.spark]
+pytestmark = [pytest.mark.property, pytest.mark.spark, pytest.mark.slow]
 
 IN_TEST, IN_SOAK = 520, 20_000
 DESIGNS_IN_TEST = 4

@@ -50,6 +50,12 @@ def column(name: str) -> Column:
     return F.col(quote(name))
 
 
+def order_fields(events: DataFrame) -> list[Column]:
+    """The fields of ``_order``: windows sort by them as by the struct, by which not every engine can sort."""
+    names = events.schema[ORDER].dataType.fieldNames()  # type: ignore[attr-defined]
+    return [column(ORDER)[name] for name in names]
+
+
 def columns(names: Iterable[str]) -> list[Column]:
     """Columns by their exact names."""
     return [column(name) for name in names]

@@ -18,6 +18,7 @@ from kedro_lakehouse.changes.events import (
     UPSERT,
     column,
     columns,
+    order_fields,
     value_columns,
 )
 from kedro_lakehouse.changes.truncates import spread_truncates
@@ -57,9 +58,9 @@ def canonical_row(frame: DataFrame, contract: TableContract) -> Column:
     return F.struct(*fields, column(TIME).alias("time"), *sent)
 
 
-def by_key(contract: TableContract) -> WindowSpec:
+def by_key(events: DataFrame, contract: TableContract) -> WindowSpec:
     """The window of one key's events from the earliest order to the latest."""
-    return Window.partitionBy(*columns(contract.keys)).orderBy(column(ORDER))
+    return Window.partitionBy(*columns(contract.keys)).orderBy(*order_fields(events))
 
 
 def fold_states(events: DataFrame, contract: TableContract, *, truncates: bool = True) -> DataFrame:
@@ -78,7 +79,7 @@ def fold_states(events: DataFrame, contract: TableContract, *, truncates: bool =
     """
     of_keys = spread_truncates(events, contract) if truncates else events
     ranked = Window.partitionBy(*columns(contract.keys)).orderBy(
-        column(ORDER), op_rank(contract), canonical_row(of_keys, contract)
+        *order_fields(of_keys), op_rank(contract), canonical_row(of_keys, contract)
     )
     following = F.lead(column(ORDER)).over(ranked)
     marked = of_keys.withColumn(_WINNER, following.isNull() | (following != column(ORDER)))
@@ -98,10 +99,10 @@ def inherits(events: DataFrame, contract: TableContract) -> bool:
 def _inherit(states: DataFrame, contract: TableContract) -> DataFrame:
     """Fill the values that upserts left out from earlier states since the last delete or truncate."""
     by_keys = columns(contract.keys)
-    life = F.sum(column(_RESETS).cast("int")).over(Window.partitionBy(*by_keys).orderBy(column(ORDER)))
+    life = F.sum(column(_RESETS).cast("int")).over(by_key(states, contract))
     so_far = (
         Window.partitionBy(*by_keys, column(_LIFE))
-        .orderBy(column(ORDER))
+        .orderBy(*order_fields(states))
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     filled: dict[str, Column] = {}
@@ -154,7 +155,7 @@ def flag_repeats(events: DataFrame, contract: TableContract, *, repeat: str, tie
     fact = F.struct(
         column(OP).alias("op"), column(TIME).alias("time"), canonical_row(events, contract).alias("row")
     )
-    window = Window.partitionBy(*columns(contract.keys)).orderBy(column(ORDER), fact)
+    window = Window.partitionBy(*columns(contract.keys)).orderBy(*order_fields(events), fact)
     before = F.lag(F.struct(column(ORDER).alias("order"), fact.alias("fact"))).over(window)
     marked = events.withColumn(repeat, before).withColumn("__fact", fact)
     same_order = column(repeat)["order"].eqNullSafe(column(ORDER)) & column(repeat).isNotNull()

@@ -71,7 +71,7 @@ def history_rows(events: DataFrame, contract: TableContract, *, truncates: bool 
     if tombstones:
         states = _with_last_values(states, contract)
     states = _with_runs(states, contract.tracked(values), contract)
-    window = by_key(contract)
+    window = by_key(states, contract)
     lasting = (column(OP) == UPSERT) | column(_DIED) if tombstones else column(OP) == UPSERT
     closed = states.withColumn(
         "__next", F.lead(F.struct(column(ORDER), column(TIME), column("__run"))).over(window)
@@ -99,7 +99,7 @@ def _with_last_values(states: DataFrame, contract: TableContract) -> DataFrame:
     values = [c for c in value_columns(states) if c not in contract.keys]
     held = F.struct(*columns(values), F.lit(1).alias("__held"))
     said = (column(OP) == UPSERT) | column(OPENED_ORDER).isNotNull()
-    window = by_key(contract).rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    window = by_key(states, contract).rowsBetween(Window.unboundedPreceding, Window.currentRow)
     known = states.withColumn("__values", F.last(F.when(said, held), ignorenulls=True).over(window))
     return known.select(
         *[column("__values")[c].alias(c) if c in values else column(c) for c in states.columns if c != OP],
@@ -113,13 +113,16 @@ def _with_opened(events: DataFrame) -> DataFrame:
         return events
     kinds = {f.name: f.dataType for f in events.schema.fields}
     return events.withColumns(
-        {OPENED_ORDER: F.lit(None).cast(kinds[ORDER]), OPENED_TIME: F.lit(None).cast(kinds[TIME])}
+        {
+            OPENED_ORDER: F.lit(None).cast(kinds[ORDER].simpleString()),
+            OPENED_TIME: F.lit(None).cast(kinds[TIME]),
+        }
     )
 
 
 def _with_runs(states: DataFrame, tracked: list[str], contract: TableContract) -> DataFrame:
     """Number each key's runs (``__run``), and add the order and time that opened each (``__opened``)."""
-    window = by_key(contract)
+    window = by_key(states, contract)
     tracked_row = F.struct(column(OP), comparable_row(states, tracked))
     opens = F.lag(tracked_row).over(window)
     opened: Column = F.struct(

@@ -22,6 +22,7 @@ from kedro_lakehouse.changes.events import (
     UPSERT,
     column,
     columns,
+    order_fields,
     value_columns,
 )
 from kedro_lakehouse.changes.fold import last_states
@@ -76,7 +77,7 @@ def rows_by_order(events: DataFrame, target: Target, contract: TableContract) ->
     """
     keys = columns(contract.keys)
     names = [n for n in event_columns(target) if n not in (OP, TIME)]
-    of_key = Window.partitionBy(*keys).orderBy(column(ORDER).desc())
+    of_key = Window.partitionBy(*keys).orderBy(*[c.desc() for c in order_fields(events)])
     following = F.lag(column(ORDER)).over(of_key)
     ranked = events.select(*columns([*names, OP]), following.alias(_FOLLOWING))
     held = with_held(ranked, touched_keys(events, target, contract), target, contract)
