@@ -26,7 +26,7 @@ from kedro_lakehouse.names import TableName
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from conformance.cases import Step, TableCase
+    from conformance.cases import TableCase
     from model.events import Event
     from pyspark.sql import DataFrame, SparkSession
 
@@ -60,9 +60,8 @@ class Tables:
         config = declared(step.options) | {
             "source": "s",
             "order_by": order_names(step),
-            "history": _history(step),
         }
-        self.contract = TableContract.of(TableName("cases", self.case.id), TableConfig.model_validate(config))
+        self.contract = TableContract.of(TableName("cases", "case"), TableConfig.model_validate(config))
 
     def apply(self, events: Sequence[Event]) -> None:
         """Accept a batch, without events that are known, and bring both tables up to it."""
@@ -92,7 +91,7 @@ class Tables:
             return
         target = Target(
             kind=kind,
-            rows=self.session.createDataFrame(self.held[kind]),
+            rows=self._of(self.held[kind]),
             past=past,
             bookmark=self.batch - 1,
             truncates=truncates,
@@ -107,9 +106,7 @@ class Tables:
             planned = self.planning.rows_by_order(events, target, self.contract).toArrow()
             if not any(planned[TIED].to_pylist()):
                 return planned.filter(pc.is_valid(planned[ACTION])).drop_columns([LATE, TIED])
-        marked = self.session.createDataFrame(
-            self.planning.mark_late(events, target, self.contract).toArrow()
-        )
+        marked = self._of(self.planning.mark_late(events, target, self.contract).toArrow())
         late, tied = marked.agg(*[F.count(F.when(F.col(c), 1)) for c in (LATE, TIED)]).first() or (0, 0)
         changed = self.planning.changed_rows(marked, target, self.contract, late=late > 0, tied=tied > 0)
         return changed.toArrow()
@@ -128,9 +125,14 @@ class Tables:
                 *([(UNSET, pa.list_(pa.string()))] if partial else []),
             ]
         )
-        return self.session.createDataFrame(
-            pa.Table.from_pylist([self._row(b, e, list(orders)) for b, e in events], schema)
-        )
+        return self._of(pa.Table.from_pylist([self._row(b, e, list(orders)) for b, e in events], schema))
+
+    def _of(self, table: pa.Table) -> DataFrame:
+        """A frame of an Arrow table; Spark Connect makes none of a table without rows."""
+        if table.num_rows:
+            return self.session.createDataFrame(table)
+        nothing = pa.Table.from_pylist([{}], pa.schema([f.with_nullable(True) for f in table.schema]))
+        return self.session.createDataFrame(nothing).where(F.lit(False))
 
     def _row(self, batch: int, event: Event, orders: list[str]) -> dict[str, Any]:
         row = {n: None if self.rules.is_unset(v) else v for n, v in event.row.items()}
@@ -144,10 +146,6 @@ class Tables:
         }
         unsent = self.rules.unsent(event)
         return row | facts | ({UNSET: list(unsent)} if unsent else {})
-
-
-def _history(step: Step) -> Any:
-    return {"track": {"include": list(step.options.track)}} if step.options.track else True
 
 
 def _merged(held: pa.Table, changed: pa.Table, identity: Sequence[str]) -> pa.Table:

@@ -1,8 +1,9 @@
-"""Random histories by the rules alone, on Sail: a Spark Connect server without a JVM, in this process.
+"""Random histories and the contract's cases by the rules alone, on Sail, a Spark Connect server.
 
 Usage: ``python -m rules.on_sail SEED HISTORIES``, so many histories a design. The last line of what it prints
-is JSON: ``differences`` from the model by design and batch, and in ``faults`` where each planted fault was
-found. It is a process of its own: a client of Spark Connect and a classic one do not fit into one.
+is JSON: ``differences`` from the model by design and batch, in ``faults`` where each planted fault was found,
+and in ``cases`` how each case's tables differ from what it expects. It is a process of its own: a client of
+Spark Connect and a classic one do not fit into one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # before PySpark is imported
 
+from conformance.cases import Found, judge
 from conformance.comparing import row_differences
 from conformance.events import rules_of
 from model.table import Table
@@ -22,6 +24,7 @@ from property.judging import versions_compared
 from pysail.spark import SparkConnectServer
 from pyspark.sql import SparkSession
 
+from rules.cases import CASES
 from rules.faults import FAULTS
 from rules.frames import Planning, Tables
 
@@ -50,6 +53,18 @@ def differences(
     return {}
 
 
+def case_differences(session: SparkSession, case: str) -> list[str]:
+    """How the tables of a case differ from what it expects."""
+    words = []
+    for one in CASES[case]:
+        tables = Tables(session, one)
+        for step in one.steps:
+            tables.apply([e for e in step.events if tables.rules.reason(e) is None])
+        found = Found(current=tables.rows("current"), history=tables.rows("history"))
+        words += judge(one, found, only_rows=True)
+    return words
+
+
 def main(seed: str, number: str) -> None:
     server = SparkConnectServer(port=0)
     server.start(background=True)
@@ -62,7 +77,8 @@ def main(seed: str, number: str) -> None:
         fault: differences(session, DESIGNS[0], int(number), int(seed), planning)
         for fault, planning in FAULTS.items()
     }
-    print(json.dumps({"differences": found, "faults": faults}, default=str))  # noqa: T201
+    cases = {case: case_differences(session, case) for case in CASES}
+    print(json.dumps({"differences": found, "faults": faults, "cases": cases}, default=str))  # noqa: T201
     session.stop()  # while the server lives: a client that ends after it retries for ten minutes
     server.stop()
 

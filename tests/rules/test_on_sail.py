@@ -1,4 +1,4 @@
-"""The rules alone, on random histories of every design: each table is the model's after every batch."""
+"""The rules alone: random histories of every design, planted faults, and the contract's cases."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from harness.project import environment
 from property.seeds import SWITCH, soaking, the_seed
 
 from kedro_lakehouse.session.line import is_spark3
+from rules.cases import CASES
 from rules.faults import FAULTS
 
 pytestmark = [
@@ -42,3 +43,8 @@ def test_every_design_is_the_models_after_every_batch(found: dict[str, Any]) -> 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(found: dict[str, Any], fault: str) -> None:
     assert found["faults"][fault], f"again with {SWITCH}={the_seed()}"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_case_holds_what_it_expects(found: dict[str, Any], case: str) -> None:
+    assert found["cases"][case] == []
