@@ -104,8 +104,25 @@ def commands() -> None:
 
 
 for command in (
-    tables, sql, changes, quarantine, snapshots, tag, branch, rollback, rebuild, drop, maintain, runs, logs,
-    plugins, search, console, init, import_config, deploy,
-):  # fmt: skip
+    tables,
+    sql,
+    changes,
+    quarantine,
+    snapshots,
+    tag,
+    branch,
+    rollback,
+    rebuild,
+    drop,
+    maintain,
+    runs,
+    logs,
+    plugins,
+    search,
+    console,
+    init,
+    import_config,
+    deploy,
+):
     lakehouse.add_command(command)
 commands.add_command(lakehouse)

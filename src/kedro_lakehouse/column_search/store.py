@@ -50,8 +50,17 @@ HISTORY_SCHEMA: Final = pa.schema(
     [*_VERSION_FIELDS, ("effective_from", _TIME), ("effective_to", _TIME), ("is_current", pa.bool_())]
 )
 """One row a version of a (column_id, model_id): a version ends when the fingerprint changes."""
-_STANDING: Final = ("column_id", "model_id", "namespace", "table", "source", "location", "version", "added",
-                    "fingerprint")  # fmt: skip
+_STANDING: Final = (
+    "column_id",
+    "model_id",
+    "namespace",
+    "table",
+    "source",
+    "location",
+    "version",
+    "added",
+    "fingerprint",
+)
 Key = tuple[str, str]
 
 

@@ -16,9 +16,18 @@ if TYPE_CHECKING:
 
 _LAST: Final = 50
 _BATCHES: Final = (
-    "committed_at", "table", "stage", "batch", "events_in", "applied", "quarantined", "inserted", "updated",
-    "deleted", "lag_seconds",
-)  # fmt: skip
+    "committed_at",
+    "table",
+    "stage",
+    "batch",
+    "events_in",
+    "applied",
+    "quarantined",
+    "inserted",
+    "updated",
+    "deleted",
+    "lag_seconds",
+)
 _RUNS: Final = ("started_at", "ended_at", "pipeline", "status", "run_id")
 _QUALITY: Final = ("judged_at", "table", "expectation", "severity", "success", "elements", "unexpected")
 

@@ -16,8 +16,16 @@ if TYPE_CHECKING:
     from kedro_lakehouse.column_search.signature import ColumnSignature
 
 _OF_A_COMMIT: Final = (
-    "committed_at", "stage", "batch", "inserted", "updated", "deleted", "opened", "closed", "quarantined",
-)  # fmt: skip
+    "committed_at",
+    "stage",
+    "batch",
+    "inserted",
+    "updated",
+    "deleted",
+    "opened",
+    "closed",
+    "quarantined",
+)
 
 
 def show() -> None:

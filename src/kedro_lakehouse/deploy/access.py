@@ -12,9 +12,14 @@ if TYPE_CHECKING:
 LOG_GROUP: Final = "/kedro-lakehouse/${Name}"
 
 _TABLES: Final = (
-    "glue:GetDatabase", "glue:GetDatabases", "glue:CreateDatabase", "glue:GetTable", "glue:GetTables",
-    "glue:CreateTable", "glue:UpdateTable",
-)  # fmt: skip
+    "glue:GetDatabase",
+    "glue:GetDatabases",
+    "glue:CreateDatabase",
+    "glue:GetTable",
+    "glue:GetTables",
+    "glue:CreateTable",
+    "glue:UpdateTable",
+)
 
 
 def sub(text: str) -> dict[str, str]:

@@ -17,10 +17,24 @@ HELD: Final = "kedro_lakehouse.held_since"
 """Table property that a rollback sets: runs leave the table as it is until it is released."""
 
 COUNTS: Final = (
-    "events_in", "applied", "duplicates", "quarantined", "unchanged", "late", "stale_ignored",
-    "inserted", "updated", "deleted", "opened", "closed", "rewritten", "removed", "too_late", "sequence_ties",
+    "events_in",
+    "applied",
+    "duplicates",
+    "quarantined",
+    "unchanged",
+    "late",
+    "stale_ignored",
+    "inserted",
+    "updated",
+    "deleted",
+    "opened",
+    "closed",
+    "rewritten",
+    "removed",
+    "too_late",
+    "sequence_ties",
     "changed_without_newer_timestamp",
-)  # fmt: skip
+)
 """The counts of a commit: each is a column of ``lake.ops.batches``."""
 
 _UNRECORDED: Final = ("counts", "digest", "epoch")
