@@ -42,13 +42,13 @@ def drop(*, table: str, yes: bool, as_json: bool) -> None:
         _say(going, [], as_json=as_json)
         return
     if not yes and not as_json:
-        click.echo("\n".join(_told(going)), err=True)
+        click.echo("\n".join(_lines(going)), err=True)
     confirm(f"Drop all of this for good, of {name}?", yes=yes)
     dropped = recorded(project, f"drop {name}", lambda: drop_table(bound), changed=[str(name)])
     _say(dropped, _next(project, name), as_json=as_json)
 
 
-def _told(found: Stored) -> list[str]:
+def _lines(found: Stored) -> list[str]:
     """What goes, a line each."""
     lines = [f"  {table}: {rows:,} rows" for table, rows in found.rows.items()]
     lines += [f"  {found.view}: the view"] if found.view else []
@@ -65,10 +65,10 @@ def _next(project: Project, name: TableName) -> list[str]:
     ]
     derives = project.table(name).derive
     what = "derives it again from its inputs" if derives else "ingests its landed files anew"
-    told = [f"The next `kedro run` {what}; to be rid of it, take its block out of tables.yml first."]
+    lines = [f"The next `kedro run` {what}; to be rid of it, take its block out of tables.yml first."]
     if derived:
-        told.append(f"Derived from it, and as they were until then: {', '.join(derived)}.")
-    return told
+        lines.append(f"Derived from it, and as they were until then: {', '.join(derived)}.")
+    return lines
 
 
 def _say(found: Stored, following: list[str], *, as_json: bool) -> None:
@@ -79,7 +79,7 @@ def _say(found: Stored, following: list[str], *, as_json: bool) -> None:
         "ops": {"batches": found.batches, "batch_ledger": found.planned},
         "next": following,
     }
-    told = [f"Dropped of {found.table}:", *_told(found), *following]
+    lines = [f"Dropped of {found.table}:", *_lines(found), *following]
     if found.nothing:
-        told = [f"Nothing is stored of {found.table}."]
-    print_result(facts, "\n".join(told), as_json=as_json)
+        lines = [f"Nothing is stored of {found.table}."]
+    print_result(facts, "\n".join(lines), as_json=as_json)

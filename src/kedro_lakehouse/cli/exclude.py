@@ -21,8 +21,8 @@ def exclude_batch(project: Project, name: TableName, batch: int, *, as_json: boo
     from kedro_lakehouse.operations.exclude import exclude
 
     done = recorded(project, f"quarantine {name} --batch {batch}", lambda: exclude(project.bind(name), batch))
-    told = f"{name}, batch {batch}: {done.withdrawn:,} events are withdrawn (decision {done.decision})."
-    print_result(asdict(done), f"{told} Publish the rest: kedro run --namespaces={name}", as_json=as_json)
+    text = f"{name}, batch {batch}: {done.withdrawn:,} events are withdrawn (decision {done.decision})."
+    print_result(asdict(done), f"{text} Publish the rest: kedro run --namespaces={name}", as_json=as_json)
 
 
 def list_decisions(project: Project, name: TableName | None, *, limit: int, as_json: bool) -> None:

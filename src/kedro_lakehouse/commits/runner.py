@@ -153,16 +153,16 @@ def attempt(changes: Iterable[Change], held: Lease) -> bool:
         CommitConflictError: Another writer was faster; neither the change nor one after it was published.
         LeaseLostError: Another run may be working on the table by now; the same holds.
     """
-    published, was_done = list[Commit](), True
+    published, has_work = list[Commit](), False
     try:
         for change in changes:
             state = change.format.state(change.target)
             if not change.is_done(state):
-                was_done = False
+                has_work = True
                 published += _commit(change, state, held)
     finally:
         acknowledge(published)
-    return not was_done
+    return has_work
 
 
 def _commit(change: Change, state: TableState | None, held: Lease) -> list[Commit]:

@@ -1,4 +1,4 @@
-"""The rules of a table, as kedro-viz shows them beside its nodes."""
+"""A node of a table, beside which kedro-viz shows the table's rules."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any
 
+from kedro.pipeline import Node
 from kedro.utils import KedroExperimentalWarning
 
 from kedro_lakehouse.changes.contract import TableContract
@@ -19,18 +20,31 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import Role, TableName
 
 
-def with_contract(function: Callable[..., Any], name: TableName, table: TableConfig) -> Callable[..., Any]:
-    """A node's function that is given the contract of a table."""
-    return update_wrapper(partial(function, contract=TableContract.of(name, table)), function)
-
-
-def rules_of(name: TableName, table: TableConfig, role: Role) -> Callable[[], TextPreview]:
-    """The ``preview_fn`` of a table's node; nothing is read before it is shown."""
+def table_node(  # noqa: PLR0913 - a node's parts
+    function: Callable[..., Any],
+    name: TableName,
+    table: TableConfig,
+    role: Role,
+    *,
+    inputs: list[str],
+    outputs: str | list[str],
+    verb: str,
+    pipeline: str,
+) -> Node:
+    """The node of a table that fills its stored table of this role; ``function`` is given the contract."""
     # Kedro says once a process that previews of nodes may change: no user of this package can act on it.
     warnings.filterwarnings(
         "ignore", message="The 'preview_fn' feature is experimental", category=KedroExperimentalWarning
     )
-    return partial(rules, name, table, role)
+    return Node(
+        update_wrapper(partial(function, contract=TableContract.of(name, table)), function),
+        inputs=inputs,
+        outputs=outputs,
+        name=verb,
+        namespace=str(name),
+        preview_fn=partial(rules, name, table, role),
+        tags=[pipeline, *table.tags],
+    )
 
 
 def rules(name: TableName, table: TableConfig, role: Role) -> TextPreview:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kedro.pipeline import Node, Pipeline
+from kedro.pipeline import Pipeline
 
 from kedro_lakehouse.pipelines.nodes import plan_merge
-from kedro_lakehouse.pipelines.rules import rules_of, with_contract
+from kedro_lakehouse.pipelines.rules import table_node
 
 if TYPE_CHECKING:
     from kedro_lakehouse.config.loading import Declarations
@@ -17,14 +17,15 @@ def create_pipeline(declarations: Declarations) -> Pipeline:
     """The current tables take the batches that they do not have yet."""
     return Pipeline(
         [
-            Node(
-                with_contract(plan_merge, name, table),
-                inputs=f"{name}.changes",
+            table_node(
+                plan_merge,
+                name,
+                table,
+                "current",
+                inputs=[f"{name}.changes"],
                 outputs=[f"{name}.current", f"{name}.published"],
-                name="merge",
-                namespace=str(name),
-                preview_fn=rules_of(name, table, "current"),
-                tags=["cdc_merge", *table.tags],
+                verb="merge",
+                pipeline="cdc_merge",
             )
             for name, table in declarations.tables.items()
             if table.current

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kedro.pipeline import Node, Pipeline
+from kedro.pipeline import Pipeline
 
 from kedro_lakehouse.pipelines.nodes import plan_only_versions, plan_versions
-from kedro_lakehouse.pipelines.rules import rules_of, with_contract
+from kedro_lakehouse.pipelines.rules import table_node
 
 if TYPE_CHECKING:
     from kedro_lakehouse.config.loading import Declarations
@@ -17,14 +17,15 @@ def create_pipeline(declarations: Declarations) -> Pipeline:
     """The histories take the batches that they do not have yet; readers see those without a current table."""
     return Pipeline(
         [
-            Node(
-                with_contract(plan_versions if table.current else plan_only_versions, name, table),
-                inputs=f"{name}.changes",
+            table_node(
+                plan_versions if table.current else plan_only_versions,
+                name,
+                table,
+                "history",
+                inputs=[f"{name}.changes"],
                 outputs=f"{name}.history" if table.current else [f"{name}.history", f"{name}.published"],
-                name="keep_history",
-                namespace=str(name),
-                preview_fn=rules_of(name, table, "history"),
-                tags=["scd2", *table.tags],
+                verb="keep_history",
+                pipeline="scd2",
             )
             for name, table in declarations.tables.items()
             if table.history
