@@ -31,6 +31,8 @@ SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py tests/spa
 
 # One Spark waits for its driver most of the time: a second one beside it takes what is left of two cores.
 TWO := -n 2 --dist loadfile --no-loadscope-reorder
+# What each test took, for bench/test_times.py.
+RECORDED = --junitxml=.cache/tests/$@.xml
 
 BIN := .venv/bin
 BIN35 := .venv-spark35/bin
@@ -43,6 +45,8 @@ COMPILE := $(UV) pip compile -q --universal --python-version 3.11 --generate-has
 export GX_ANALYTICS_ENABLED     := false
 export DO_NOT_TRACK             := 1
 export KEDRO_DISABLE_TELEMETRY  := 1
+# Without compiled modules each of the hundred processes that the tests start would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 ##@ Use
 
@@ -59,24 +63,24 @@ run: setup jars model ## Set up, then run every pipeline on the data in data/01_
 
 .PHONY: test
 test: classes model ## Run the tests, two files at a time; slow ones and those of Delta, Hudi, AWS are below
-	@KEDRO_LAKEHOUSE_CASES=named $(BIN)/pytest $(TWO)
+	@KEDRO_LAKEHOUSE_CASES=beside-rules $(BIN)/pytest $(TWO) $(RECORDED)
 
 .PHONY: test-slow
 test-slow: classes model ## Run what takes long: all options, types and faults, and the examples
-	@$(BIN)/pytest $(TWO) -m slow
+	@$(BIN)/pytest $(TWO) $(RECORDED) -m slow
 
 .PHONY: test-spark35
 test-spark35: classes-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi
-	@$(BIN35)/pytest $(TWO) $(SPARK35_TESTS)
-	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) tests/crash tests/hudi tests/compat
+	@$(BIN35)/pytest $(TWO) $(RECORDED) $(SPARK35_TESTS)
+	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) --junitxml=.cache/tests/test-hudi.xml tests/crash tests/hudi tests/compat
 
 .PHONY: test-delta
 test-delta: classes model ## Prove Delta: the bundled data, killed runs, some of the contract's cases
-	@$(BIN)/pytest $(TWO) -m delta
+	@$(BIN)/pytest $(TWO) $(RECORDED) -m delta
 
 .PHONY: test-aws
 test-aws: setup jars-aws ## Run the default pipeline with --env=aws on moto's S3 and Glue
-	@$(BIN)/pytest $(TWO) -m aws tests/aws
+	@$(BIN)/pytest $(TWO) $(RECORDED) -m aws tests/aws
 
 .PHONY: conformance
 conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMAT=delta or hudi)
@@ -93,6 +97,10 @@ soak: classes classes-spark35 jars-aws ## Run 20,000 histories, every kind of ta
 crash: $(LANE) ## Kill 200 runs (KILLS=N, FORMAT=delta or hudi) at every phase of a commit and at random times
 	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" \
 	  $(BIN_OF_FORMAT)/pytest -n 2 --dist load -rP tests/crash
+
+.PHONY: faults
+faults: classes model ## Plant sixty faults, one at a time: the tests of `make test` that are named with it must find each
+	@PYTHONPATH=src:tests $(BIN)/python -m faults
 
 .PHONY: simulate
 simulate: setup ## Run the commit protocol under random schedules, in memory (SCHEDULES=20000 SEED=n)

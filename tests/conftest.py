@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +17,14 @@ from kedro_lakehouse import redaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
+
+SECONDS = json.loads(Path(__file__).with_name("seconds.json").read_text(encoding="utf-8"))
+"""How long each file of tests took (``bench/test_times.py``)."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest: no worker is left alone with one of them at the end."""
+    items.sort(key=lambda item: -SECONDS.get(item.nodeid.partition("::")[0], 0))
 
 
 @pytest.fixture(autouse=True)

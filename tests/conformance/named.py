@@ -1,4 +1,4 @@
-"""The cases that everyday tests run in stored tables; `make conformance` runs all of them, on each format."""
+"""Which cases are run where: `make conformance` runs all of them, on each format."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rules.cases import CASES
 
-from conformance.reading import ONLY_NAMED, SWITCH
+from conformance.reading import BESIDE_RULES, SWITCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,14 +18,11 @@ NAMED = (
     "keychg-02", "keys-04", "replay-01", "overlap-01", "noop-01", "schema-02", "tie-21",
     "dlt-scd2-02", "dbt-ts-01", "snap-empty-01",
 )  # fmt: skip
-"""Those that are run on Delta too."""
-_BY_RULES_ONLY = ("autocdc-docs-03", "spark-18", "partial-01", "trunc-01", "keys-04")
-"""Of these only the rules are tested each day (``tests/rules``): each would need a table of its own."""
+"""Those that are run on Delta each time."""
 
 
 def chosen(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All cases; where the environment asks for the named ones, these and those that need more than rules."""
-    if os.environ.get(SWITCH) != ONLY_NAMED:
+    """All cases; where the environment asks for it, those that rules alone (``tests/rules``) cannot prove."""
+    if os.environ.get(SWITCH) != BESIDE_RULES:
         return list(cases)
-    wanted = {i for i in NAMED if i not in _BY_RULES_ONLY}
-    return [c for c in cases if c["id"] in wanted or c["id"] not in CASES or "crash" in c]
+    return [c for c in cases if c["id"] not in CASES or "crash" in c]

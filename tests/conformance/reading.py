@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 BUNDLED = Path(__file__).with_name("cases.json")
 SWITCH = "KEDRO_LAKEHOUSE_CASES"
-"""The environment's name of a file of cases; or of those bundled ones that are named."""
-ONLY_NAMED = "named"
+"""Names a file of cases; or asks for those bundled ones that need more than rules."""
+BESIDE_RULES = "beside-rules"
 ABOUT = {"id", "kind", "title", "area", "source", "confidence", "note", "spark_4_3_0_agrees"}
 KINDS = {
     "events": {"config", "batches", "expect", "order_invariant"},
@@ -42,7 +42,7 @@ def known(found: Mapping[str, Any], allowed: Iterable[str], place: str) -> Mappi
 def read_cases(path: Path | None = None) -> list[dict[str, Any]]:
     """All cases of the file that the environment names, by default the bundled ones."""
     given = os.environ.get(SWITCH)
-    path = path or (Path(given) if given and given != ONLY_NAMED else BUNDLED)
+    path = path or (Path(given) if given and given != BESIDE_RULES else BUNDLED)
     content = known(json.loads(path.read_text(encoding="utf-8")), {"version", "conventions", "cases"}, "file")
     assert content["version"] == 1, "the runner reads version 1"
     for case in content["cases"]:

@@ -1,4 +1,4 @@
-"""Every case through real runs on Spark; `make test` asks for the named ones."""
+"""Every case through real runs on Spark; `make test` asks for those that rules alone cannot prove."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 ITEM: dict[str, Any] = {"source": "shop", "entity": "item", "keys": ["id"], "history": True}
 TABLES = {
     "cow.item": ITEM | {"partition_by": ["name"]},
-    "mor.item": ITEM | {"properties": MERGE_ON_READ},
+    "mor.item": ITEM | {"properties": MERGE_ON_READ, "sort_by": ["name", "id"]},
     "db.object": {"source": "shop", "entity": "object", "keys": ["object_id"], "properties": FORGETFUL},
 }
 STORED = [f"{n}.item{s}" for n in ("cow", "mor") for s in ("", "_history", "_changes")]
@@ -182,11 +182,17 @@ def test_commands_answer_by_spark(project: TemporaryProject, answer: Callable[..
 
 
 def test_maintenance_leaves_rows_and_bookmarks(project: TemporaryProject, answer: Callable[..., Any]) -> None:
+    def settings() -> list[str]:
+        folders = [project.path / "lakehouse/warehouse" / t.replace(".", "/") for t in STORED]
+        return [(folder / ".hoodie/hoodie.properties").read_text(encoding="utf-8") for folder in folders]
+
     before = [(project.state(t).bookmark, project.state(t).rows) for t in STORED]
+    stored = settings()
     due = {r["table"]: [a["work"] for a in r["actions"]] for r in answer("maintain", "mor.item", "--dry-run")}
     project.run("maintenance")
     again = answer("maintain", "mor.item", "--dry-run")
     assert [(project.state(t).bookmark, project.state(t).rows) for t in STORED] == before
+    assert settings() == stored  # readers would find the file empty while it is written
     assert sum(map(len, due.values())) > sum(len(r["actions"]) for r in again)
     assert project.run() == []
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _TARGET: Final = "hoodie.parquet.max.file.size"
 _TARGET_BYTES: Final = 120 * 2**20
+_METADATA: Final = "hoodie.metadata.enable"
 
 
 class HudiMaintenance:
@@ -78,16 +79,22 @@ class HudiMaintenance:
         from pyspark.errors import PySparkException
 
         found = self._table(table)
+        timeline = found.timeline()
         at = f"path => {text(found.path)}"
+        # Hudi's procedures do not know the environment's write options. If they kept a metadata table, and
+        # the writers none, each would rewrite hoodie.properties, which readers find empty for a moment.
+        kept = found.option(_METADATA, timeline)
+        options = [f"{_METADATA}={kept}"] if kept else []
         if action.work == "compact":
-            sort = found.option(SORT, found.timeline())
-            options = f", options => {text(f'{SORT}={sort}')}" if sort else ""
-            call = f"run_clustering({at}{options})"
+            sort = found.option(SORT, timeline)
+            order = f", order => {text(sort)}" if sort else ""
+            call = f"run_clustering({at}{order}{_options(options)})"
         elif action.work == "rewrite_position_deletes":
-            call = f"run_compaction(op => 'scheduleandexecute', {at})"
+            call = f"run_compaction(op => 'scheduleandexecute', {at}{_options(options)})"
         else:
             self._register(table)
-            call = _cleaning(found.timeline(), settings.expire, f"table => {text(str(table))}")
+            retained = _retained(timeline.completed(), settings.expire)
+            call = _cleaning(f"table => {text(str(table))}", retained, options)
         try:
             found.session.sql(f"CALL {call}").collect()
         except (Py4JJavaError, PySparkException) as error:
@@ -130,10 +137,13 @@ def _retained(commits: Sequence[str], settings: ExpireConfig) -> int:
     return max(settings.keep, sum(instant >= since for instant in commits))
 
 
-def _cleaning(timeline: HudiTimeline, settings: ExpireConfig, at: str) -> str:
-    """The call that cleans files of old commits."""
+def _cleaning(at: str, retained: int, options: Sequence[str]) -> str:
+    """The call that cleans the files of all commits but the newest ``retained``."""
     # Hudi may archive only commits older than those it cleans, so its limits of archiving are higher.
-    retained = _retained(timeline.completed(), settings)
-    limits = f"hoodie.keep.min.commits={retained + 10},hoodie.keep.max.commits={retained + 20}"
+    limits = [f"hoodie.keep.min.commits={retained + 10}", f"hoodie.keep.max.commits={retained + 20}"]
     policy = f"clean_policy => 'KEEP_LATEST_COMMITS', retain_commits => {retained}"
-    return f"run_clean({at}, {policy}, options => {text(limits)})"
+    return f"run_clean({at}, {policy}{_options([*options, *limits])})"
+
+
+def _options(options: Sequence[str]) -> str:
+    return f", options => {text(','.join(options))}" if options else ""
