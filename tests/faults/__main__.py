@@ -31,8 +31,11 @@ def is_found(fault: Fault, folder: Path) -> bool:
     text = file.read_text(encoding="utf-8")
     assert text.count(fault.right) == 1, f"{fault.file} has not once: {fault.right}"
     file.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
-    env = os.environ | {"PYTHONPATH": str(folder / "src"), "KEDRO_LAKEHOUSE_CASES": "beside-rules"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *fault.found_by.split()]
+    env = os.environ | {"KEDRO_LAKEHOUSE_CASES": "beside-rules"}
+    # The copy stands in the place of src, which pytest would put before all others.
+    path = f"pythonpath={folder / 'src'} tests"
+    command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", "-o", path]
+    command += fault.found_by.split()
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stdout[-2000:] + done.stderr[-2000:]
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]

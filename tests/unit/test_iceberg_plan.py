@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from kedro_lakehouse.config.maintenance import load_maintenance
+from kedro_lakehouse.config.maintenance import CompactConfig, load_maintenance
 from kedro_lakehouse.formats.iceberg.files import expired_snapshots, orphan_files, storage
 from kedro_lakehouse.formats.iceberg.maintenance import IcebergMaintenance
 from kedro_lakehouse.formats.iceberg.snapshots import IcebergSnapshots
+from kedro_lakehouse.formats.maintenance import compaction
 from kedro_lakehouse.names import TableName
 
 pytestmark = pytest.mark.unit
@@ -109,3 +110,10 @@ def test_snapshots_are_listed_the_newest_first_with_their_names(table):
         (ids[1], False, ["kept"]), (ids[0], True, []),
     ]  # fmt: skip
     assert [s.rows for s in listed] == [2, 1]
+
+
+def test_small_files_count_by_partition_and_large_ones_not_at_all():
+    settings = CompactConfig(small_files=2, small_below=0.5)
+    assert compaction([("a", 4), ("b", 4), ("b", 6)], settings, 10) == []
+    (action,) = compaction([("a", 4), ("a", 3), ("a", 9), ("b", 1)], settings, 10)
+    assert (action.work, action.files, action.bytes) == ("compact", 2, 7)

@@ -10,7 +10,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from kedro_lakehouse.errors import SourceNotFoundError
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.sources.files import list_files
+from kedro_lakehouse.sources.files import LandedFile, bounded, list_files
 
 pytestmark = pytest.mark.unit
 
@@ -23,8 +23,8 @@ def land(folder, name, at, text="x"):
     os.utime(folder / name, (at, at))
 
 
-def names(folder):
-    return [f.name for f in list_files(str(folder), ["*.csv"], table=ITEM)]
+def names(folder, pattern="*.csv"):
+    return [f.name for f in list_files(str(folder), [pattern], table=ITEM)]
 
 
 @pytest.fixture
@@ -101,6 +101,14 @@ def test_hidden_and_unfinished_files_are_passed_over(tmp_path):
         land(tmp_path, name, 1000)
     land(tmp_path / "_temporary", "g.csv", 1000)
     assert names(tmp_path) == ["f.csv"]
+    assert names(tmp_path, "*") == ["e.txt", "f.csv"]
+
+
+def test_a_batch_has_as_many_files_and_bytes_as_allowed_and_a_large_file_has_its_own():
+    files = [LandedFile(str(n), size, 0) for n, size in enumerate([4, 4, 2, 4, 20, 1])]
+    assert [[f.size for f in batch] for batch in bounded(files, 3, 10)] == [[4, 4, 2], [4], [20], [1]]
+    assert [len(batch) for batch in bounded(files, 2, 100)] == [2, 2, 2]
+    assert bounded([], 2, 100) == []
 
 
 def test_an_empty_folder_is_listed_once_and_a_file_is_no_folder(tmp_path, meanwhile):
