@@ -31,7 +31,7 @@ SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py tests/spa
 
 # One Spark waits for its driver most of the time: a second one beside it takes what is left of two cores.
 TWO := -n 2 --dist loadfile --no-loadscope-reorder
-# What each test took, for bench/test_times.py.
+# What each test took, for bench/lane_times.py.
 RECORDED = --junitxml=.cache/tests/$@.xml
 
 BIN := .venv/bin
@@ -99,7 +99,7 @@ crash: $(LANE) ## Kill 200 runs (KILLS=N, FORMAT=delta or hudi) at every phase o
 	  $(BIN_OF_FORMAT)/pytest -n 2 --dist load -rP tests/crash
 
 .PHONY: faults
-faults: classes model ## Plant sixty faults, one at a time: the tests of `make test` that are named with it must find each
+faults: classes model ## Plant sixty faults one after the other, and run the tests that must find them
 	@PYTHONPATH=src:tests $(BIN)/python -m faults
 
 .PHONY: simulate

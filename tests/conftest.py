@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SECONDS = json.loads(Path(__file__).with_name("seconds.json").read_text(encoding="utf-8"))
-"""How long each file of tests took (``bench/test_times.py``)."""
+"""How long each file of tests took (``bench/lane_times.py``)."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,6 @@
 """Plant each fault into a copy of the package, and run the tests that must find it.
 
-Usage: ``python -m faults [WORD]``: all faults, or those of which a fact contains the word.
+Usage: ``python -m faults [WORD]``. A word chooses the faults whose entry in planted.yml contains it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from faults.planted import FAULTS, Fault
+from harness.project import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
+from faults.planted import FAULTS, Fault
 
 
 def tell(*lines: str) -> None:
@@ -28,9 +28,7 @@ def is_found(fault: Fault, folder: Path) -> bool:
     """Whether a test fails in a copy of the package that has the fault."""
     package = Path(shutil.copytree(ROOT / "src", folder / "src")) / "kedro_lakehouse"
     file = package / fault.file
-    text = file.read_text(encoding="utf-8")
-    assert text.count(fault.right) == 1, f"{fault.file} has not once: {fault.right}"
-    file.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
+    file.write_text(fault.planted_in(file.read_text(encoding="utf-8")), encoding="utf-8")
     env = os.environ | {"KEDRO_LAKEHOUSE_CASES": "beside-rules"}
     # The copy stands in the place of src, which pytest would put before all others.
     path = f"pythonpath={folder / 'src'} tests"

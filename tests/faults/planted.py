@@ -21,6 +21,15 @@ class Fault:
     wrong: str
     found_by: str
 
+    def planted_in(self, text: str) -> str:
+        """The text of the file with the fault.
+
+        Raises:
+            AssertionError: The file does not have the line exactly once.
+        """
+        assert text.count(self.right) == 1, f"{self.file} has not once: {self.right}"
+        return text.replace(self.right, self.wrong)
+
 
 FAULTS = [
     Fault(**facts)

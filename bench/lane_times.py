@@ -22,7 +22,7 @@ FILES, TESTS = 12, 30
 
 HEAD = """# Where the minutes of the tests go
 
-Made by `.venv/bin/python bench/test_times.py` from the last run of each lane, on commit {commit}.
+Made by `.venv/bin/python bench/lane_times.py` from the last run of each lane, on commit {commit}.
 Two workers share two cores. A file's seconds are those of its tests and their set-up on one of them.
 """
 
@@ -40,8 +40,8 @@ def table(head: tuple[str, str], rows: list[tuple[str, float]]) -> list[str]:
 
 def main() -> None:
     """Write both files."""
-    told = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(told, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     by_test: Counter[str] = Counter()
     by_file: Counter[str] = Counter()
     lines = [HEAD.format(commit=commit)]
