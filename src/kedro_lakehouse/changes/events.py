@@ -56,6 +56,11 @@ def order_fields(events: DataFrame) -> list[Column]:
     return [column(ORDER)[name] for name in names]
 
 
+def greatest_order() -> Column:
+    """The greatest order of a group; ``max`` of structs that hold nulls is wrong on Sail, ``max_by`` is not."""
+    return F.max_by(column(ORDER), column(ORDER))
+
+
 def columns(names: Iterable[str]) -> list[Column]:
     """Columns by their exact names."""
     return [column(name) for name in names]

@@ -20,6 +20,7 @@ from kedro_lakehouse.changes.events import (
     UNSET,
     column,
     columns,
+    greatest_order,
     value_columns,
 )
 from kedro_lakehouse.changes.fold import inherits
@@ -162,12 +163,12 @@ def with_held(events: DataFrame, touched: DataFrame, target: Target, contract: T
             target.in_key_ranges(applied.where(column(OP) == DELETE))
             .join(touched, keys, "left_semi")
             .groupBy(*columns(keys))
-            .agg(F.max(ORDER).alias("__deleted"))
+            .agg(greatest_order().alias("__deleted"))
         )
         marked = marked.join(deletes, keys, "left")
         held.append(column("__deleted"))
     if target.truncates:
-        last = applied.where(column(OP) == TRUNCATE).agg(F.max(ORDER).alias("__truncated"))
+        last = applied.where(column(OP) == TRUNCATE).agg(greatest_order().alias("__truncated"))
         marked = marked.crossJoin(F.broadcast(last))
         held.append(column("__truncated"))
     latest = F.greatest(*held) if len(held) > 1 else held[0]
