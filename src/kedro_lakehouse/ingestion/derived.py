@@ -126,9 +126,9 @@ class DerivedPlanner(Planner):
 
     def __init__(self, table: LakeTable, derive: DeriveConfig) -> None:
         """Refuse a declaration that does not fit extracts; no input is read yet."""
-        refuse_unfit(table.name, table.config)
         self._inputs = DerivedSource(table, derive)
         super().__init__(table, self._inputs, QueryReader(table, self._inputs, derive.sql))
+        refuse_unfit(table.name, table.config)
 
     @property
     def limits(self) -> tuple[int, int]:

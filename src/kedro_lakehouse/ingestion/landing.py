@@ -30,7 +30,8 @@ def planner_of(table: LakeTable) -> Planner:
     if table.config.derive is not None:
         return DerivedPlanner(table, table.config.derive)
     source = table.open_source()
-    return Planner(table, source, FileReader(table, source))
+    reader = FileReader(table, source)
+    return Planner(table, source, reader)
 
 
 def _batches_of(planner: Planner) -> Batches:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import logging
 import os
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kedro_lakehouse.errors import LeaseLostError, UnsupportedError
 from kedro_lakehouse.private import private_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from kedro_lakehouse.names import TableName
 
@@ -38,7 +37,7 @@ class Lease(Protocol):
         """
 
 
-def lease(folder: str, table: TableName, stage: str) -> contextlib.AbstractContextManager[Lease]:
+def lease(folder: str, table: TableName, stage: str) -> AbstractContextManager[Lease]:
     """Hold the lease of one stage of a table while the block runs; wait for the run that has it.
 
     The lease only spares two runs from planning in vain: a commit is safe without it.
@@ -47,7 +46,7 @@ def lease(folder: str, table: TableName, stage: str) -> contextlib.AbstractConte
         UnsupportedError: The folder is neither a local one nor in S3.
     """
     if "://" not in folder:
-        return _file_lease(Path(folder), table, stage)
+        return _FileLease(Path(folder), table, stage)
     if not folder.startswith("s3://"):
         raise UnsupportedError(
             what=f"There are no leases in {folder}.", remedy="Let `lakehouse` be a path or begin with s3://."
@@ -60,8 +59,21 @@ def lease(folder: str, table: TableName, stage: str) -> contextlib.AbstractConte
 class _FileLease:
     """A lock on a file: the operating system releases it when the process dies, however it dies."""
 
-    def __init__(self, path: Path, handle: IO[str], table: TableName, stage: str) -> None:
-        self._path, self._handle, self._table, self._stage = path, handle, table, stage
+    def __init__(self, folder: Path, table: TableName, stage: str) -> None:
+        self._path, self._table, self._stage = folder / f"{table}.{stage}.lock", table, stage
+
+    def __enter__(self) -> _FileLease:
+        private_folder(self._path.parent)
+        self._handle = self._path.open("w")
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            logger.info("%s: waiting for another run that works on it (%s)", self._table, self._stage)
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._handle.close()
 
     def check(self) -> None:
         """Return unless the file was removed: another run would lock a new one."""
@@ -73,16 +85,3 @@ class _FileLease:
             raise LeaseLostError(table=self._table, stage=self._stage)
 
     confirm = check
-
-
-@contextlib.contextmanager
-def _file_lease(folder: Path, table: TableName, stage: str) -> Iterator[Lease]:
-    private_folder(folder)
-    path = folder / f"{table}.{stage}.lock"
-    with path.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            logger.info("%s: waiting for another run that works on it (%s)", table, stage)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield _FileLease(path, handle, table, stage)
