@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kedro_lakehouse.commits.ingest import IngestionCommit
-from kedro_lakehouse.errors import BatchContentChangedError
+from kedro_lakehouse.commits.target import must_refold
+from kedro_lakehouse.errors import BatchContentChangedError, CommitConflictError
 from kedro_lakehouse.ingestion.landing import ingest_batch, landed_batches
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.sources.files import LandedFile
@@ -90,3 +91,28 @@ def test_another_batch_of_a_published_number_is_refused(world: World) -> None:
     with pytest.raises(BatchContentChangedError, match="committed with other content"):
         ingest_batch(project.bind(ITEM), other, accepted=events, rejected=events)
     assert rows(project, "changes") == ["a"]
+
+
+def test_a_batch_planned_after_a_batch_that_was_not_published_is_refused(world: World) -> None:
+    project = world.project("first")
+    ingest(world, project.bind(ITEM))
+    world.landed["shop.item"][LandedFile("memory://shop.item/002", 1, 2)] = [Record(3, 30, "upsert", "c")]
+    with contextlib.closing(landed_batches(project.bind(ITEM))) as batches:
+        batch = next(batches)
+    events = list(events_of(batch.groups, 2, ()))
+    other = replace(batch.token, follows="another plan of batch 1")
+    with pytest.raises(CommitConflictError):
+        ingest_batch(project.bind(ITEM), other, accepted=events, rejected=events)
+    assert rows(project, "changes") == ["a"]
+
+
+def test_a_target_of_another_change_log_is_folded_again(world: World) -> None:
+    project = world.project("first")
+    table = project.bind(ITEM)
+    ingest(world, table)
+    state = project.format_of(ITEM).state(ITEM.with_suffix("changes"))
+    assert state is not None
+    assert state.bookmark is not None
+    assert not must_refold(table, state, state)
+    anew = replace(state, bookmark=replace(state.bookmark, content_hash="made anew"))
+    assert must_refold(table, state, anew)
