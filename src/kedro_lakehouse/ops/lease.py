@@ -6,7 +6,7 @@ import fcntl
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 from kedro_lakehouse.errors import LeaseLostError, UnsupportedError
 from kedro_lakehouse.private import private_folder
@@ -62,7 +62,7 @@ class _FileLease:
     def __init__(self, folder: Path, table: TableName, stage: str) -> None:
         self._path, self._table, self._stage = folder / f"{table}.{stage}.lock", table, stage
 
-    def __enter__(self) -> _FileLease:
+    def __enter__(self) -> Self:
         private_folder(self._path.parent)
         self._handle = self._path.open("w")
         try:
