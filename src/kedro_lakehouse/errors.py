@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar, Final, dataclass_transform
 
 from kedro.io import DatasetError
@@ -70,6 +71,20 @@ def then(remedy: str, command: str) -> str:
         'Declare it. Then `kedro run`.'
     """
     return remedy if "`kedro " in remedy else f"{remedy} Then `{command}`."
+
+
+def require(module: str, *, what: str, install: str) -> Any:
+    """Import a module that the default installation does not bring.
+
+    Raises:
+        UnsupportedError: It is not there; the remedy says how to install it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UnsupportedError(
+            what=f"{what}, which is not installed.", remedy=f"Install it: pip install {install}."
+        ) from error
 
 
 def _rebuild(cls: type[LakehouseError], args: tuple[Any, ...], facts: dict[str, Any]) -> LakehouseError:
