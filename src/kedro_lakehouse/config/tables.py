@@ -22,10 +22,6 @@ from kedro_lakehouse.config.history import (
 )
 from kedro_lakehouse.errors import did_you_mean
 
-# What the fixed interface has and this version has not yet: the one list of it.
-PLANNED_TABLE_KEYS: Final = frozenset({"subject"})
-
-
 QUARANTINE_REASONS: Final = frozenset(
     {
         "malformed",
@@ -142,7 +138,8 @@ class DeriveConfig(Declaration):
 class TableConfig(Declaration):
     """One table: its source, its keys, and what is kept of it."""
 
-    planned_keys: ClassVar[frozenset[str]] = PLANNED_TABLE_KEYS
+    # What the fixed interface has and this version has not yet: the one list of it.
+    planned_keys: ClassVar[frozenset[str]] = frozenset({"subject"})
 
     source: Name | None = None
     """Name of a source in sources.yml; or see `derive`."""
