@@ -87,12 +87,6 @@ def require(module: str, *, what: str, install: str) -> Any:
         ) from error
 
 
-def _rebuild(cls: type[LakehouseError], args: tuple[Any, ...], facts: dict[str, Any]) -> LakehouseError:
-    error = cls.__new__(cls, *args)
-    error.__dict__.update(facts)
-    return error
-
-
 @dataclass_transform(kw_only_default=True, eq_default=False)
 class LakehouseError(DatasetError):
     """Everything that this package raises on purpose; a leaf has a stable ``code`` and two sentences."""
@@ -121,7 +115,7 @@ class LakehouseError(DatasetError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let the error cross a process border with its facts."""
-        return (_rebuild, (type(self), self.args, self.__dict__))
+        return (type(self).__new__, (type(self), *self.args), self.__dict__)
 
 
 class TransientError(LakehouseError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 MONITORING_FILE: Final = "monitoring.yml"
 
 NotifierKind = Literal["failure", "recovery", "staleness", "quarantine"]
-_ALL_KINDS: Final[tuple[NotifierKind, ...]] = ("failure", "recovery", "staleness", "quarantine")
 _TOPIC = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+(?:\.fifo)?")
 
 
@@ -51,7 +50,7 @@ class NotifierConfig(Declaration):
 
     type: Name
     """Kind of notifier: a name that `kedro lakehouse plugins` lists."""
-    kinds: tuple[NotifierKind, ...] = Field(_ALL_KINDS, min_length=1)
+    kinds: tuple[NotifierKind, ...] = Field(get_args(NotifierKind), min_length=1)
     """What it tells; default: everything."""
     timeout: float = Field(10, gt=0)
     """Seconds after which it is given up, until the next run."""
