@@ -79,7 +79,7 @@ def signatures(table: SetTable, embedder: Remembering) -> list[ColumnSignature]:
     """The product's signatures of a table."""
     version = TableVersion(namespace="bench", table=table.name, location=table.name, version="")
     described = describe_columns(version, table.profiles, embedder.model_id)
-    return list(embed_columns(described, embedder).signatures)
+    return embed_columns(described, embedder)
 
 
 def rows_of(counts: dict[str, int]) -> list[tuple[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import datetime as dt
 import inspect
 import re
@@ -10,6 +11,7 @@ import sys
 import textwrap
 import types
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
@@ -241,14 +243,29 @@ def _anchor(title: str) -> str:
     return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c in "-_")
 
 
+def meanings(model: type[Declaration]) -> dict[str, str]:
+    """What the keys of a model mean: the text that stands below each in its class, or in a class above."""
+    found: dict[str, str] = {}
+    for owner in reversed(model.__mro__):
+        if issubclass(owner, Declaration):
+            tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
+            for key, below in pairwise(cast("ast.ClassDef", tree.body[0]).body):
+                match key, below:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                        value=ast.Constant(value=str(text))
+                    ):
+                        found[name] = " ".join(text.split())
+    return found
+
+
 def _section(model: type[Declaration]) -> Iterator[str]:
     first = inspect.getdoc(model) or ""
     yield f"## {_TITLES[model]}\n\n{first.splitlines()[0]}\n\n"
     yield "| key | type | default | meaning |\n| --- | --- | --- | --- |\n"
+    told = meanings(model)
     for name, field in model.model_fields.items():
         words, default = _of_model(model, name, field)
-        meaning = field.description or ""
-        cells = (f"`{field.alias or name}`", words, default, meaning)
+        cells = (f"`{field.alias or name}`", words, default, told[name])
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
     yield "\n"
 
@@ -280,7 +297,7 @@ def _types_of_expectations() -> str:
 
 def _leaves(base: type[LakehouseError]) -> Iterator[type[LakehouseError]]:
     for child in base.__subclasses__():
-        if child not in _KINDS and child.__module__.startswith(f"{PACKAGE}."):
+        if "code" in vars(child) and child.__module__.startswith(f"{PACKAGE}."):
             yield child
         yield from _leaves(child)
 

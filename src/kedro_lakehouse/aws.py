@@ -12,10 +12,10 @@ import sys
 import threading
 from typing import Any, Final, Literal
 
-from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError, UnsupportedError
+from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError, require
 from kedro_lakehouse.redaction import keep_secret
 
-Service = Literal["s3", "glue", "ssm", "secretsmanager"]
+Service = Literal["s3", "glue", "ssm", "secretsmanager", "sns"]
 _making: Final = threading.Lock()
 _BUSY: Final = frozenset(
     {
@@ -28,11 +28,16 @@ _BUSY: Final = frozenset(
 _THROTTLED, _BROKEN = 429, 500
 
 
-def client(service: Service, *, timeout: float | None = None) -> Any:
-    """A client of one service, in the region of the environment; it has called nothing yet.
+def client(
+    service: Service, *, timeout: float | None = None, region: str | None = None, **more: str | None
+) -> Any:
+    """A client of one service, by default in the region of the environment; it has called nothing yet.
 
     With a ``timeout`` it waits so long for a connection and so long for an answer, and asks once: whoever
     calls decides when to ask again. Without one it waits and repeats as boto3 is configured.
+
+    Args:
+        more: Other arguments of boto3: the address of the service, or keys.
 
     Units:
         timeout: seconds.
@@ -40,20 +45,15 @@ def client(service: Service, *, timeout: float | None = None) -> Any:
     Raises:
         UnsupportedError: boto3 is not installed.
     """
-    try:
-        import boto3
-    except ImportError as error:
-        raise UnsupportedError(
-            what="AWS needs boto3, which is not installed.",
-            remedy="Install the extra: pip install 'kedro-lakehouse[aws]'.",
-        ) from error
+    boto3 = require("boto3", what="AWS needs boto3", install="'kedro-lakehouse[aws]'")
     from botocore.config import Config
 
     asks_once = {"connect_timeout": timeout, "read_timeout": timeout, "retries": {"total_max_attempts": 1}}
     config = Config(**asks_once) if timeout is not None else None
     # boto3 itself looks only at AWS_DEFAULT_REGION; jobs of Glue and EMR are told AWS_REGION.
     with _making:  # a client may be used by several threads, and be made by one at a time
-        return boto3.client(service, region_name=os.environ.get("AWS_REGION"), config=config)
+        region = region or os.environ.get("AWS_REGION")
+        return boto3.client(service, region_name=region, config=config, **more)
 
 
 def is_unanswered(error: Exception) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar, Final, dataclass_transform
 
 from kedro.io import DatasetError
@@ -72,10 +73,18 @@ def then(remedy: str, command: str) -> str:
     return remedy if "`kedro " in remedy else f"{remedy} Then `{command}`."
 
 
-def _rebuild(cls: type[LakehouseError], args: tuple[Any, ...], facts: dict[str, Any]) -> LakehouseError:
-    error = cls.__new__(cls, *args)
-    error.__dict__.update(facts)
-    return error
+def require(module: str, *, what: str, install: str) -> Any:
+    """Import a module that the default installation does not bring.
+
+    Raises:
+        UnsupportedError: It is not there; the remedy says how to install it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UnsupportedError(
+            what=f"{what}, which is not installed.", remedy=f"Install it: pip install {install}."
+        ) from error
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
@@ -106,7 +115,7 @@ class LakehouseError(DatasetError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let the error cross a process border with its facts."""
-        return (_rebuild, (type(self), self.args, self.__dict__))
+        return (type(self).__new__, (type(self), *self.args), self.__dict__)
 
 
 class TransientError(LakehouseError):
@@ -115,6 +124,12 @@ class TransientError(LakehouseError):
 
 class TerminalError(LakehouseError):
     """Nothing changes by calling again: the input or the declaration must."""
+
+
+class TableError(TerminalError):
+    """The same, about one table."""
+
+    table: object
 
 
 class UnknownOutcomeError(LakehouseError):
@@ -239,11 +254,10 @@ class UnsupportedError(TerminalError):
 # Landed files that cannot be found or read.
 
 
-class UnreadableFileError(TerminalError):
+class UnreadableFileError(TableError):
     """A file cannot be read as what it is declared to be."""
 
     code = "UNREADABLE_FILE"
-    table: object
     file: str
     detail: str
     summary = "Table {table}: the file {file} cannot be read ({detail})."
@@ -253,11 +267,10 @@ class UnreadableFileError(TerminalError):
     )
 
 
-class SourceNotFoundError(TerminalError):
+class SourceNotFoundError(TableError):
     """The place that a table is read from does not exist."""
 
     code = "SOURCE_NOT_FOUND"
-    table: object
     path: str
     remedy: str
     summary = "Table {table}: there is nothing at {path}."
@@ -280,11 +293,10 @@ class LogNotFoundError(TerminalError):
     )
 
 
-class LandedFilesGoneError(TerminalError):
+class LandedFilesGoneError(TableError):
     """Files that were ingested, and are needed again, are gone or replaced."""
 
     code = "LANDED_FILES_GONE"
-    table: object
     missing: Sequence[str]
     purpose: str = "read them again"
     summary = "Table {table}: to {purpose}, files are missing or were replaced since: {missing}."
@@ -297,11 +309,10 @@ class LandedFilesGoneError(TerminalError):
 # Columns, types, keys and orders that do not fit the table.
 
 
-class MissingColumnError(TerminalError):
+class MissingColumnError(TableError):
     """A column that is needed is not in the source or the frame."""
 
     code = "MISSING_COLUMN"
-    table: object
     missing: Sequence[str]
     found: Sequence[str]
     place: str | None = None
@@ -318,11 +329,10 @@ class MissingColumnError(TerminalError):
         return what, self.advice
 
 
-class ReservedColumnError(TerminalError):
+class ReservedColumnError(TableError):
     """A source column has a name of the framework."""
 
     code = "RESERVED_COLUMN"
-    table: object
     columns: Sequence[str]
     summary = "Table {table} has source columns with reserved names: {columns}."
     advice = (
@@ -330,11 +340,10 @@ class ReservedColumnError(TerminalError):
     )
 
 
-class IncompatibleTypeError(TerminalError):
+class IncompatibleTypeError(TableError):
     """A column arrives with a type that the table's type cannot be widened to."""
 
     code = "INCOMPATIBLE_TYPE"
-    table: object
     column: str
     existing: str
     incoming: str
@@ -352,11 +361,10 @@ class IncompatibleTypeError(TerminalError):
         return what + (f" {shown(self.reason)}." if self.reason else ""), advice
 
 
-class SchemaFixedError(TerminalError):
+class SchemaFixedError(TableError):
     """A batch would change the columns of a table whose declaration keeps them as they are."""
 
     code = "SCHEMA_FIXED"
-    table: object
     columns: Sequence[str]
     place: str
     summary = "Table {table} has 'schema_policy: fixed', and {place} would add or widen: {columns}."
@@ -366,50 +374,42 @@ class SchemaFixedError(TerminalError):
     )
 
 
-class KeySchemaDriftError(TerminalError):
-    """The declared keys are not those that the table was built with."""
+class DriftError(TableError):
+    """What is declared is not what the table was built with."""
 
-    code = "KEY_SCHEMA_DRIFT"
-    table: object
     existing: Sequence[str]
     declared: Sequence[str]
     name: object = "TABLE"
+
+
+class KeySchemaDriftError(DriftError):
+    """The declared keys are not those that the table was built with."""
+
+    code = "KEY_SCHEMA_DRIFT"
     summary = "Table {table} was built with the keys {existing}; now declared: {declared}."
     advice = "Restore 'keys' in tables.yml, or run `kedro lakehouse rebuild {name} --from-landing`."
 
 
-class SequenceTypeDriftError(TerminalError):
+class SequenceTypeDriftError(DriftError):
     """The order's fields or types are not those that the table was built with."""
 
     code = "SEQUENCE_TYPE_DRIFT"
-    table: object
-    existing: str
-    declared: str
-    name: object = "TABLE"
     summary = "Table {table} was built with the order {existing}; now: {declared}."
     advice = "Restore the source's order columns, or run `kedro lakehouse rebuild {name} --from-landing`."
 
 
-class TrackHistoryDriftError(TerminalError):
+class TrackHistoryDriftError(DriftError):
     """The tracked columns are not those that the history was built with."""
 
     code = "TRACK_HISTORY_DRIFT"
-    table: object
-    existing: Sequence[str]
-    declared: Sequence[str]
-    name: object = "TABLE"
     summary = "Table {table} has a history that was built to track {existing}; now declared: {declared}."
     advice = "Restore 'history.track' in tables.yml, or run `kedro lakehouse rebuild {name}`."
 
 
-class FoldRuleDriftError(TerminalError):
+class FoldRuleDriftError(DriftError):
     """The rules for ties and for values not sent are not those that the table was folded with."""
 
     code = "FOLD_RULE_DRIFT"
-    table: object
-    existing: Sequence[str]
-    declared: Sequence[str]
-    name: object = "TABLE"
     summary = "Table {table} was folded with {existing}; now declared: {declared}."
     advice = (
         "Restore 'on_tie', 'ignore_null' and 'unset_marker' in tables.yml, or run "
@@ -420,11 +420,10 @@ class FoldRuleDriftError(TerminalError):
 # Batches and extracts that cannot be applied as they came.
 
 
-class SequenceTieError(TerminalError):
+class SequenceTieError(TableError):
     """Different events of one key have the same order, and the table refuses that."""
 
     code = "SEQUENCE_TIE"
-    table: object
     batch: int
     ties: int
     summary = "Table {table}, batch {batch}: {ties} event(s) share key and order with another one."
@@ -434,11 +433,10 @@ class SequenceTieError(TerminalError):
     )
 
 
-class TooManyInvalidError(TerminalError):
+class TooManyInvalidError(TableError):
     """More of a batch is invalid than the table allows."""
 
     code = "TOO_MANY_INVALID"
-    table: object
     batch: int
     invalid: int
     total: int
@@ -452,11 +450,10 @@ class TooManyInvalidError(TerminalError):
     )
 
 
-class LedgerGapError(TerminalError):
+class LedgerGapError(TableError):
     """The ledger of planned batches does not hold the plan of a published one."""
 
     code = "LEDGER_GAP"
-    table: object
     batch: int
     summary = (
         "Table {table}: lake.ops.batch_ledger lacks the plan of the published batch {batch}, or one before."
@@ -467,11 +464,10 @@ class LedgerGapError(TerminalError):
     )
 
 
-class SnapshotEmptyError(TerminalError):
+class SnapshotEmptyError(TableError):
     """An extract holds no row."""
 
     code = "SNAPSHOT_EMPTY"
-    table: object
     extract: str
     summary = "Table {table}: the extract {extract} is empty."
     advice = (
@@ -480,11 +476,10 @@ class SnapshotEmptyError(TerminalError):
     )
 
 
-class SnapshotDeletesTooManyError(TerminalError):
+class SnapshotDeletesTooManyError(TableError):
     """An extract would delete more of the table than it may."""
 
     code = "SNAPSHOT_DELETES_TOO_MANY"
-    table: object
     extract: str
     deletes: int
     rows: int
@@ -497,11 +492,10 @@ class SnapshotDeletesTooManyError(TerminalError):
     )
 
 
-class SnapshotOutOfOrderError(TerminalError):
+class SnapshotOutOfOrderError(TableError):
     """An extract is older than the last accepted one."""
 
     code = "SNAPSHOT_OUT_OF_ORDER"
-    table: object
     extract: str
     last: str
     summary = "Table {table}: the extract {extract} is older than the last accepted one, {last}."
@@ -511,11 +505,10 @@ class SnapshotOutOfOrderError(TerminalError):
     )
 
 
-class RefusedExtractsError(TerminalError):
+class RefusedExtractsError(TableError):
     """Some extracts of a table were refused; ``published`` tells that everything else of it went on."""
 
     code = "EXTRACTS_REFUSED"
-    table: object
     errors: Sequence[LakehouseError]
     published: bool = True
 
@@ -528,11 +521,10 @@ class RefusedExtractsError(TerminalError):
         return what, f"{rest} of the table was published. {again}"
 
 
-class BatchContentChangedError(TerminalError):
+class BatchContentChangedError(TableError):
     """A batch number comes again with other content."""
 
     code = "BATCH_CONTENT_CHANGED"
-    table: object
     batch: int
     detail: str
     summary = "Table {table}, batch {batch} is not what it was ({detail})."
@@ -542,11 +534,10 @@ class BatchContentChangedError(TerminalError):
     )
 
 
-class BatchNotFoundError(TerminalError):
+class BatchNotFoundError(TableError):
     """A table has no batch of this number."""
 
     code = "BATCH_NOT_FOUND"
-    table: object
     batch: int
     last: int
 
@@ -560,11 +551,10 @@ class BatchNotFoundError(TerminalError):
 # Commits that failed, or whose outcome nobody told.
 
 
-class AuditFailedError(TerminalError):
+class AuditFailedError(TableError):
     """A staged batch does not pass the audit; no reader has seen a row of it."""
 
     code = "AUDIT_FAILED"
-    table: object
     batch: int
     check: str
     expected: object
@@ -619,11 +609,10 @@ class CommitUnknownError(UnknownOutcomeError):
     advice = "Nothing was cleaned up. `kedro run` again: it looks for the batch first."
 
 
-class BookmarkGoneError(TerminalError):
+class BookmarkGoneError(TableError):
     """The entry of a table's log that holds its bookmark was removed."""
 
     code = "BOOKMARK_GONE"
-    table: object
     number: int
     summary = "Table {table}: its log has lost the entry of commit {number}, and with it the bookmark."
     advice = (
@@ -632,11 +621,10 @@ class BookmarkGoneError(TerminalError):
     )
 
 
-class NoSuchSnapshotError(TerminalError):
+class NoSuchSnapshotError(TableError):
     """No state of a table that can still be read is the one asked for."""
 
     code = "NO_SUCH_SNAPSHOT"
-    table: object
     wanted: str
     known: Sequence[str]
     summary = "Table {table}: no state of {wanted} can be read any more, or ever was; there are: {known}."
@@ -646,11 +634,10 @@ class NoSuchSnapshotError(TerminalError):
 # Expectations that are not met.
 
 
-class ExpectationFailedError(TerminalError):
+class ExpectationFailedError(TableError):
     """Staged rows fail an expectation that blocks; no reader has seen one of them."""
 
     code = "EXPECTATION_FAILED"
-    table: object
     batch: int
     rows: int
     expectations: Sequence[str]
@@ -668,11 +655,10 @@ class ExpectationFailedError(TerminalError):
         return what.replace("0 row(s) fail", "the table as a whole fails", 1), advice
 
 
-class NothingToWithdrawError(TerminalError):
+class NothingToWithdrawError(TableError):
     """A batch has no event that fails a blocking expectation."""
 
     code = "NOTHING_TO_WITHDRAW"
-    table: object
     batch: int
     blocked_by: Sequence[int]
     summary = "Table {table}: no event of batch {batch} fails; the failing batches are: {blocked_by}."

@@ -101,9 +101,8 @@ class LakehouseHooks:
 
         try:
             record_run(self._project, run_params, self._started, error)
-            write_viz_stats(
-                self._project, self._folder
-            )  # after kedro-viz's own hook: it writes the file anew
+            # After kedro-viz's own hook: it writes the file anew.
+            write_viz_stats(self._project, self._folder)
             print_summary(self._project, error)
             if self._project.monitoring is not None:
                 from kedro_lakehouse.monitoring.outcome import tell_outcome

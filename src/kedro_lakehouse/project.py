@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.convert import ConvertConfig
     from kedro_lakehouse.config.maintenance import MaintenanceConfig
     from kedro_lakehouse.config.monitoring import MonitoringConfig
-    from kedro_lakehouse.config.sources import SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.formats.base import TableFormat
     from kedro_lakehouse.names import TableName
@@ -82,15 +81,12 @@ class Project(Environment):
         """
         args = CONFIG_LOADER_ARGS | {"base_env": base, "default_run_env": default}
         loader = OmegaConfigLoader(conf_source=conf_source, env=env, **args)
-        models: dict[str, type[SourceConfig]] = {
-            name: cast("Any", load_plugin(SOURCES, name)).config_model for name in list_plugins(SOURCES)
-        }
         settings = _section(loader, "globals")
         default_format = str(settings.get("table_format") or OWN_FORMAT)
         declarations = load_declarations(
             _section(loader, "sources"),
             _section(loader, "tables"),
-            models,
+            _config_models(SOURCES),
             _section(loader, "expectations"),
             table_format=default_format,
         )
@@ -200,15 +196,18 @@ class Project(Environment):
         return self.owner_of(name).format
 
 
+def _config_models(group: str) -> dict[str, Any]:
+    """The model of each kind of source or notifier, by the name of its plug-in."""
+    return {name: cast("Any", load_plugin(group, name)).config_model for name in list_plugins(group)}
+
+
 def _monitoring(raw: Mapping[str, Any], declarations: Declarations) -> MonitoringConfig | None:
     """The checked monitoring.yml; without that file, none of its code is imported."""
     if not raw:
         return None
     from kedro_lakehouse.config.monitoring import load_monitoring
 
-    models: dict[str, Any] = {}
-    if raw.get("notifiers"):
-        models = {n: cast("Any", load_plugin(NOTIFIERS, n)).config_model for n in list_plugins(NOTIFIERS)}
+    models = _config_models(NOTIFIERS) if raw.get("notifiers") else {}
     return load_monitoring(raw, [str(table) for table in declarations.tables], models)
 
 

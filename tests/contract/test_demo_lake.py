@@ -55,7 +55,7 @@ def columns() -> list[ColumnSignature]:
 @pytest.fixture(scope="module")
 def search(columns: list[ColumnSignature], model: Embedder) -> ColumnSearch:
     """A search by name alone: the other texts are not embedded, which takes ten times as long."""
-    embedded = embed_columns(columns, model).signatures
+    embedded = embed_columns(columns, model)
     corpus = ColumnCorpus(embedded, model.dimension)
     index = ExactIndex(model.dimension)
     index.upsert([one.column_id for one in embedded], corpus.lead)

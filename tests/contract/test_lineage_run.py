@@ -215,9 +215,7 @@ def test_hooks_do_nothing_where_no_lineage_is_declared(open_project):
 
 def test_a_missing_client_is_told_with_its_remedy(project, monkeypatch):
     activate(project)
-    monkeypatch.delitem(sys.modules, "kedro_lakehouse.lineage.run")
-    monkeypatch.setitem(sys.modules, "kedro_lakehouse.lineage.events", None)  # as if it could not be imported
-    monkeypatch.delitem(sys.modules, "kedro_lakehouse.lineage.datasets")
+    monkeypatch.setitem(sys.modules, "openlineage.client", None)  # as if it could not be imported
     with pytest.raises(UnsupportedError, match=r"kedro-lakehouse\[lineage\]"):
         LineageHooks().before_pipeline_run(run_params={})
 

@@ -31,16 +31,12 @@ class TestEveryIndex(VectorIndexContract):
         self.kind = kind
 
     def opened(self, settings: IndexSettings) -> VectorIndex:
-        return open_index(self.kind, lambda _: settings)
+        facts = {key: fact for key, fact in vars(settings).items() if key != "argument"}
+        return open_index(self.kind, **facts)
 
 
 def opened(name: str, folder: Path) -> VectorIndex:
-    return open_index(
-        name,
-        lambda argument: IndexSettings(
-            argument=argument, model_id="glove:tiny/x", dimension=DIMENSION, folder=str(folder / "index")
-        ),
-    )
+    return open_index(name, model_id="glove:tiny/x", dimension=DIMENSION, folder=str(folder / "index"))
 
 
 def test_lance_lasts(tmp_path: Path) -> None:

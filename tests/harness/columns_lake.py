@@ -41,7 +41,7 @@ def describe(
         namespace=name[0], table=name[1], **{"location": f"lake/{name[1]}", "version": "1"} | facts
     )
     profiles = profile_table(sketch_batches([pa.table(data)]), table=name[1], personal=version.personal)
-    return list(embed_columns(describe_columns(version, profiles, embedder.model_id), embedder).signatures)
+    return embed_columns(describe_columns(version, profiles, embedder.model_id), embedder)
 
 
 @pytest.fixture

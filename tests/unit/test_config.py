@@ -5,7 +5,6 @@ import datetime as dt
 import pytest
 from pydantic import ValidationError
 
-from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.history import HistoryConfig
 from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.config.sources import CsvOptions, DmsSourceConfig, ExtractSourceConfig
@@ -376,14 +375,3 @@ def test_declarations_cannot_be_changed():
         declared.sources["lake_in"].path = "elsewhere"
     with pytest.raises(TypeError):
         declared.tables[PERSON] = None
-
-
-def _models(cls):
-    return {cls}.union(*(_models(sub) for sub in cls.__subclasses__()))
-
-
-def test_every_key_has_a_one_line_description():
-    for model in _models(Declaration):
-        for name, field in model.model_fields.items():
-            assert field.description, f"{model.__name__}.{name}"
-            assert "\n" not in field.description

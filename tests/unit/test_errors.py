@@ -90,7 +90,7 @@ FACTS = {
 LEAVES = {
     cls.code: cls
     for cls in vars(errors).values()
-    if isinstance(cls, type) and issubclass(cls, LakehouseError) and cls not in (LakehouseError, *MARKERS)
+    if isinstance(cls, type) and issubclass(cls, LakehouseError) and cls.code != LakehouseError.code
 }
 
 

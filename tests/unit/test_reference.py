@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kedro_lakehouse.config.base import Declaration
+
 pytestmark = pytest.mark.unit
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -32,3 +34,14 @@ def test_a_changed_file_is_told(generator, tmp_path, monkeypatch, capsys):
     changed.write_text("old", encoding="utf-8")
     assert generator.main(["--check"]) == 1
     assert changed.name in capsys.readouterr().err
+
+
+def _models(cls):
+    return {cls}.union(*(_models(sub) for sub in cls.__subclasses__()))
+
+
+@pytest.mark.parametrize("generator", ["generate_reference"], indirect=True)
+def test_every_key_has_a_description(generator):
+    own = [model for model in _models(Declaration) if model.__module__.startswith("kedro_lakehouse.")]
+    for model in own:
+        assert set(model.model_fields) <= set(generator.meanings(model)), model.__name__

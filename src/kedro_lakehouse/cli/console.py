@@ -86,9 +86,8 @@ def _command(port: int) -> list[str]:
 
 def _is_taken(port: int) -> bool:
     with socket.socket() as tried:
-        tried.setsockopt(
-            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # as the server: what ended just now is gone
+        # As the server: what ended just now is gone.
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             tried.bind(("127.0.0.1", port))
         except OSError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import click
 
@@ -103,26 +103,9 @@ def commands() -> None:
     """Commands that the package adds to Kedro."""
 
 
-for command in (
-    tables,
-    sql,
-    changes,
-    quarantine,
-    snapshots,
-    tag,
-    branch,
-    rollback,
-    rebuild,
-    drop,
-    maintain,
-    runs,
-    logs,
-    plugins,
-    search,
-    console,
-    init,
-    import_config,
-    deploy,
-):
+_LOOK: Final = (tables, sql, changes, snapshots, runs, logs, plugins, search, console)
+_MEND: Final = (quarantine, tag, branch, rollback, rebuild, drop, maintain)
+_SET_UP: Final = (init, import_config, deploy)
+for command in (*_LOOK, *_MEND, *_SET_UP):
     lakehouse.add_command(command)
 commands.add_command(lakehouse)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -15,23 +15,12 @@ from kedro_lakehouse.column_search.results import Mode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kedro_lakehouse.column_search.results import ColumnFilter, ColumnHit, JoinHit, TableHit
+    from kedro_lakehouse.column_search.results import ColumnHit, JoinHit, TableHit
     from kedro_lakehouse.column_search.search import ColumnSearch
     from kedro_lakehouse.column_search.signature import ColumnSignature
     from kedro_lakehouse.project import Project
 
 _SAMPLE = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Wish:
-    """What was asked for, and how it is to be shown."""
-
-    k: int
-    mode: Mode
-    where: ColumnFilter
-    explain: bool
-    verify: bool
 
 
 @click.command()
@@ -102,22 +91,25 @@ def search(  # noqa: PLR0913 - a command's options
     if not any(asked):
         return
     where = ColumnFilter(namespaces=namespace, tables=table, kinds=kinds, tags=tag, personal=personal)
-    wish = _Wish(k=k, mode=mode, where=where, explain=explain, verify=verify)
     found = open_search(project, model=model, index=index)
     if text:
-        _show_columns(found.by_text(" ".join(text), k=k, mode=mode, where=where), wish, as_json=as_json)
+        hits = found.by_text(" ".join(text), k=k, mode=mode, where=where)
+        _show_columns(hits, explain=explain, as_json=as_json)
         return
     columns = _asking(found, project, like, file, model, whole=unionable)
     if unionable:
-        _show_tables(found.unionable(columns, k=k, where=where), wish, as_json=as_json)
+        _show_tables(found.unionable(columns, k=k, where=where), explain=explain, as_json=as_json)
     elif joinable:
-        _show_joins([(c.column_id, _joins(found, project, c, wish)) for c in columns], as_json=as_json)
+        joins = [(one, found.joinable(one, k=k, where=where)) for one in columns]
+        if verify:
+            joins = [(one, _verified(found, project, one, hits)) for one, hits in joins]
+        _show_joins(joins, as_json=as_json)
     elif file:
         tables, best = found.unionable(columns, k=k, where=where), found.by_columns(columns, k=k, where=where)
-        _show_tables(tables, wish, as_json=as_json, columns=best)
+        _show_tables(tables, explain=explain, as_json=as_json, columns=best)
     else:
         hits = [hit for one in columns for hit in found.like(one, k=k, mode=mode, where=where)]
-        _show_columns(hits, wish, as_json=as_json)
+        _show_columns(hits, explain=explain, as_json=as_json)
 
 
 def _asking(  # noqa: PLR0913 - the options that say it
@@ -140,19 +132,17 @@ def _asking(  # noqa: PLR0913 - the options that say it
     return [found.column(name)]
 
 
-def _joins(found: ColumnSearch, project: Project, query: ColumnSignature, wish: _Wish) -> list[JoinHit]:
+def _verified(
+    found: ColumnSearch, project: Project, query: ColumnSignature, joins: list[JoinHit]
+) -> list[JoinHit]:
     from kedro_lakehouse.column_search.project_search import exact_containment
 
-    hits = found.joinable(query, k=wish.k, where=wish.where)
-    if not wish.verify:
-        return hits
-    return [
-        replace(join, exact=exact_containment(project, query, found.column(join.hit.column_id)))
-        for join in hits
-    ]
+    others = [found.column(join.hit.column_id) for join in joins]
+    shares = [exact_containment(project, query, other) for other in others]
+    return [replace(join, exact=share) for join, share in zip(joins, shares, strict=True)]
 
 
-def _show_columns(hits: Sequence[ColumnHit], wish: _Wish, *, as_json: bool) -> None:
+def _show_columns(hits: Sequence[ColumnHit], *, explain: bool, as_json: bool) -> None:
     if as_json:
         print_json([asdict(hit) for hit in hits])
         return
@@ -160,20 +150,21 @@ def _show_columns(hits: Sequence[ColumnHit], wish: _Wish, *, as_json: bool) -> N
     rows: list[list[object]] = [
         [hit.column_id, f"{hit.score:.3f}", hit.kind, _values(hit), hit.location] for hit in hits
     ]
-    if wish.explain:
+    if explain:
         headings.insert(2, "why")
         for row, hit in zip(rows, hits, strict=True):
             row.insert(2, _why(hit))
     _print(headings, rows)
 
 
-def _show_joins(found: Sequence[tuple[str, list[JoinHit]]], *, as_json: bool) -> None:
+def _show_joins(found: Sequence[tuple[ColumnSignature, list[JoinHit]]], *, as_json: bool) -> None:
     if as_json:
-        print_json([{"column": asking, "joins": [asdict(join) for join in joins]} for asking, joins in found])
+        told = [{"column": one.column_id, "joins": [asdict(join) for join in joins]} for one, joins in found]
+        print_json(told)
         return
     rows = [
         [
-            asking,
+            one.column_id,
             join.hit.column_id,
             f"{join.hit.score:.3f}",
             f"{join.containment:.0%}",
@@ -181,7 +172,7 @@ def _show_joins(found: Sequence[tuple[str, list[JoinHit]]], *, as_json: bool) ->
             f"{join.distinctness:.0%}",
             ", ".join(join.hit.shared),
         ]
-        for asking, joins in found
+        for one, joins in found
         for join in joins
     ]
     _print(["join", "with", "score", "contained", "exactly", "distinct", "shared values"], rows)
@@ -189,8 +180,8 @@ def _show_joins(found: Sequence[tuple[str, list[JoinHit]]], *, as_json: bool) ->
 
 def _show_tables(
     found: Sequence[TableHit],
-    wish: _Wish,
     *,
+    explain: bool,
     as_json: bool,
     columns: Sequence[tuple[str, list[ColumnHit]]] | None = None,
 ) -> None:
@@ -199,7 +190,7 @@ def _show_tables(
         told = [{"column": own, "hits": [asdict(hit) for hit in hits]} for own, hits in columns or ()]
         print_json(tables if columns is None else {"tables": tables, "columns": told})
         return
-    shown = None if wish.explain else _SAMPLE
+    shown = None if explain else _SAMPLE
     rows = [
         [
             f"{hit.namespace}.{hit.table}",

@@ -20,7 +20,7 @@ from kedro_lakehouse.column_search.sketch import sketch_batches
 from kedro_lakehouse.errors import UnreadableFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
     from numpy.typing import NDArray
@@ -126,19 +126,15 @@ def read_studies(folder: Path) -> list[Study]:
     return found
 
 
-def evaluate_studies(
-    studies: Sequence[Study],
-    embedder: Embedder,
-    score: Callable[[Sequence[ColumnSignature], ColumnCorpus], NDArray[np.float64]] | None = None,
-) -> dict[str, MatchingMeasures]:
-    """Match every study and measure it; by default as the product matches two tables."""
+def evaluate_studies(studies: Sequence[Study], embedder: Embedder) -> dict[str, MatchingMeasures]:
+    """Match every study as the product matches two tables, and measure it."""
     corpora: dict[Path, ColumnCorpus] = {}
     found = {}
     for study in studies:
         if study.target not in corpora:
             corpora[study.target] = ColumnCorpus(_columns(study.target, embedder), embedder.dimension)
         corpus, source = corpora[study.target], _columns(study.source, embedder)
-        scores = score(source, corpus) if score else one_to_one(score_matrix(source, corpus))
+        scores = one_to_one(score_matrix(source, corpus))
         truth = study.pairs([one.profile.name for one in source], [p.name for p in corpus.profiles])
         found[study.name] = MatchingMeasures.of(scores, truth)
     return found

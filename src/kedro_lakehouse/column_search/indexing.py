@@ -36,14 +36,6 @@ logger = logging.getLogger(__name__)
 _TABLES_AT_ONCE: Final = 4
 
 
-@dataclass(frozen=True)
-class EmbeddedColumns:
-    """Signatures with their vectors, and how many of them had to be embedded."""
-
-    signatures: Sequence[ColumnSignature]
-    embedded: int
-
-
 def describe_columns(
     table: TableVersion, profiles: Iterable[ColumnProfile], model_id: str
 ) -> list[ColumnSignature]:
@@ -68,7 +60,7 @@ def embed_columns(
     described: Sequence[ColumnSignature],
     embedder: Embedder,
     known: Mapping[str, Mapping[Aspect, NDArray[np.float32]]] | None = None,
-) -> EmbeddedColumns:
+) -> list[ColumnSignature]:
     """Give signatures their vectors: those ``known`` for their fingerprint, or else of the model.
 
     Texts go to the model together; one that several columns share is computed once.
@@ -81,10 +73,7 @@ def embed_columns(
         id(one): {aspect: vectors[text] for aspect, text in one.texts.items() if text and vectors[text].any()}
         for one in new
     }
-    return EmbeddedColumns(
-        [replace(one, vectors=made.get(id(one)) or held.get(one.fingerprint, {})) for one in described],
-        embedded=len(new),
-    )
+    return [replace(one, vectors=made.get(id(one)) or held.get(one.fingerprint, {})) for one in described]
 
 
 def query_columns(
@@ -95,7 +84,7 @@ def query_columns(
         namespace="query", table=path.stem, location=str(path), version="", added=str(path)
     )
     described = describe_columns(version, profile_table(sketches, table=path.stem), embedder.model_id)
-    return list(embed_columns(described, embedder).signatures)
+    return embed_columns(described, embedder)
 
 
 @dataclass(frozen=True)
@@ -142,9 +131,9 @@ def change_index(pending: PendingIndex) -> SignatureChange:
             for version, profiles in profiled
             for one in describe_columns(version, profiles, embedder.model_id)
         ]
-        done = embed_columns(described, embedder, pending.known({one.fingerprint for one in described}))
-        upserts += done.signatures
-        embedded += done.embedded
+        known = pending.known({one.fingerprint for one in described})
+        upserts += embed_columns(described, embedder, known)
+        embedded += sum(one.fingerprint not in known for one in described)
     found = {(one.column_id, one.model_id) for one in upserts}
     models = {embedder.model_id for embedder in pending.embedders}
     dropped = {

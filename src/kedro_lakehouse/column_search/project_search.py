@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.column_search.corpus import ColumnCorpus
 from kedro_lakehouse.column_search.embedders.base import Embedder, ModelName
 from kedro_lakehouse.column_search.files import read_batches, table_files
-from kedro_lakehouse.column_search.indexes.base import IndexSettings, VectorIndex, open_index
+from kedro_lakehouse.column_search.indexes.base import VectorIndex, open_index
 from kedro_lakehouse.column_search.indexing import change_index, query_columns
 from kedro_lakehouse.column_search.lake_index import apply_change, pending_index, signature_store
 from kedro_lakehouse.column_search.results import ColumnFilter, ColumnHit, JoinHit, TableHit
@@ -61,8 +60,12 @@ def open_search(
     if not signatures:
         raise IndexEmptyError(model=embedder.model_id, indexed=store.models())
     corpus = ColumnCorpus(signatures, embedder.dimension)
-    settings = partial(_settings, own, embedder)
-    vectors = open_index(index or own.column_index.index, settings)
+    vectors = open_index(
+        index or own.column_index.index,
+        model_id=embedder.model_id,
+        dimension=embedder.dimension,
+        folder=str(Path(own.cache if "://" in own.lakehouse else own.lakehouse) / "column_index"),
+    )
     bring_up_to_date(vectors, corpus, state)
     return ColumnSearch(corpus, embedder, vectors)
 
@@ -140,13 +143,3 @@ def indexed_models(project: Project | None = None) -> list[str]:
 def _embedder(project: Project, model: str | None) -> Embedder:
     name = model or next(iter(project.column_index.models), "minilm")
     return ModelName.parse(name).open(Path(project.cache))
-
-
-def _settings(project: Project, embedder: Embedder, argument: str) -> IndexSettings:
-    place = project.cache if "://" in project.lakehouse else project.lakehouse
-    return IndexSettings(
-        argument=argument,
-        model_id=embedder.model_id,
-        dimension=embedder.dimension,
-        folder=str(Path(place) / "column_index"),
-    )

@@ -57,7 +57,7 @@ _NEUTRAL: Final = 0.25
 """Two columns of which one has no known value are taken to be as near in values as unrelated ones."""
 _EXACT_BONUS: Final = 1.0
 """A word that is exactly a column's name comes before everything that is merely near it."""
-TEMPERATURE: Final = 0.1
+_TEMPERATURE: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -205,9 +205,9 @@ def score_matrix(
     return np.array([score_column(query, corpus, rows, weights).total for query in queries])
 
 
-def one_to_one(scores: Numbers, temperature: float = TEMPERATURE) -> Numbers:
+def one_to_one(scores: Numbers) -> Numbers:
     """Scores in which a pair counts as far as each of the two prefers the other: row by column softmax."""
-    return _softmax(scores / temperature, axis=1) * _softmax(scores / temperature, axis=0)
+    return _softmax(scores / _TEMPERATURE, axis=1) * _softmax(scores / _TEMPERATURE, axis=0)
 
 
 def _softmax(scores: Numbers, axis: int) -> Numbers:

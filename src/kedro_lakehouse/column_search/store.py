@@ -68,7 +68,7 @@ Key = tuple[str, str]
 class SignatureChange:
     """What an index run found: signatures to put in place, and the keys of those that are gone.
 
-    ``embedded`` counts the signatures whose vectors were computed; ``columns`` all that were looked at.
+    ``embedded`` counts the signatures whose vectors were computed.
     """
 
     upserts: Sequence[ColumnSignature] = ()
@@ -89,7 +89,6 @@ class Applied:
     inserted: int
     updated: int
     deleted: int
-    snapshot_id: int | None
 
 
 class SignatureStore:
@@ -187,13 +186,11 @@ class SignatureStore:
                 patience.pause(error)
                 continue
             inserted = sum((one.column_id, one.model_id) not in held for one in change.upserts)
-            snapshot = table.refresh().current_snapshot()
             return Applied(
                 number=now["number"],
                 inserted=inserted,
                 updated=len(change.upserts) - inserted,
                 deleted=len(set(change.gone) & held),
-                snapshot_id=snapshot.snapshot_id if snapshot else None,
             )
 
     def _complete_history(self) -> None:
@@ -260,16 +257,15 @@ def _replace(
     transaction: Transaction, keys: Iterable[Key], rows: pa.Table, *, only_current: bool = False
 ) -> None:
     """Delete the rows of some keys and append others, in one transaction."""
-    import pyiceberg.expressions as built
+    from pyiceberg.expressions import And
 
-    expressions: Any = built  # its constructors are typed for pydantic, not for callers
     by_model: dict[str, list[str]] = {}
     for column_id, model_id in sorted(keys):
         by_model.setdefault(model_id, []).append(column_id)
     for model_id, columns in by_model.items():
-        rows_to_delete = expressions.And(_equals("model_id", model_id), _among("column_id", columns))
+        rows_to_delete = And(_equals("model_id", model_id), _among("column_id", columns))
         if only_current:
-            rows_to_delete = expressions.And(rows_to_delete, _equals("is_current", True))  # noqa: FBT003 - a value
+            rows_to_delete = And(rows_to_delete, _equals("is_current", True))  # noqa: FBT003 - a value
         transaction.delete(rows_to_delete)
     if rows.num_rows:
         transaction.append(rows)

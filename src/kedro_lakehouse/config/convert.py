@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping  # noqa: TC003 - pydantic reads it at run time
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
 from kedro_lakehouse.config.history import ColumnName  # noqa: TC001 - pydantic reads it at run time
@@ -22,23 +22,26 @@ CONVERT_FILE: Final = "convert.yml"
 class ConvertConfig(Declaration):
     """One Iceberg table that is made from files; files that come later are added by the next run."""
 
-    path: Name = Field(description="Folder of the files, with those below it.")
-    pattern: Name = Field("*", description="Pattern of the files' base names.")
-    file_format: Literal["parquet", "csv"] = Field("parquet", description="Format of the files.")
-    mode: Literal["copy", "in_place"] = Field(
-        "copy",
-        description="Whether rows are written anew, or parquet files become the table's own where they lie: "
-        "maintenance and `drop` may then delete them.",
-    )
-    csv: CsvOptions = Field(CsvOptions(), description="CSV options; a header is expected.")
-    types: Mapping[ColumnName, Annotated[Name, AfterValidator(spark_type)]] = Field(
-        {}, description="Spark type of CSV columns; the others are text."
-    )
-    partition_by: tuple[Annotated[Name, AfterValidator(partition_expression)], ...] = Field(
-        (), description="Partitions, as in tables.yml."
-    )
-    sort_by: Names = Field((), description="Columns that rows are sorted by within a file.")
-    properties: Mapping[Name, str] = Field({}, description="Table properties in Iceberg's own words.")
+    path: Name
+    """Folder of the files, with those below it."""
+    pattern: Name = "*"
+    """Pattern of the files' base names."""
+    file_format: Literal["parquet", "csv"] = "parquet"
+    """Format of the files."""
+    mode: Literal["copy", "in_place"] = "copy"
+    """Whether rows are written anew, or parquet files become the table's own where they lie: maintenance and
+    `drop` may then delete them.
+    """
+    csv: CsvOptions = CsvOptions()
+    """CSV options; a header is expected."""
+    types: Mapping[ColumnName, Annotated[Name, AfterValidator(spark_type)]] = {}
+    """Spark type of CSV columns; the others are text."""
+    partition_by: tuple[Annotated[Name, AfterValidator(partition_expression)], ...] = ()
+    """Partitions, as in tables.yml."""
+    sort_by: Names = ()
+    """Columns that rows are sorted by within a file."""
+    properties: Mapping[Name, str] = {}
+    """Table properties in Iceberg's own words."""
 
     @model_validator(mode="after")
     def _in_place_is_possible(self) -> Self:

@@ -96,32 +96,46 @@ def _type(name: str) -> str:
 class ExpectationConfig(Declaration):
     """One expectation of a table; keys that it shares with Great Expectations have its names."""
 
-    type: Annotated[Name, AfterValidator(_type)] = Field(description="Type of the expectation.")
-    severity: Literal["block", "warn"] = Field(
-        "warn", description="`block`: judged before readers see a commit; `warn`: told after it."
-    )
-    scope: Literal["rows", "table"] = Field(
-        "rows", description="What `block` reads: the rows that a commit writes, or the whole table."
-    )
-    column: Name | None = Field(None, description="The column.")
-    column_list: tuple[Name, ...] = Field((), description="Columns that are taken together.")
-    column_A: Name | None = Field(None, description="The first of two columns.")  # noqa: N815 - GX's name
-    column_B: Name | None = Field(None, description="The second of two columns.")  # noqa: N815 - GX's name
-    mostly: float | None = Field(None, gt=0, le=1, description="Fraction of the rows that must comply.")
-    value_set: tuple[Scalar, ...] | None = Field(None, description="Allowed (or forbidden) values.")
-    value: int | None = Field(None, ge=0, description="The number that is expected.")
-    min_value: Scalar | None = Field(None, description="Least value; of a change of rows a fraction.")
-    max_value: Scalar | None = Field(None, description="Greatest value; of a change of rows a fraction.")
-    strict_min: bool | None = Field(None, description="Whether `min_value` itself is excluded.")
-    strict_max: bool | None = Field(None, description="Whether `max_value` itself is excluded.")
-    regex: Name | None = Field(None, description="Regular expression (Java's) that is looked for in a value.")
-    or_equal: bool | None = Field(None, description="Whether equal values comply too.")
-    type_: Name | None = Field(None, description="Spark's type, such as IntegerType.")
-    max_age: Duration | None = Field(None, description="Greatest age of the last commit, as `2 days`.")
-    other_table: Name | None = Field(None, description="The table that is compared with.")
-    other_column_list: tuple[Name, ...] = Field(
-        (), description="Columns of the other table; default: those of `column_list`."
-    )
+    type: Annotated[Name, AfterValidator(_type)]
+    """Type of the expectation."""
+    severity: Literal["block", "warn"] = "warn"
+    """`block`: judged before readers see a commit; `warn`: told after it."""
+    scope: Literal["rows", "table"] = "rows"
+    """What `block` reads: the rows that a commit writes, or the whole table."""
+    column: Name | None = None
+    """The column."""
+    column_list: tuple[Name, ...] = ()
+    """Columns that are taken together."""
+    column_A: Name | None = None  # noqa: N815 - GX's name
+    """The first of two columns."""
+    column_B: Name | None = None  # noqa: N815 - GX's name
+    """The second of two columns."""
+    mostly: float | None = Field(None, gt=0, le=1)
+    """Fraction of the rows that must comply."""
+    value_set: tuple[Scalar, ...] | None = None
+    """Allowed (or forbidden) values."""
+    value: int | None = Field(None, ge=0)
+    """The number that is expected."""
+    min_value: Scalar | None = None
+    """Least value; of a change of rows a fraction."""
+    max_value: Scalar | None = None
+    """Greatest value; of a change of rows a fraction."""
+    strict_min: bool | None = None
+    """Whether `min_value` itself is excluded."""
+    strict_max: bool | None = None
+    """Whether `max_value` itself is excluded."""
+    regex: Name | None = None
+    """Regular expression (Java's) that is looked for in a value."""
+    or_equal: bool | None = None
+    """Whether equal values comply too."""
+    type_: Name | None = None
+    """Spark's type, such as IntegerType."""
+    max_age: Duration | None = None
+    """Greatest age of the last commit, as `2 days`."""
+    other_table: Name | None = None
+    """The table that is compared with."""
+    other_column_list: tuple[Name, ...] = ()
+    """Columns of the other table; default: those of `column_list`."""
 
     @property
     def nature(self) -> Nature:
@@ -189,7 +203,8 @@ def of_one_table(expectation: ExpectationConfig) -> ExpectationConfig:
 class SuiteExpectationConfig(ExpectationConfig):
     """One expectation of a suite across tables."""
 
-    table: Name = Field(description="The table that the expectation speaks of.")
+    table: Name
+    """The table that the expectation speaks of."""
 
     @model_validator(mode="after")
     def _cannot_block(self) -> Self:
@@ -216,9 +231,8 @@ class SuiteExpectationConfig(ExpectationConfig):
 class SuiteConfig(Declaration):
     """A suite of expectations across tables."""
 
-    expectations: tuple[SuiteExpectationConfig, ...] = Field(
-        min_length=1, description="The expectations; judged when one of their tables changed."
-    )
+    expectations: tuple[SuiteExpectationConfig, ...] = Field(min_length=1)
+    """The expectations; judged when one of their tables changed."""
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -66,8 +66,10 @@ ColumnName = Annotated[Name, AfterValidator(not_reserved)]
 class ColumnChoice(Declaration):
     """Some of the columns: exactly these, or all but these."""
 
-    include: Names | None = Field(None, description="The columns, and no others.")
-    exclude: Names | None = Field(None, min_length=1, description="All columns but these.")
+    include: Names | None = None
+    """The columns, and no others."""
+    exclude: Names | None = Field(None, min_length=1)
+    """All columns but these."""
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -81,37 +83,33 @@ class ColumnChoice(Declaration):
 class HistoryViewConfig(Declaration):
     """A view beside the history, with the names and intervals that its readers are used to."""
 
-    name: Annotated[Name, AfterValidator(_view_name)] = Field(
-        description="Name of the view, in the table's namespace."
-    )
-    surrogate_key: Name | None = Field(
-        None, description="Column with a stable 64-bit key of each version; it is stored in the history."
-    )
-    columns: Mapping[Name, Name] = Field(
-        {}, description="Source columns to show, as {column: name in the view}; default: all, as they are."
-    )
-    effective_from: Name = Field("effective_from", description="Name of the start of a version.")
-    effective_to: Name = Field("effective_to", description="Name of the end of a version.")
-    is_current: Name | None = Field(
-        None, description="Name of the flag of open versions; default: not shown."
-    )
-    open_end: Annotated[dt.date | None, BeforeValidator(_open_end)] = Field(
-        dt.date(9999, 12, 31), description="End of open versions; `none`: null."
-    )
-    end: Literal["exclusive", "inclusive"] = Field(
-        "exclusive",
-        description="Whether a version's end is its successor's start, or the last moment before.",
-    )
-    grain: Literal["timestamp", "date"] = Field(
-        "timestamp", description="`date`: the last version of a day stands for that day."
-    )
+    name: Annotated[Name, AfterValidator(_view_name)]
+    """Name of the view, in the table's namespace."""
+    surrogate_key: Name | None = None
+    """Column with a stable 64-bit key of each version; it is stored in the history."""
+    columns: Mapping[Name, Name] = {}
+    """Source columns to show, as {column: name in the view}; default: all, as they are."""
+    effective_from: Name = "effective_from"
+    """Name of the start of a version."""
+    effective_to: Name = "effective_to"
+    """Name of the end of a version."""
+    is_current: Name | None = None
+    """Name of the flag of open versions; default: not shown."""
+    open_end: Annotated[dt.date | None, BeforeValidator(_open_end)] = dt.date(9999, 12, 31)
+    """End of open versions; `none`: null."""
+    end: Literal["exclusive", "inclusive"] = "exclusive"
+    """Whether a version's end is its successor's start, or the last moment before."""
+    grain: Literal["timestamp", "date"] = "timestamp"
+    """`date`: the last version of a day stands for that day."""
 
 
 class HistoryConfig(Declaration):
     """What of a table's history is kept; without ``track`` every column but keys and order is tracked."""
 
-    track: ColumnChoice | None = Field(None, description="Columns whose change opens a new version.")
-    view: HistoryViewConfig | None = Field(None, description="A view beside the history.")
+    track: ColumnChoice | None = None
+    """Columns whose change opens a new version."""
+    view: HistoryViewConfig | None = None
+    """A view beside the history."""
 
     @property
     def track_include(self) -> tuple[str, ...] | None:
@@ -127,12 +125,10 @@ class HistoryConfig(Declaration):
 class ValidFromConfig(Declaration):
     """From when a version of an extracted row is valid; without a column: from the extract's time."""
 
-    column: Name | None = Field(
-        None, description="Column with the start; null stands for the extract's time."
-    )
-    updated_at: Name | None = Field(
-        None, description="Column with the row's last change: only a newer value makes a version."
-    )
+    column: Name | None = None
+    """Column with the start; null stands for the extract's time."""
+    updated_at: Name | None = None
+    """Column with the row's last change: only a newer value makes a version."""
 
     @model_validator(mode="after")
     def _at_most_one(self) -> Self:

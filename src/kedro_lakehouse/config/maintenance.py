@@ -30,31 +30,32 @@ def _not_below(floor: dt.timedelta, what: str) -> AfterValidator:
 class CompactConfig(Declaration):
     """When small files, and files of which many rows are deleted, are written anew."""
 
-    small_files: int = Field(5, ge=2, description="So many small files of one partition become fewer.")
-    small_below: float = Field(
-        0.75, gt=0, le=1, description="Fraction of the table's target file size below which a file is small."
-    )
-    deleted_fraction: float = Field(
-        0.1, gt=0, le=1, description="A file of which such a fraction of rows is deleted is written anew."
-    )
-    strategy: Literal["auto", "binpack", "sort"] = Field(
-        "auto", description="Whether rows are sorted anew: `auto` does so where the table has an order."
-    )
+    small_files: int = Field(5, ge=2)
+    """So many small files of one partition become fewer."""
+    small_below: float = Field(0.75, gt=0, le=1)
+    """Fraction of the table's target file size below which a file is small."""
+    deleted_fraction: float = Field(0.1, gt=0, le=1)
+    """A file of which such a fraction of rows is deleted is written anew."""
+    strategy: Literal["auto", "binpack", "sort"] = "auto"
+    """Whether rows are sorted anew: `auto` does so where the table has an order."""
 
 
 class ManifestsConfig(Declaration):
     """When the lists of a table's files are merged."""
 
-    at_least: int = Field(20, ge=2, description="So many manifests become fewer, where they are small.")
+    at_least: int = Field(20, ge=2)
+    """So many manifests become fewer, where they are small."""
 
 
 class ExpireConfig(Declaration):
     """Which snapshots a table loses, and with them the files that no other snapshot has."""
 
-    older_than: Annotated[Duration, _not_below(_EXPIRY_FLOOR, "readers may still be at work on it")] = Field(
-        dt.timedelta(days=7), description="Snapshots go that are older; tagged ones stay."
+    older_than: Annotated[Duration, _not_below(_EXPIRY_FLOOR, "readers may still be at work on it")] = (
+        dt.timedelta(days=7)
     )
-    keep: int = Field(20, ge=1, description="So many newest snapshots stay, however old.")
+    """Snapshots go that are older; tagged ones stay."""
+    keep: int = Field(20, ge=1)
+    """So many newest snapshots stay, however old."""
 
 
 class OrphansConfig(Declaration):
@@ -62,40 +63,43 @@ class OrphansConfig(Declaration):
 
     older_than: Annotated[
         Duration, _not_below(_ORPHAN_FLOOR, "a writer may still be about to commit its files")
-    ] = Field(dt.timedelta(days=3), description="Files go that are older, and in no snapshot.")
+    ] = dt.timedelta(days=3)
+    """Files go that are older, and in no snapshot."""
 
 
 class LandingConfig(Declaration):
     """What becomes of landed files that are in the record of changes."""
 
-    archive: Name | None = Field(
-        None, description="Folder that they are moved to, outside of every source; default: they stay."
-    )
-    older_than: Duration = Field(dt.timedelta(days=1), description="Files are moved that are older.")
-    bundle_below: int = Field(
-        1_048_576,
-        ge=0,
-        description="Files of fewer bytes become one tar file a run, with their names and times; 0: none.",
-    )
+    archive: Name | None = None
+    """Folder that they are moved to, outside of every source; default: they stay."""
+    older_than: Duration = dt.timedelta(days=1)
+    """Files are moved that are older."""
+    bundle_below: int = Field(1_048_576, ge=0)
+    """Files of fewer bytes become one tar file a run, with their names and times; 0: none."""
 
 
 class TableMaintenanceConfig(Declaration):
     """The thresholds of one table."""
 
-    enabled: bool = Field(default=True, description="Whether the table is maintained at all.")
-    compact: CompactConfig = Field(CompactConfig(), description="Small files, and deleted rows.")
-    manifests: ManifestsConfig = Field(ManifestsConfig(), description="Lists of files.")
-    expire: ExpireConfig = Field(ExpireConfig(), description="Old snapshots.")
-    orphans: OrphansConfig = Field(OrphansConfig(), description="Files of no snapshot.")
-    landing: LandingConfig = Field(LandingConfig(), description="Landed files that were ingested.")
+    enabled: bool = True
+    """Whether the table is maintained at all."""
+    compact: CompactConfig = CompactConfig()
+    """Small files, and deleted rows."""
+    manifests: ManifestsConfig = ManifestsConfig()
+    """Lists of files."""
+    expire: ExpireConfig = ExpireConfig()
+    """Old snapshots."""
+    orphans: OrphansConfig = OrphansConfig()
+    """Files of no snapshot."""
+    landing: LandingConfig = LandingConfig()
+    """Landed files that were ingested."""
 
 
 class MaintenanceConfig(TableMaintenanceConfig):
     """All of maintenance.yml: the thresholds of every table, and what differs for some."""
 
-    tables: Mapping[Name, TableMaintenanceConfig] = Field(
-        {}, description="What differs for single tables, as {namespace.table: {the same keys}}."
-    )
+    tables: Mapping[Name, TableMaintenanceConfig] = {}
+    """What differs for single tables, as {namespace.table: {the same keys}}."""
 
     def of(self, table: object) -> TableMaintenanceConfig:
         """The thresholds of one declared table."""

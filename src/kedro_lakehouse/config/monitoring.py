@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 MONITORING_FILE: Final = "monitoring.yml"
 
 NotifierKind = Literal["failure", "recovery", "staleness", "quarantine"]
-_ALL_KINDS: Final[tuple[NotifierKind, ...]] = ("failure", "recovery", "staleness", "quarantine")
 _TOPIC = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+(?:\.fifo)?")
 
 
@@ -49,27 +48,29 @@ Address = Annotated[Name, AfterValidator(_address)]
 class NotifierConfig(Declaration):
     """A notifier of any type; the model of a plug-in's notifier inherits from it."""
 
-    type: Name = Field(description="Kind of notifier: a name that `kedro lakehouse plugins` lists.")
-    kinds: tuple[NotifierKind, ...] = Field(
-        _ALL_KINDS, min_length=1, description="What it tells; default: everything."
-    )
-    timeout: float = Field(10, gt=0, description="Seconds after which it is given up, until the next run.")
+    type: Name
+    """Kind of notifier: a name that `kedro lakehouse plugins` lists."""
+    kinds: tuple[NotifierKind, ...] = Field(get_args(NotifierKind), min_length=1)
+    """What it tells; default: everything."""
+    timeout: float = Field(10, gt=0)
+    """Seconds after which it is given up, until the next run."""
 
 
 class EmailConfig(NotifierConfig):
     """Mails over SMTP."""
 
-    host: Name = Field(description="The mail server.")
-    port: int = Field(587, ge=1, le=65535, description="Its port.")
-    security: Literal["starttls", "tls", "none"] = Field(
-        "starttls",
-        description="How the connection is encrypted: after `STARTTLS`, from its start, or not at all.",
-    )
-    from_: Name = Field(alias="from", description="Address of the sender.")
-    to: Names = Field(min_length=1, description="Addresses of the receivers.")
-    credentials: Name | None = Field(
-        None, description="Entry of credentials.yml with `username` and `password`; default: no log-in."
-    )
+    host: Name
+    """The mail server."""
+    port: int = Field(587, ge=1, le=65535)
+    """Its port."""
+    security: Literal["starttls", "tls", "none"] = "starttls"
+    """How the connection is encrypted: after `STARTTLS`, from its start, or not at all."""
+    from_: Name = Field(alias="from")
+    """Address of the sender."""
+    to: Names = Field(min_length=1)
+    """Addresses of the receivers."""
+    credentials: Name | None = None
+    """Entry of credentials.yml with `username` and `password`; default: no log-in."""
 
     @model_validator(mode="after")
     def _no_password_in_clear(self) -> Self:
@@ -81,12 +82,12 @@ class EmailConfig(NotifierConfig):
 class WebhookConfig(NotifierConfig):
     """A JSON document, sent by HTTP POST."""
 
-    url: Address | None = Field(None, description="Where it is sent, unless the credentials say it.")
-    credentials: Name | None = Field(
-        None,
-        description="Entry of credentials.yml with `url` (where the address itself is secret) or `token` "
-        "(sent as a bearer token).",
-    )
+    url: Address | None = None
+    """Where it is sent, unless the credentials say it."""
+    credentials: Name | None = None
+    """Entry of credentials.yml with `url` (where the address itself is secret) or `token` (sent as a bearer
+    token).
+    """
 
     @model_validator(mode="after")
     def _has_an_address(self) -> Self:
@@ -98,32 +99,38 @@ class WebhookConfig(NotifierConfig):
 class SnsConfig(NotifierConfig):
     """A message to an Amazon SNS topic."""
 
-    topic: Annotated[Name, AfterValidator(_topic)] = Field(description="ARN of the topic.")
-    endpoint: Address | None = Field(None, description="Address of the service, where it is not AWS's own.")
-    credentials: Name | None = Field(
-        None,
-        description="Entry of credentials.yml with `aws_access_key_id` and `aws_secret_access_key`; "
-        "default: what the AWS client finds by itself.",
-    )
+    topic: Annotated[Name, AfterValidator(_topic)]
+    """ARN of the topic."""
+    endpoint: Address | None = None
+    """Address of the service, where it is not AWS's own."""
+    credentials: Name | None = None
+    """Entry of credentials.yml with `aws_access_key_id` and `aws_secret_access_key`; default: what the AWS
+    client finds by itself.
+    """
 
 
 class MetricsConfig(Declaration):
     """A file of metrics for the textfile collector of Prometheus's node exporter."""
 
-    path: Annotated[str, Field(pattern=r"\.prom\z")] = Field(
-        description="The file, ending in `.prom`; its folder must be there."
-    )
+    path: Annotated[str, Field(pattern=r"\.prom\z")]
+    """The file, ending in `.prom`; its folder must be there."""
 
 
 class LineageConfig(Declaration):
     """Where OpenLineage events go: exactly one of ``file`` and ``url``."""
 
-    namespace: Name = Field("kedro-lakehouse", description="Namespace of the jobs.")
-    file: Name | None = Field(None, description="File to which each event is added as a line of JSON.")
-    url: Address | None = Field(None, description="Server that takes the events, such as Marquez.")
-    endpoint: Name = Field("api/v1/lineage", description="Path below the server's address.")
-    timeout: float = Field(5, gt=0, description="Seconds that one request may take.")
-    credentials: Name | None = Field(None, description="Entry of credentials.yml with `api_key`.")
+    namespace: Name = "kedro-lakehouse"
+    """Namespace of the jobs."""
+    file: Name | None = None
+    """File to which each event is added as a line of JSON."""
+    url: Address | None = None
+    """Server that takes the events, such as Marquez."""
+    endpoint: Name = "api/v1/lineage"
+    """Path below the server's address."""
+    timeout: float = Field(5, gt=0)
+    """Seconds that one request may take."""
+    credentials: Name | None = None
+    """Entry of credentials.yml with `api_key`."""
 
     @model_validator(mode="after")
     def _one_transport(self) -> Self:
@@ -135,16 +142,16 @@ class LineageConfig(Declaration):
 class MonitoringConfig(Declaration):
     """All of monitoring.yml; where a key is absent, nothing of it happens."""
 
-    stale_after: Mapping[Name, Duration] = Field(
-        {},
-        description="How old a table's last commit may become, by table; `default` is for all others, and "
-        "without it they may be of any age.",
-    )
-    notifiers: Mapping[Name, NotifierConfig] = Field(
-        {}, description="Who is told, under names of your choice."
-    )
-    metrics: MetricsConfig | None = Field(None, description="The file of metrics.")
-    lineage: LineageConfig | None = Field(None, description="Where lineage goes.")
+    stale_after: Mapping[Name, Duration] = {}
+    """How old a table's last commit may become, by table; `default` is for all others, and without it they
+    may be of any age.
+    """
+    notifiers: Mapping[Name, NotifierConfig] = {}
+    """Who is told, under names of your choice."""
+    metrics: MetricsConfig | None = None
+    """The file of metrics."""
+    lineage: LineageConfig | None = None
+    """Where lineage goes."""
 
 
 def load_monitoring(

@@ -27,14 +27,14 @@ class TableProblem(NamedTuple):
 class SourceConfig(Declaration):
     """A source of any type; the model of a plug-in's source inherits from it."""
 
-    type: Name = Field(description="Kind of source: a name that `kedro lakehouse plugins` lists.")
-    path: Name = Field(description="Folder of the source's files.")
-    max_files: int = Field(10_000, ge=1, description="Most files that one batch of a table takes.")
-    max_bytes: Annotated[int, BeforeValidator(parse_bytes)] = Field(
-        2 * 1024**3,
-        ge=1,
-        description="Most bytes that one batch takes, at least one file; `512 MiB` works too.",
-    )
+    type: Name
+    """Kind of source: a name that `kedro lakehouse plugins` lists."""
+    path: Name
+    """Folder of the source's files."""
+    max_files: int = Field(10_000, ge=1)
+    """Most files that one batch of a table takes."""
+    max_bytes: Annotated[int, BeforeValidator(parse_bytes)] = Field(2 * 1024**3, ge=1)
+    """Most bytes that one batch takes, at least one file; `512 MiB` works too."""
 
     def table_problem(self, table: TableConfig) -> TableProblem | None:  # noqa: ARG002 - for plug-ins
         """Say why this source cannot feed a table as it is declared; None where it can."""
@@ -44,31 +44,35 @@ class SourceConfig(Declaration):
 class CsvOptions(Declaration):
     """How text files with separated values are read."""
 
-    header: bool | None = Field(
-        None, description="Whether the first line names the columns; default: by source type."
-    )
-    columns: Names | None = Field(
-        None, description="Names of the columns in their order, for files without header."
-    )
-    delimiter: Name = Field(",", description="What separates two values.")
-    quote: str = Field('"', max_length=1, description="Character around a value; empty: none.")
-    null_value: str = Field("", description="Text that stands for null.")
-    date_format: Name | None = Field(None, description="Spark pattern of dates; default: ISO 8601.")
-    timestamp_format: Name | None = Field(None, description="Spark pattern of timestamps; default: ISO 8601.")
-    encoding: Name = Field("UTF-8", description="Character set of the files.")
-    compression: Name | None = Field(
-        None, description="Codec of the files; default: by the ending of their names."
-    )
-    multiline: bool = Field(
-        default=False, description="Whether a quoted value may hold line ends; such files are not split."
-    )
+    header: bool | None = None
+    """Whether the first line names the columns; default: by source type."""
+    columns: Names | None = None
+    """Names of the columns in their order, for files without header."""
+    delimiter: Name = ","
+    """What separates two values."""
+    quote: str = Field('"', max_length=1)
+    """Character around a value; empty: none."""
+    null_value: str = ""
+    """Text that stands for null."""
+    date_format: Name | None = None
+    """Spark pattern of dates; default: ISO 8601."""
+    timestamp_format: Name | None = None
+    """Spark pattern of timestamps; default: ISO 8601."""
+    encoding: Name = "UTF-8"
+    """Character set of the files."""
+    compression: Name | None = None
+    """Codec of the files; default: by the ending of their names."""
+    multiline: bool = False
+    """Whether a quoted value may hold line ends; such files are not split."""
 
 
 class CsvByLoad(Declaration):
     """How text files are read where a full load is written otherwise than its changes."""
 
-    full_load: CsvOptions = Field(CsvOptions(), description="Options for files of the full load.")
-    changes: CsvOptions = Field(CsvOptions(), description="Options for files of changes.")
+    full_load: CsvOptions = CsvOptions()
+    """Options for files of the full load."""
+    changes: CsvOptions = CsvOptions()
+    """Options for files of changes."""
 
 
 def _csv_kind(value: object) -> str:
@@ -88,10 +92,10 @@ CsvChoice = Annotated[
 class FileSourceConfig(SourceConfig):
     """A source that lands files in a folder."""
 
-    file_format: Literal["parquet", "csv", "json"] = Field("parquet", description="Format of the files.")
-    csv: CsvChoice = Field(
-        CsvOptions(), description="CSV options, for all files or apart as {full_load: {...}, changes: {...}}."
-    )
+    file_format: Literal["parquet", "csv", "json"] = "parquet"
+    """Format of the files."""
+    csv: CsvChoice = CsvOptions()
+    """CSV options, for all files or apart as {full_load: {...}, changes: {...}}."""
 
     def csv_for(self, load: Load) -> CsvOptions:
         """Return the CSV options of one kind of file."""
@@ -101,29 +105,24 @@ class FileSourceConfig(SourceConfig):
 class DmsSourceConfig(FileSourceConfig):
     """Files of an AWS DMS task: a full load, then changes."""
 
-    sequence_column: Name | None = Field(
-        None, description="Column with AR_H_CHANGE_SEQ, as the task names it."
-    )
-    timestamp_column: Name | None = Field(
-        None, description="Column with the commit time, as the task names it."
-    )
-    before_image_prefix: Name = Field(
-        "BI_", description="Prefix of the columns that hold values before the change."
-    )
-    full_load: RelativePath = Field("LOAD*", description="Pattern of the base names of full-load files.")
-    changes: RelativePath = Field(
-        "*", description="Pattern of the base names of change files; a full-load file is none."
-    )
-    op_column: Name = Field("Op", description="Column with the operation: I, U or D.")
-    shared: bool = Field(
-        default=False,
-        description="Whether the records of all tables lie together in `path`, as JSON; `entity` then picks "
-        "a table's own: `table` or `schema/table`.",
-    )
-    control_columns: Names = Field(
-        ("db", "schema_name", "table_name"),
-        description="Columns that a table gets only where its `columns` list them.",
-    )
+    sequence_column: Name | None = None
+    """Column with AR_H_CHANGE_SEQ, as the task names it."""
+    timestamp_column: Name | None = None
+    """Column with the commit time, as the task names it."""
+    before_image_prefix: Name = "BI_"
+    """Prefix of the columns that hold values before the change."""
+    full_load: RelativePath = "LOAD*"
+    """Pattern of the base names of full-load files."""
+    changes: RelativePath = "*"
+    """Pattern of the base names of change files; a full-load file is none."""
+    op_column: Name = "Op"
+    """Column with the operation: I, U or D."""
+    shared: bool = False
+    """Whether the records of all tables lie together in `path`, as JSON; `entity` then picks a table's own:
+    `table` or `schema/table`.
+    """
+    control_columns: Names = ("db", "schema_name", "table_name")
+    """Columns that a table gets only where its `columns` list them."""
 
     @model_validator(mode="after")
     def _shared_is_json(self) -> Self:
@@ -142,13 +141,12 @@ _OPERATIONS: Final[Mapping[str, Operation]] = {
 class ChangesSourceConfig(FileSourceConfig):
     """Files that hold only new and changed rows; a key that a file lacks stays as it was."""
 
-    pattern: RelativePath = Field("*", description="Pattern of the base names of the files.")
-    op_column: Name | None = Field(
-        None, description="Column with the operation; default: every row is an upsert."
-    )
-    op_mapping: Mapping[str, Operation] = Field(
-        _OPERATIONS, description="What the values of `op_column` mean; others are quarantined."
-    )
+    pattern: RelativePath = "*"
+    """Pattern of the base names of the files."""
+    op_column: Name | None = None
+    """Column with the operation; default: every row is an upsert."""
+    op_mapping: Mapping[str, Operation] = _OPERATIONS
+    """What the values of `op_column` mean; others are quarantined."""
 
     @model_validator(mode="after")
     def _one_kind_of_file(self) -> Self:
@@ -174,25 +172,23 @@ class ChangesSourceConfig(FileSourceConfig):
 class DebeziumSourceConfig(SourceConfig):
     """Files of Debezium's messages: JSON lines, each a message's value or {"key": ..., "value": ...}."""
 
-    file_format: Literal["json"] = Field("json", description="Format of the files.")
-    pattern: RelativePath = Field("*", description="Pattern of the base names of the files.")
-    shared: bool = Field(
-        default=False,
-        description="Whether the messages of all tables lie together in `path`; `entity` then picks a "
-        "table's own: `table`, `schema/table` or `database/table`.",
-    )
+    file_format: Literal["json"] = "json"
+    """Format of the files."""
+    pattern: RelativePath = "*"
+    """Pattern of the base names of the files."""
+    shared: bool = False
+    """Whether the messages of all tables lie together in `path`; `entity` then picks a table's own: `table`,
+    `schema/table` or `database/table`.
+    """
 
 
 class ExtractTime(Declaration):
     """Where an extract's time comes from; never from the clock."""
 
-    from_: Literal["name", "modified"] = Field(
-        alias="from",
-        description="`name`: the file's name, by `pattern`; `modified`: the file's modification time.",
-    )
-    pattern: Name | None = Field(
-        None, description="Pattern of the time in the name, such as '%Y-%m-%dT%H%M%SZ'."
-    )
+    from_: Literal["name", "modified"] = Field(alias="from")
+    """`name`: the file's name, by `pattern`; `modified`: the file's modification time."""
+    pattern: Name | None = None
+    """Pattern of the time in the name, such as '%Y-%m-%dT%H%M%SZ'."""
 
     @model_validator(mode="after")
     def _pattern_goes_with_name(self) -> Self:
@@ -210,8 +206,10 @@ class ExtractTime(Declaration):
 class ExtractSourceConfig(FileSourceConfig):
     """Full extracts of a table, one file each, told apart by their times."""
 
-    pattern: RelativePath = Field("*", description="Pattern of the names of the files that are extracts.")
-    extract_time: ExtractTime = Field(description="Where an extract's time comes from.")
+    pattern: RelativePath = "*"
+    """Pattern of the names of the files that are extracts."""
+    extract_time: ExtractTime
+    """Where an extract's time comes from."""
 
     @model_validator(mode="after")
     def _one_kind_of_file(self) -> Self:

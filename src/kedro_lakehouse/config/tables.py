@@ -22,10 +22,6 @@ from kedro_lakehouse.config.history import (
 )
 from kedro_lakehouse.errors import did_you_mean
 
-# What the fixed interface has and this version has not yet: the one list of it.
-PLANNED_TABLE_KEYS: Final = frozenset({"subject"})
-
-
 QUARANTINE_REASONS: Final = frozenset(
     {
         "malformed",
@@ -133,122 +129,98 @@ def _ignore_null(value: object) -> object:
 class DeriveConfig(Declaration):
     """How a table is made from other tables."""
 
-    inputs: Mapping[InputAlias, Name] = Field(
-        min_length=1, description="Tables that are read, as {name in the SQL: namespace.table}."
-    )
-    sql: Name = Field(description="A SELECT over the inputs; its rows are the whole table.")
+    inputs: Mapping[InputAlias, Name] = Field(min_length=1)
+    """Tables that are read, as {name in the SQL: namespace.table}."""
+    sql: Name
+    """A SELECT over the inputs; its rows are the whole table."""
 
 
 class TableConfig(Declaration):
     """One table: its source, its keys, and what is kept of it."""
 
-    planned_keys: ClassVar[frozenset[str]] = PLANNED_TABLE_KEYS
+    # What the fixed interface has and this version has not yet: the one list of it.
+    planned_keys: ClassVar[frozenset[str]] = frozenset({"subject"})
 
-    source: Name | None = Field(None, description="Name of a source in sources.yml; or see `derive`.")
-    entity: RelativePath = Field(
-        "", description="Folder of the table below the source; default: the table's name."
-    )
-    derive: DeriveConfig | None = Field(None, description="How the table is made from other tables.")
-    keys: Annotated[Names, AfterValidator(lambda names: tuple(map(not_reserved, names)))] = Field(
-        (), description="Columns that identify a row; needed by `write: merge`."
-    )
-    write: Literal["merge", "append", "replace"] = Field(
-        "merge",
-        description="How a batch is applied: by key; or without keys added to the table, or in its place.",
-    )
-    order_by: Names = Field(
-        (), description="Columns that say which of two events is later; default: the source's."
-    )
-    effective_time: Name | None = Field(
-        None, description="Column with the time an event took effect; default: the source's commit time."
-    )
-    current: bool = Field(default=True, description="Whether the current table is kept.")
-    history: Annotated[HistoryConfig | None, BeforeValidator(_history)] = Field(
-        None, description="Whether versions are kept: false, true, or {track: {include | exclude: [...]}}."
-    )
-    columns: ColumnChoice | None = Field(
-        None, description="Source columns that are kept; default: all but control."
-    )
-    types: Mapping[ColumnName, Annotated[Name, AfterValidator(spark_type)]] = Field(
-        {}, description="Spark type of columns, where the files do not tell it."
-    )
-    rename: Mapping[Name, ColumnName] = Field({}, description="New names of source columns, as {old: new}.")
-    ignore_null: Annotated[Literal["*"] | Names, BeforeValidator(_ignore_null)] = Field(
-        (), description="Columns (`*`: all) in which null means unchanged."
-    )
-    unset_marker: str | None = Field(
-        None, description="Text that a column holds where it was not sent: the value stays as it was."
-    )
-    on_tie: Literal["delete_wins", "upsert_wins", "fail"] = Field(
-        "delete_wins", description="Which event wins where key and order are equal."
-    )
-    on_invalid: Literal["quarantine", "fail"] = Field(
-        "quarantine", description="What an invalid event does: it is set aside, or it fails the batch."
-    )
-    max_invalid_fraction: float = Field(
-        1.0, ge=0, le=1, description="Fraction of invalid events that fails a batch."
-    )
-    valid_from: ValidFrom = Field(
-        ValidFromConfig(),
-        description="Start of versions from extracts: `extract_time`, a column, or {updated_at: column}.",
-    )
+    source: Name | None = None
+    """Name of a source in sources.yml; or see `derive`."""
+    entity: RelativePath = ""
+    """Folder of the table below the source; default: the table's name."""
+    derive: DeriveConfig | None = None
+    """How the table is made from other tables."""
+    keys: Annotated[Names, AfterValidator(lambda names: tuple(map(not_reserved, names)))] = ()
+    """Columns that identify a row; needed by `write: merge`."""
+    write: Literal["merge", "append", "replace"] = "merge"
+    """How a batch is applied: by key; or without keys added to the table, or in its place."""
+    order_by: Names = ()
+    """Columns that say which of two events is later; default: the source's."""
+    effective_time: Name | None = None
+    """Column with the time an event took effect; default: the source's commit time."""
+    current: bool = True
+    """Whether the current table is kept."""
+    history: Annotated[HistoryConfig | None, BeforeValidator(_history)] = None
+    """Whether versions are kept: false, true, or {track: {include | exclude: [...]}}."""
+    columns: ColumnChoice | None = None
+    """Source columns that are kept; default: all but control."""
+    types: Mapping[ColumnName, Annotated[Name, AfterValidator(spark_type)]] = {}
+    """Spark type of columns, where the files do not tell it."""
+    rename: Mapping[Name, ColumnName] = {}
+    """New names of source columns, as {old: new}."""
+    ignore_null: Annotated[Literal["*"] | Names, BeforeValidator(_ignore_null)] = ()
+    """Columns (`*`: all) in which null means unchanged."""
+    unset_marker: str | None = None
+    """Text that a column holds where it was not sent: the value stays as it was."""
+    on_tie: Literal["delete_wins", "upsert_wins", "fail"] = "delete_wins"
+    """Which event wins where key and order are equal."""
+    on_invalid: Literal["quarantine", "fail"] = "quarantine"
+    """What an invalid event does: it is set aside, or it fails the batch."""
+    max_invalid_fraction: float = Field(1.0, ge=0, le=1)
+    """Fraction of invalid events that fails a batch."""
+    valid_from: ValidFrom = ValidFromConfig()
+    """Start of versions from extracts: `extract_time`, a column, or {updated_at: column}."""
     initial_valid_from: Annotated[
         Literal["event", "epoch"] | dt.date, BeforeValidator(_initial_valid_from)
-    ] = Field("event", description="Start of the first load's versions: `event`, `epoch` or a date.")
-    hard_deletes: Literal["close", "ignore", "tombstone"] = Field(
-        "close",
-        description="What becomes of a key that an extract lacks: it is deleted, kept, or deleted with "
-        "a version that says so.",
-    )
-    delete_scope: Annotated[Names, BeforeValidator(_delete_scope)] = Field(
-        (),
-        description="Columns whose values an extract must hold before it can delete rows with them; "
-        "default: an extract speaks of the whole table.",
-    )
-    max_delete_fraction: float = Field(
-        0.3,
-        ge=0,
-        le=1,
-        description="Fraction of the rows in scope that an extract may delete; without the key it is "
-        "judged from 100 rows on.",
-    )
-    allow_empty_extract: bool = Field(
-        default=False, description="Whether an extract without rows is applied."
-    )
-    changes_retention: Duration | None = Field(
-        None, description="How long single events stay in `_changes`, such as `90 days`; default: for ever."
-    )
-    schema_policy: Literal["evolve", "fixed"] = Field(
-        "evolve", description="Whether new columns and wider types are taken over, or refused."
-    )
-    checks: Mapping[CheckName, Name] = Field(
-        {},
-        description="SQL conditions that each row must meet, as {name: condition}; others are quarantined.",
-    )
-    expectations: tuple[Annotated[ExpectationConfig, AfterValidator(of_one_table)], ...] = Field(
-        (), description="What the table must be like: see `expectations` below."
-    )
-    format: Name | None = Field(
-        None,
-        description="Table format, by a name from `kedro lakehouse plugins`; default: the environment's "
-        "`table_format` in globals.yml.",
-    )
-    partition_by: tuple[Annotated[Name, AfterValidator(partition_expression)], ...] = Field(
-        (), description="Partitions of the table: columns, or transforms such as days(ts) and bucket(8, id)."
-    )
-    sort_by: Names = Field((), description="Columns that rows are sorted by within a file.")
-    properties: Mapping[Name, str] = Field(
-        {}, description="Properties of the table, in the format's own words."
-    )
-    personal: Names = Field(
-        (),
-        description="Columns with personal data: previews do not show their values, "
-        "and the column index keeps only their formats.",
-    )
-    public: Names = Field(
-        (), description="Columns whose values may be shown in messages and previews, also if personal."
-    )
-    tags: tuple[Tag, ...] = Field((), description="Kedro tags of the table's nodes.")
+    ] = "event"
+    """Start of the first load's versions: `event`, `epoch` or a date."""
+    hard_deletes: Literal["close", "ignore", "tombstone"] = "close"
+    """What becomes of a key that an extract lacks: it is deleted, kept, or deleted with a version that says
+    so.
+    """
+    delete_scope: Annotated[Names, BeforeValidator(_delete_scope)] = ()
+    """Columns whose values an extract must hold before it can delete rows with them; default: an extract
+    speaks of the whole table.
+    """
+    max_delete_fraction: float = Field(0.3, ge=0, le=1)
+    """Fraction of the rows in scope that an extract may delete; without the key it is judged from 100 rows
+    on.
+    """
+    allow_empty_extract: bool = False
+    """Whether an extract without rows is applied."""
+    changes_retention: Duration | None = None
+    """How long single events stay in `_changes`, such as `90 days`; default: for ever."""
+    schema_policy: Literal["evolve", "fixed"] = "evolve"
+    """Whether new columns and wider types are taken over, or refused."""
+    checks: Mapping[CheckName, Name] = {}
+    """SQL conditions that each row must meet, as {name: condition}; others are quarantined."""
+    expectations: tuple[Annotated[ExpectationConfig, AfterValidator(of_one_table)], ...] = ()
+    """What the table must be like: see `expectations` below."""
+    format: Name | None = None
+    """Table format, by a name from `kedro lakehouse plugins`; default: the environment's `table_format` in
+    globals.yml.
+    """
+    partition_by: tuple[Annotated[Name, AfterValidator(partition_expression)], ...] = ()
+    """Partitions of the table: columns, or transforms such as days(ts) and bucket(8, id)."""
+    sort_by: Names = ()
+    """Columns that rows are sorted by within a file."""
+    properties: Mapping[Name, str] = {}
+    """Properties of the table, in the format's own words."""
+    personal: Names = ()
+    """Columns with personal data: previews do not show their values, and the column index keeps only their
+    formats.
+    """
+    public: Names = ()
+    """Columns whose values may be shown in messages and previews, also if personal."""
+    tags: tuple[Tag, ...] = ()
+    """Kedro tags of the table's nodes."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:

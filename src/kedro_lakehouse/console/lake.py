@@ -22,15 +22,13 @@ def opened_project() -> Project:
     return activate(found_project())
 
 
-def models() -> list[str]:
-    """The models to choose from: those of the parameters, and others that name themselves in the index."""
-    declared = list(opened_project().column_index.models)
-    return declared + [m for m in indexed_models(opened_project()) if ":" in m and m not in declared]
-
-
 def chosen_model() -> str | None:
-    """Let the user choose a model where there are several."""
-    known = models()
+    """Let the user choose a model where there are several.
+
+    They are those of the parameters, and others that name themselves in the index.
+    """
+    declared = list(opened_project().column_index.models)
+    known = declared + [m for m in indexed_models(opened_project()) if ":" in m and m not in declared]
     if len(known) < 2:  # noqa: PLR2004 - one is no choice
         return known[0] if known else None
     return st.sidebar.selectbox("Model", known, key="model")

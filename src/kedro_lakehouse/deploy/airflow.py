@@ -7,7 +7,7 @@ import io
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
-from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.errors import require
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,18 +21,12 @@ def write_dag(metadata: ProjectMetadata, env: str, folder: Path) -> Path:
     Raises:
         UnsupportedError: kedro-airflow is not installed.
     """
-    try:
-        from kedro_airflow.plugin import create
-    except ImportError as error:
-        raise UnsupportedError(
-            what="The target airflow needs kedro-airflow, which is not installed.",
-            remedy="Install the extra: pip install 'kedro-lakehouse[deploy]'.",
-        ) from error
-
+    what = "The target airflow needs kedro-airflow"
+    plugin = require("kedro_airflow.plugin", what=what, install="'kedro-lakehouse[deploy]'")
     ours = files("kedro_lakehouse").joinpath("deploy", "templates", "airflow_dag.py.j2")
     with as_file(ours) as template, contextlib.redirect_stdout(io.StringIO()):
         words = ["--env", env, "--target-dir", str(folder), "--jinja-file", str(template)]
-        create.main(args=[*words, "--group-by", "namespace"], obj=metadata, standalone_mode=False)
+        plugin.create.main(args=[*words, "--group-by", "namespace"], obj=metadata, standalone_mode=False)
     # kedro-airflow leaves out the name of Kedro's own default environment.
     named = [metadata.package_name, *([] if env == "local" else [env]), "dag.py"]
     return folder / "_".join(named)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kedro.framework.hooks import hook_impl
 
-from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.errors import require
 
 if TYPE_CHECKING:
     from kedro.pipeline.node import Node
@@ -36,16 +36,12 @@ class LineageHooks:
         declared = project.monitoring.lineage if project.monitoring else None
         if declared is None:
             return
+        what = "Lineage needs OpenLineage's client"
+        require("openlineage.client", what=what, install="'kedro-lakehouse[lineage]'")
         from kedro_lakehouse.lineage.emitter import Emitter, transport_of
+        from kedro_lakehouse.lineage.run import LineageRun
         from kedro_lakehouse.monitoring.runs import pipeline_of
 
-        try:
-            from kedro_lakehouse.lineage.run import LineageRun
-        except ImportError as error:
-            raise UnsupportedError(
-                what="Lineage needs OpenLineage's client, which is not installed.",
-                remedy="Install the extra: pip install 'kedro-lakehouse[lineage]'.",
-            ) from error
         emitter = Emitter(transport_of(declared, project.credentials))
         self._run = LineageRun(project, emitter, declared.namespace, pipeline_of(run_params))
 

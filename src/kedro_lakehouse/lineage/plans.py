@@ -19,6 +19,7 @@ _DECIDING: Final[Mapping[str, Mapping[str, Indirect]]] = {
     "Sort": {"order": "SORT"},
     "Window": {"partitionSpec": "WINDOW", "orderSpec": "WINDOW"},
 }
+_MAKES: Final = {"Project": "projectList", "Aggregate": "aggregateExpressions", "Window": "windowExpressions"}
 _KEEPS_COLUMNS: Final = frozenset(
     {"Filter", "Sort", "SubqueryAlias", "View", "Distinct", "Deduplicate", "LocalLimit", "GlobalLimit",
      "Offset", "Tail", "Sample", "Repartition", "RepartitionByExpression",
@@ -110,12 +111,7 @@ def _output(  # noqa: C901, PLR0911 - a table of cases
 ) -> list[_Column]:
     match plan.kind:
         case "Project" | "Aggregate" | "Window":
-            made = {
-                "Project": "projectList",
-                "Aggregate": "aggregateExpressions",
-                "Window": "windowExpressions",
-            }
-            named = [_named(e, scope, trace) for e in _expressions(plan.fields[made[plan.kind]])]
+            named = [_named(e, scope, trace) for e in _expressions(plan.fields[_MAKES[plan.kind]])]
             return (below[0] if plan.kind == "Window" else []) + named
         case "Generate":
             origins = _origins(_tree(plan.fields["generator"]), scope, trace)

@@ -74,9 +74,8 @@ def _table_metrics(statuses: Sequence[TableStatus]) -> list[_Metric]:
     quarantined = _Metric("table_quarantined_rows", "Events in a table's quarantine.")
     for one in statuses:
         table = {"table": one.table}
-        for role, count in (("current", one.rows), ("history", one.history_rows)):
-            if count is not None:
-                rows.samples.append((table | {"role": role}, count))
+        counts = (("current", one.rows), ("history", one.history_rows))
+        rows.samples.extend((table | {"role": role}, n) for role, n in counts if n is not None)
         batches = (("changes", one.batch), ("current", one.current_batch), ("history", one.history_batch))
         batch.samples.extend((table | {"role": role}, n) for role, n in batches if n is not None)
         lag.samples.append((table, one.lag))

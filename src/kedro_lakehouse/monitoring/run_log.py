@@ -16,7 +16,6 @@ from kedro_lakehouse.private import private_file, private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
     from typing import Any
 
     from kedro_lakehouse.project import Project
@@ -103,9 +102,7 @@ class RunLog:
     def __enter__(self) -> Self:
         return self.open()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.monitoring.runs import failures
@@ -51,19 +52,18 @@ def print_summary(project: Project, error: Exception | None) -> None:
 
 
 def _cells(reports: list[CommitReport]) -> list[str]:
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for report in reports:
-        for name, count in report.counts.items():
-            total[name] = total.get(name, 0) + count
+        total.update(report.counts)
     batch = max((r.batch for r in reports), default=0)
 
     def figures(*names: str) -> str:
-        return " / ".join(f"{total.get(n, 0):,}" for n in names)
+        return " / ".join(f"{total[n]:,}" for n in names)
 
     return [
         str(batch) if batch else "",
-        f"{total.get('applied', 0):,}",
-        f"{total.get('quarantined', 0):,}",
+        f"{total['applied']:,}",
+        f"{total['quarantined']:,}",
         figures("inserted", "updated", "deleted"),
         figures("opened", "closed", "removed"),
     ]

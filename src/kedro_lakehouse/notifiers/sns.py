@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from kedro_lakehouse.aws import client
 from kedro_lakehouse.config.monitoring import NotifierConfig, SnsConfig
-from kedro_lakehouse.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,28 +33,14 @@ class SnsNotifier:
             UnsupportedError: boto3 is not installed.
             Exception: botocore's errors, which share no other base class.
         """
-        try:
-            import boto3
-            from botocore.config import Config
-        except ImportError as error:
-            raise UnsupportedError(
-                what="SNS needs boto3, which is not installed.",
-                remedy="Install the extra: pip install 'kedro-lakehouse[aws]'.",
-            ) from error
-
-        held = self._credentials() if self._config.credentials is not None else {}
-        once = Config(
-            connect_timeout=self._config.timeout,
-            read_timeout=self._config.timeout,
-            retries={"max_attempts": 0},
-        )
-        client = boto3.client(
+        config, held = self._config, self._credentials() if self._config.credentials is not None else {}
+        sns = client(
             "sns",
-            region_name=self._config.topic.split(":")[3],
-            endpoint_url=self._config.endpoint,
-            config=once,
+            timeout=config.timeout,
+            region=config.topic.split(":")[3],
+            endpoint_url=config.endpoint,
             **{key: held[key] for key in _SECRETS if key in held},
         )
         text = message.text.encode()[:_MAX_BYTES].decode(errors="ignore")
         subject = message.subject.encode("ascii", "replace").decode()[:_MAX_SUBJECT]
-        client.publish(TopicArn=self._config.topic, Subject=subject, Message=text)
+        sns.publish(TopicArn=config.topic, Subject=subject, Message=text)

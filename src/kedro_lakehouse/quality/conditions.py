@@ -91,17 +91,15 @@ def _col(name: str) -> Column:
 
 
 def _in_set(expectation: ExpectationConfig, types: Mapping[str, T.DataType]) -> Column:
-    assert expectation.column is not None  # noqa: S101 - the declaration's model requires it
-    kind, values = types[expectation.column], expectation.value_set or ()
-    if isinstance(kind, T.StringType):
-        return _col(expectation.column).isin(*[v if isinstance(v, str) else str(v) for v in values])
-    return _col(expectation.column).isin(*[literal(v, kind) for v in values])
+    name, values = expectation.columns[0], expectation.value_set or ()
+    if isinstance(types[name], T.StringType):
+        return _col(name).isin(*map(str, values))
+    return _col(name).isin(*[literal(value, types[name]) for value in values])
 
 
 def _between(expectation: ExpectationConfig, types: Mapping[str, T.DataType]) -> Column:
-    assert expectation.column is not None  # noqa: S101 - the declaration's model requires it
-    kind, ends = types[expectation.column], (expectation.min_value, expectation.max_value)
-    return within(comparable_value(expectation.column, kind, ends), expectation, kind)
+    name, ends = expectation.columns[0], (expectation.min_value, expectation.max_value)
+    return within(comparable_value(name, types[name], ends), expectation, types[name])
 
 
 def _pair(expectation: ExpectationConfig, _: Mapping[str, T.DataType]) -> Column:

@@ -7,7 +7,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.errors import UnsupportedError, require
 from kedro_lakehouse.quality.results import Result
 
 if TYPE_CHECKING:
@@ -29,15 +29,10 @@ def great_expectations() -> Any:
     """
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("DO_NOT_TRACK", "1")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about its own deprecated parts, not ours
-            import great_expectations as gx
-    except ImportError as error:
-        raise UnsupportedError(
-            what="Great Expectations is not installed.",
-            remedy="Install the extra: `pip install 'kedro-lakehouse[quality]'`.",
-        ) from error
+    what = "This needs Great Expectations"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about its own deprecated parts, not ours
+        gx = require("great_expectations", what=what, install="'kedro-lakehouse[quality]'")
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     return gx
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
 
 from kedro_lakehouse.config.sources import CsvOptions, FileSourceConfig, SourceConfig
+from kedro_lakehouse.errors import MissingColumnError
 from kedro_lakehouse.sources.files import FileShape, LandedFile, Load, list_files
 
 if TYPE_CHECKING:
@@ -116,6 +117,12 @@ class FolderSource(Generic[_C]):
     def control(self, source_columns: Sequence[str]) -> frozenset[str]:  # noqa: ARG002
         """No column describes the change."""
         return frozenset()
+
+    def _refuse_lack(self, shape: FileShape, missing: Sequence[str]) -> None:
+        """Refuse a file with rows that lacks columns."""
+        if missing and shape.has_rows is not False:
+            found = [name for name, _ in shape.columns]
+            raise MissingColumnError(table=self._name, missing=missing, found=found, place=shape.file.name)
 
     def _unless_chosen(self, names: Iterable[str | None]) -> frozenset[str]:
         """The names that are given, without those that the table's ``columns`` list."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from kedro_lakehouse.config.sources import ChangesSourceConfig
-from kedro_lakehouse.errors import MissingColumnError
 from kedro_lakehouse.sources.base import FolderSource
 
 if TYPE_CHECKING:
@@ -51,7 +50,4 @@ class ChangesSource(FolderSource[ChangesSourceConfig]):
             renamed = {table.rename.get(n, n) for n in found}
             missing = [c for c in (*table.order_by, table.effective_time) if c and c not in renamed]
             missing += [c for c in [self._config.op_column] if c and c not in found]
-            if missing and shape.has_rows is not False:
-                raise MissingColumnError(
-                    table=self._name, missing=missing, found=found, place=shape.file.name
-                )
+            self._refuse_lack(shape, missing)

@@ -7,7 +7,6 @@ import fnmatch
 from typing import TYPE_CHECKING, ClassVar
 
 from kedro_lakehouse.config.sources import DmsSourceConfig
-from kedro_lakehouse.errors import MissingColumnError
 from kedro_lakehouse.sources.base import FolderSource
 
 if TYPE_CHECKING:
@@ -94,7 +93,5 @@ class DmsSource(FolderSource[DmsSourceConfig]):
             names = [n for n, _ in shape.columns]
             missing = [c for c in needed if c not in names]
             load = shape.load if shape.lines is None else shape.lines.kind
-            if missing and load == "changes" and shape.has_rows is not False:
-                raise MissingColumnError(
-                    table=self._name, missing=missing, found=names, place=shape.file.name
-                )
+            if load == "changes":
+                self._refuse_lack(shape, missing)

@@ -119,7 +119,6 @@ def _parquet(session: SparkSession, paths: list[str], schema: T.StructType) -> D
 def _csv(
     session: SparkSession, paths: list[str], schema: T.StructType, options: CsvOptions, *, header: bool
 ) -> DataFrame:
-    reader = session.read.schema(schema.add(_CORRUPT, T.StringType()))
     given: dict[str, bool | str] = {
         "header": header,
         "sep": options.delimiter,
@@ -135,13 +134,13 @@ def _csv(
         # If it pruned columns, Spark would not notice a line with too few or too many values.
         "columnPruning": False,
     }
-    for name, value in given.items():
-        reader = reader.option(name, value)
     if options.compression:
-        reader = reader.option("compression", options.compression)
-    names = [column(f.name) for f in schema.fields if f.name != _CORRUPT]
+        given["compression"] = options.compression
+    names = [column(name) for name in schema.fieldNames()]
     return (
-        reader.csv(paths)
+        session.read.schema(schema.add(_CORRUPT, T.StringType()))
+        .options(**given)
+        .csv(paths)
         .select(*names, column(_CORRUPT), *_place())
         .select(
             *names,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.plugins import EMBEDDERS, load_plugin
 
 if TYPE_CHECKING:
@@ -84,21 +82,6 @@ def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return np.asarray(unit, dtype=np.float32)
-
-
-def require(module: str, *, package: str, purpose: str) -> Any:
-    """Import a package that is not part of the default installation.
-
-    Raises:
-        UnsupportedError: It is not installed; the remedy says how to install it.
-    """
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise UnsupportedError(
-            what=f"{purpose} needs the package {package}, which is not installed.",
-            remedy=f"Install it: pip install {package}.",
-        ) from error
 
 
 def one_thread() -> AbstractContextManager[Any]:

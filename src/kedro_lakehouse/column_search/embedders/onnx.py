@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from kedro_lakehouse.column_search.embedders.base import require, unit_rows
+from kedro_lakehouse.column_search.embedders.base import unit_rows
 from kedro_lakehouse.column_search.embedders.wordpiece import WordPiece
-from kedro_lakehouse.errors import ModelNotFoundError
+from kedro_lakehouse.errors import ModelNotFoundError, require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,8 @@ class OnnxEmbedder:
             UnsupportedError: The package onnxruntime is not installed.
             ModelNotFoundError: The folder does not hold the model.
         """
-        runtime = require("onnxruntime", package="onnxruntime", purpose="The embedder 'onnx'")
+        what = "The embedder 'onnx' needs the package onnxruntime"
+        runtime = require("onnxruntime", what=what, install="onnxruntime")
         folder = Path(argument).expanduser() if argument else cache / "models" / "onnx"
         for name in ("model.onnx", "vocab.txt"):
             if not (folder / name).is_file():

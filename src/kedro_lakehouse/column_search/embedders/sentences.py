@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from kedro_lakehouse.column_search.embedders.base import require, unit_rows
-from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.column_search.embedders.base import unit_rows
+from kedro_lakehouse.errors import UnsupportedError, require
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,11 +33,8 @@ class SentenceTransformerEmbedder:
         Raises:
             UnsupportedError: The package is not installed, or it finds no such model.
         """
-        package = require(
-            "sentence_transformers",
-            package="sentence-transformers",
-            purpose="The embedder 'sentence-transformers'",
-        )
+        what = "The embedder 'sentence-transformers' needs the package sentence-transformers"
+        package = require("sentence_transformers", what=what, install="sentence-transformers")
         name = argument or _DEFAULT
         folder = Path(name).expanduser()
         place = str(folder) if folder.is_dir() else name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, cast, runtime_checkable
 
 from kedro_lakehouse.plugins import VECTOR_INDEXES, load_plugin
 
@@ -74,16 +74,12 @@ class VectorIndex(Protocol):
         ...
 
 
-def open_index(name: str, settings_of: Any) -> VectorIndex:
+def open_index(name: str, *, model_id: str, dimension: int, folder: str) -> VectorIndex:
     """Load an index by its name, ``index`` or ``index:argument``, and open it.
-
-    Args:
-        settings_of: Makes the settings from the argument.
 
     Raises:
         UnknownPluginError: No such index is registered.
     """
     kind, _, argument = name.partition(":")
-    return cast("type[VectorIndex]", load_plugin(VECTOR_INDEXES, kind.strip())).open(
-        settings_of(argument.strip())
-    )
+    settings = IndexSettings(argument=argument.strip(), model_id=model_id, dimension=dimension, folder=folder)
+    return cast("type[VectorIndex]", load_plugin(VECTOR_INDEXES, kind.strip())).open(settings)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
-from kedro_lakehouse.column_search.embedders.base import require
+from kedro_lakehouse.errors import require
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -43,7 +43,7 @@ class LanceIndex:
         Raises:
             UnsupportedError: The package lancedb is not installed.
         """
-        lancedb = require("lancedb", package="lancedb", purpose="The index 'lance'")
+        lancedb = require("lancedb", what="The index 'lance' needs the package lancedb", install="lancedb")
         folder = Path(settings.argument or settings.folder).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", settings.model_id)

@@ -6,8 +6,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from kedro_lakehouse.column_search.embedders.base import require
-from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.errors import UnsupportedError, require
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -57,7 +56,8 @@ class OpenSearchIndex:
         Raises:
             UnsupportedError: No server was named, or the package opensearch-py is not installed.
         """
-        package = require("opensearchpy", package="opensearch-py", purpose="The index 'opensearch'")
+        what = "The index 'opensearch' needs the package opensearch-py"
+        package = require("opensearchpy", what=what, install="opensearch-py")
         if not settings.argument:
             raise UnsupportedError(
                 what="The index 'opensearch' does not know its server.",
