@@ -57,7 +57,7 @@ def order_fields(events: DataFrame) -> list[Column]:
 
 
 def greatest_order() -> Column:
-    """The greatest order of a group; ``max`` of structs that hold nulls is wrong on Sail, ``max_by`` is not."""
+    """The greatest order of a group; on Sail ``max`` of structs with nulls is wrong, ``max_by`` is not."""
     return F.max_by(column(ORDER), column(ORDER))
 
 
