@@ -28,7 +28,9 @@ from kedro_lakehouse.changes.extract import (
     ORDER_TYPE,
     START,
     VALID_FROM,
+    events_of_extracts,
     renumber_extracts,
+    rows_as_events,
     starts_by_column,
 )
 from kedro_lakehouse.changes.guard_counts import count_changes, count_in_scope, count_rows
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.decoders.records import Columns
     from kedro_lakehouse.ingestion.guards import ExtractCounts
@@ -76,6 +79,16 @@ class LandedExtracts:
     differences: DataFrame | None
     extracts: DataFrame
     past_ends: DataFrame | None
+
+    def events(self, contract: TableContract) -> DataFrame:
+        """The events of the batch: what changes from one extract to the next, or without keys each row."""
+        if self.differences is None:
+            events = rows_as_events(self.rows, contract, extracts=self.extracts)
+        else:
+            events = events_of_extracts(
+                self.rows, self.differences, contract, extracts=self.extracts, past_ends=self.past_ends
+            )
+        return self.token.stamp(events)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql import types as T
 
-    from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.ingestion.planner import Planner
@@ -82,14 +81,6 @@ class Replayed:
     missing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decoding:
-    """Decodes landed batches into checked events, as the nodes of the pipeline ``ingestion`` do."""
-
-    changes: Callable[[LandedChanges, TableContract], DataFrame]
-    extracts: Callable[[LandedExtracts, TableContract], DataFrame]
-
-
 class Replay:
     """One replay of one table's quarantine."""
 
@@ -99,11 +90,9 @@ class Replay:
     chain: Chain
     lease: Lease
 
-    def __init__(self, table: LakeTable, decoding: Decoding) -> None:
+    def __init__(self, table: LakeTable) -> None:
         """Refuse a table without keys and a derived table; nothing is read yet."""
-        self.table, self.decoding = table, decoding
-        self.contract = table.contract
-        self.quarantine = table.quarantine
+        self.table, self.contract = table, table.contract
         if table.config.write != "merge":
             raise UnsupportedError(
                 what=f"{table} has no keys: rows that come back could not be told from new ones.",
@@ -195,7 +184,7 @@ class Replay:
                 layout=source.layout(),
                 columns=planner.reader.columns(looked),
             )
-            events = cache(self.decoding.changes(landed, self.contract), cached)
+            events = cache(landed.events(self.contract), cached)
             valid = events.where(F.size(REASONS) == 0)
             verdict = events.groupBy(POSITION).agg((F.max(F.size(REASONS)) == 0).alias("ok"))
             return self.commit(list(files), valid, released(found, verdict))
@@ -310,12 +299,10 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
         sound = cache(_sound_rows(replay, rows, found), cached)
         keys = sound.select(*columns(replay.contract.keys)).distinct()
         order = None if first == accepted[0] else _order(source, first)
-        events = replay.decoding.extracts(
-            _landed(replay, batches, rows, keys, files=needed, order=order), replay.contract
-        )
+        landed = _landed(replay, batches, rows, keys, files=needed, order=order)
         return replay.commit(
             needed,
-            events.where(F.size(REASONS) == 0),
+            landed.events(replay.contract).where(F.size(REASONS) == 0),
             released(found, sound.select(POSITION, F.lit(True).alias("ok"))),
             lambda valid, token: _apply(replay, valid, token, _held_since(replay, keys, order)),
         )
