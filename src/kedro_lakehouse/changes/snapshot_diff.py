@@ -11,7 +11,17 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.compare import comparable
-from kedro_lakehouse.changes.events import DELETE, OP, ORDER, REASONS, UPSERT, cast_or_null, column, columns
+from kedro_lakehouse.changes.events import (
+    DELETE,
+    OP,
+    ORDER,
+    REASONS,
+    UPSERT,
+    all_of,
+    cast_or_null,
+    column,
+    columns,
+)
 from kedro_lakehouse.changes.extract import (
     ENDED,
     EXTRACT,
@@ -70,11 +80,10 @@ def snapshot_diff(
     fold = _Fold(contract, row_type)
     if state is None and count == 1:
         # The first extract of a new table has nothing to be compared with: each valid row is an upsert.
-        return (
-            said.where(column(HELD_ROW).isNotNull())
-            .select(*columns(contract.keys), fold.fact(UPSERT, column(EXTRACT), fold.first()).alias("fact"))
-            .select(*columns(contract.keys), "fact.*")
-        )
+        first = {HELD_ROW: column(HELD_ROW), TOLD: column(TOLD), RETURNS: F.lit(True)}
+        fact = fold.fact(UPSERT, column(EXTRACT), first).alias("fact")
+        facts = said.where(column(HELD_ROW).isNotNull()).select(*columns(contract.keys), fact)
+        return facts.select(*columns(contract.keys), "fact.*")
     scoped = bool(contract.delete_scope) and contract.hard_deletes != "ignore"
     if scoped:
         said = _with_holding(said, extracts_of_scopes(rows, contract), contract)
@@ -128,10 +137,7 @@ def _statements(
     # Always 1, but nullable by its type, because all steps of the fold must return one type.
     present = F.when(column(contract.keys[0]).isNotNull(), 1)
     row = F.struct(*columns(held), present.alias("__present"))
-    known_key = F.lit(True)
-    for key in contract.keys:
-        known_key &= column(key).isNotNull()
-    keyed = rows.where(known_key)
+    keyed = rows.where(all_of(column(key).isNotNull() for key in contract.keys))
     told = F.lit(None).cast("timestamp")
     if starts_by_column(contract):
         keyed = keyed.join(F.broadcast(extracts.select(EXTRACT, ORDER)), EXTRACT, "inner")
@@ -215,10 +221,6 @@ class _Fold:
             F.lit(None).cast("int").alias("ended"),
             F.array().cast(T.ArrayType(fact)).alias("facts"),
         )
-
-    def first(self) -> dict[str, Column]:
-        """What is given to ``fact`` for a row of the only extract of a new table."""
-        return {HELD_ROW: column(HELD_ROW), TOLD: column(TOLD), RETURNS: F.lit(True)}
 
     def step(self, known: Column, said: Column) -> Column:
         """Apply one statement: delete the key if an extract since the last one lacks it, then compare rows.

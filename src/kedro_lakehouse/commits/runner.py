@@ -46,27 +46,26 @@ class Change:
     They are called again for every state in which the table is found.
     """
 
-    def __init__(self, table: LakeTable, target: TableName, *, step: str) -> None:
+    def __init__(
+        self,
+        table: LakeTable,
+        target: TableName,
+        *,
+        step: str,
+        batch: int,
+        inputs: Mapping[TableName, TableState | None] | None = None,
+    ) -> None:
         """Take the declared table (``table``), and the stored table that is changed (``target``).
 
-        ``step`` names the change in ``lake.ops.batches`` and in the log of its phases.
+        Args:
+            table: The declared table.
+            target: The stored table that is changed.
+            step: Names the change in ``lake.ops.batches`` and in the log of its phases.
+            batch: The last batch that the target contains after the change.
+            inputs: The other tables that the change reads, each with the state on which it was planned.
         """
-        self.table, self.target, self.step = table, target, step
-
-    @property
-    def format(self) -> TableFormat:
-        """The format of the declared table."""
-        return self.table.format
-
-    @property
-    def batch(self) -> int:
-        """The last batch that the table contains after the change."""
-        raise NotImplementedError
-
-    @property
-    def inputs(self) -> Mapping[TableName, TableState | None]:
-        """The other tables that the change reads, each with the state on which it was planned."""
-        return {}
+        self.table, self.target, self.step, self.batch = table, target, step, batch
+        self.format, self.inputs = table.format, inputs or {}
 
     def is_done(self, state: TableState | None) -> bool:
         """Whether nothing is left to do on this state.
@@ -183,6 +182,15 @@ def _commit(change: Change, state: TableState | None, held: Lease) -> list[Commi
     enter_phase("published", change.table, change.step, change.batch)
     done = Commit(table=change.table, report=report, snapshot=snapshot, seconds=perf_counter() - begun)
     return [done] if report != found.bookmark else []
+
+
+def is_on_hold(state: TableState | None, what: str, table: LakeTable) -> bool:
+    """Whether a table is on hold since a rollback, which is logged: ``what`` it is that stays as it is."""
+    if state is None or not state.is_held:
+        return False
+    release = f"kedro lakehouse rollback {table} --release"
+    logger.warning("%s: held since its rollback; `%s` lets it go on", what, release)
+    return True
 
 
 @contextlib.contextmanager

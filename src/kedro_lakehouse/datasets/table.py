@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.plan import Kind, MergePlan
     from kedro_lakehouse.commits.published import Published
     from kedro_lakehouse.datasets.viz import TablePreview
-    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.names import Role, TableName
 
 
 class TableDataset(DeclaredDataset):
@@ -45,12 +45,8 @@ class TableDataset(DeclaredDataset):
     ) -> None:
         """Keep the names: nothing is read yet."""
         super().__init__(table=table, metadata=metadata)
-        self._kind: Kind = kind
+        self._kind = self._stored_as = kind
         self._load_args = dict(load_args or {})
-
-    @property
-    def _stored(self) -> TableName:
-        return self._name.with_suffix(self._kind)
 
     def load(self) -> DataFrame:
         """The published table as a lazy frame.
@@ -114,15 +110,12 @@ class PendingDataset(DeclaredDataset, ReadOnlyDataset):
     role: ClassVar[str] = "pending"
     _itself: ClassVar[str] = "the pending events of {}"
     _instead: ClassVar[str] = "Save to the dataset 'changes'."
+    _stored_as: Role = "changes"
 
     def __init__(self, *, table: str, target: Kind, metadata: dict[str, Any] | None = None) -> None:
         """Keep the names: nothing is read yet."""
         super().__init__(table=table, metadata=metadata)
         self._target: Kind = target
-
-    @property
-    def _stored(self) -> TableName:
-        return self._name.with_suffix("changes")
 
     def load(self) -> DataFrame:
         """A lazy frame of change events; starts no Spark job."""

@@ -8,9 +8,9 @@ from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.conversion import castable, same_type
 from kedro_lakehouse.changes.events import EVENT_COLUMNS, OPENED_COLUMNS, ORDER, UNSET
+from kedro_lakehouse.commits.fold_frames import declares
 from kedro_lakehouse.decoders.records import Columns
 from kedro_lakehouse.errors import (
-    IncompatibleTypeError,
     MissingColumnError,
     ReservedColumnError,
     SchemaFixedError,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.errors import IncompatibleTypeError
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.sources.base import FileSource
     from kedro_lakehouse.sources.files import FileShape
@@ -120,14 +121,7 @@ def _incompatible(
     name: TableName, column: str, existing: T.DataType, incoming: T.DataType, place: str
 ) -> IncompatibleTypeError:
     found = clash(column, existing, incoming) or Clash(path=(column,), existing=existing, incoming=incoming)
-    return IncompatibleTypeError(
-        table=name,
-        column=found.column,
-        existing=found.existing.simpleString(),
-        incoming=found.incoming.simpleString(),
-        place=place,
-        reason=found.reason,
-    )
+    return found.error(name, place=place)
 
 
 def _refuse_changes(
@@ -144,12 +138,10 @@ def _parse(text: str) -> T.DataType:
 
 
 def _simple(text: str) -> T.DataType:
-    from pyspark.sql.types import DecimalType
-
     word, _, rest = text.lower().partition("(")
     if word in ("decimal", "dec", "numeric"):
         precision, _, scale = rest.rstrip(")").partition(",")
-        return DecimalType(int(precision or 10), int(scale or 0))
+        return T.DecimalType(int(precision or 10), int(scale or 0))
     return {
         "string": T.StringType(),
         "boolean": T.BooleanType(),
@@ -173,12 +165,7 @@ def _simple(text: str) -> T.DataType:
 
 
 def _kept(source_name: str, table: TableConfig) -> bool:
-    chosen, column = table.columns, table.rename.get(source_name, source_name)
-    if chosen is None:
-        return True
-    if chosen.include is not None:
-        return column in chosen.include or column in table.keys
-    return column not in (chosen.exclude or ())
+    return declares(table, table.rename.get(source_name, source_name))
 
 
 def _require_keys(name: TableName, table: TableConfig, kept: Iterable[str], shape: FileShape) -> None:

@@ -135,12 +135,8 @@ class _Compaction(runner.Change):
     """Replaces the events from before a horizon by their fold."""
 
     def __init__(self, table: LakeTable, rows: DataFrame, facts: _Compacted) -> None:
-        super().__init__(table, table.changes, step="trim")
+        super().__init__(table, table.changes, step="trim", batch=facts.bookmark.batch)
         self._rows, self._facts = rows, facts
-
-    @property
-    def batch(self) -> int:
-        return self._facts.bookmark.batch
 
     def is_done(self, state: TableState | None) -> bool:
         if state is None or state.bookmark != self._facts.bookmark:

@@ -68,12 +68,7 @@ def _convert(table: LakeTable, held: Lease) -> None:
     found = list_files(config.path, [config.pattern], table=name)
     while True:
         state = table.format.state(name)
-        if state is not None and state.is_held:
-            logger.warning(
-                "%s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
-                name,
-                name,
-            )
+        if runner.is_on_hold(state, str(table), table):
             return
         planned = _planned(name, ledger, ledger.chain(state.bookmark if state else None), found)
         if planned is None:
@@ -100,12 +95,8 @@ class _Conversion(runner.Change):
     """The commit of one batch of files."""
 
     def __init__(self, table: LakeTable, config: ConvertConfig, planned: PlannedFiles) -> None:
-        super().__init__(table, table.name, step=STAGE)
+        super().__init__(table, table.name, step=STAGE, batch=planned.batch)
         self._config, self._planned = config, planned
-
-    @property
-    def batch(self) -> int:
-        return self._planned.batch
 
     @property
     def layout(self) -> Layout:

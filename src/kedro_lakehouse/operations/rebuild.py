@@ -64,12 +64,8 @@ class _DeclareAnew(runner.Change):
     """Makes a change log fit the present declaration: its properties and its columns."""
 
     def __init__(self, table: LakeTable) -> None:
-        super().__init__(table, table.changes, step="rebuild")
+        super().__init__(table, table.changes, step="rebuild", batch=0)
         self._made_for = made_for(table.contract)
-
-    @property
-    def batch(self) -> int:
-        return 0
 
     def is_done(self, state: TableState | None) -> bool:
         if state is None or state.bookmark is None:

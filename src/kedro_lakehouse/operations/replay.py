@@ -252,12 +252,8 @@ class _Release(runner.Change):
     """Deletes rows from quarantine."""
 
     def __init__(self, table: LakeTable, rows_to_delete: Any, batch: int) -> None:
-        super().__init__(table, table.quarantine, step="quarantine")
-        self._rows_to_delete, self._batch = rows_to_delete, batch
-
-    @property
-    def batch(self) -> int:
-        return self._batch
+        super().__init__(table, table.quarantine, step="quarantine", batch=batch)
+        self._rows_to_delete = rows_to_delete
 
     def is_done(self, state: TableState | None) -> bool:
         return state is None or state.bookmark is None

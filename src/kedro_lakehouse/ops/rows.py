@@ -26,9 +26,15 @@ def holds(stored: Table, row: Mapping[str, Any]) -> bool:
     return any(all(there.get(name) == value for name, value in row.items()) for there in found)
 
 
-def of_declared(table: str) -> BooleanExpression:
-    """An expression for the rows about one declared table."""
-    return _equal_to_one_of([{"table": table}])
+def of_declared(table: str, before: tuple[str, int] | None = None) -> BooleanExpression:
+    """An expression for the rows about one declared table; ``before``: with less than this in this column."""
+    of_table = _equal_to_one_of([{"table": table}])
+    if before is None:
+        return of_table
+    expressions = _expressions()
+    older = expressions.Or(expressions.IsNull(before[0]), expressions.LessThan(*before))
+    found: BooleanExpression = expressions.And(of_table, older)
+    return found
 
 
 def _equal_to_one_of(rows: Sequence[Mapping[str, Any]]) -> BooleanExpression:
@@ -36,9 +42,7 @@ def _equal_to_one_of(rows: Sequence[Mapping[str, Any]]) -> BooleanExpression:
 
     It does not compare lists, structs and floats, so it may be true for a few other rows, too.
     """
-    import pyiceberg.expressions as built
-
-    expressions: Any = built  # its constructors are typed for pydantic, not for callers
+    expressions = _expressions()
 
     def equal(row: Mapping[str, Any]) -> Any:
         terms = [
@@ -52,3 +56,10 @@ def _equal_to_one_of(rows: Sequence[Mapping[str, Any]]) -> BooleanExpression:
         expressions.AlwaysFalse(), expressions.AlwaysFalse(), *map(equal, rows)
     )
     return found
+
+
+def _expressions() -> Any:
+    """Pyiceberg's expressions, whose constructors are typed for pydantic, not for callers."""
+    from pyiceberg import expressions
+
+    return expressions

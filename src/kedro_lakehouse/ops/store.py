@@ -50,88 +50,78 @@ MAINTENANCE: Final = "maintenance"
 PUBLISHED: Final = "published"
 """Stage of a quality result about a published table."""
 
-SCHEMAS: Final[Mapping[str, pa.Schema]] = {
+_FIELDS: Final[Mapping[str, _Fields]] = {
     # One row per planned batch; a row without a batch number only refuses files.
-    BATCH_LEDGER: pa.schema(
-        [
-            *_texts("table"),
-            *_numbers("batch"),
-            *_texts("content_hash"),
-            ("files", pa.list_(_FILE)),
-            ("refused", pa.list_(_REFUSAL)),
-            *_texts("run_id"),
-            *_times("planned_at"),
-            *_numbers("epoch"),
-            *_texts("follows"),
-        ]
-    ),
+    BATCH_LEDGER: [
+        *_texts("table"),
+        *_numbers("batch"),
+        *_texts("content_hash"),
+        ("files", pa.list_(_FILE)),
+        ("refused", pa.list_(_REFUSAL)),
+        *_texts("run_id"),
+        *_times("planned_at"),
+        *_numbers("epoch"),
+        *_texts("follows"),
+    ],
     # One row per commit: contract section 12.
-    BATCHES: pa.schema(
-        [
-            *_texts("table", "stage"),
-            *_numbers("batch", "batches"),
-            *_texts("content_hash", "run_id"),
-            *_times("committed_at"),
-            *_numbers("snapshot_id", *COUNTS),
-            *_texts("min_order", "max_order"),
-            ("lag_seconds", pa.float64()),
-            *_texts("correlation_id", "follows"),
-        ]
-    ),
+    BATCHES: [
+        *_texts("table", "stage"),
+        *_numbers("batch", "batches"),
+        *_texts("content_hash", "run_id"),
+        *_times("committed_at"),
+        *_numbers("snapshot_id", *COUNTS),
+        *_texts("min_order", "max_order"),
+        ("lag_seconds", pa.float64()),
+        *_texts("correlation_id", "follows"),
+    ],
     # One row per run that changed a table or failed.
-    RUNS: pa.schema(
-        [
-            *_texts("run_id", "pipeline", "env", "status"),
-            *_times("started_at", "ended_at"),
-            ("tables", pa.list_(pa.string())),
-            ("failed", pa.list_(_FAILURE)),
-            *_texts("correlation_id"),
-        ]
-    ),
+    RUNS: [
+        *_texts("run_id", "pipeline", "env", "status"),
+        *_times("started_at", "ended_at"),
+        ("tables", pa.list_(pa.string())),
+        ("failed", pa.list_(_FAILURE)),
+        *_texts("correlation_id"),
+    ],
     # One row per change of state that was reported to a notifier or, without a notifier, that was found.
     # The newest rows are the known states.
-    ALERTS: pa.schema(
-        _texts("notifier", "kind", "subject", "state", "code", "message", "run_id") + _times("told_at")
-    ),
+    ALERTS: [
+        *_texts("notifier", "kind", "subject", "state", "code", "message", "run_id"),
+        *_times("told_at"),
+    ],
     # One row per validated expectation: figures, never a value of a row. `suite` is the table's name,
     # or that of a suite across tables; `stage`: published, or current | history of a refused commit.
-    QUALITY_RESULTS: pa.schema(
-        [
-            *_texts("suite", "table", "stage"),
-            *_numbers("batch"),
-            *_texts("snapshots", "expectation", "type", "kwargs", "severity"),
-            ("success", pa.bool_()),
-            *_numbers("elements", "unexpected"),
-            ("observed", pa.float64()),
-            *_texts("engine", "run_id"),
-            *_times("judged_at"),
-        ]
-    ),
+    QUALITY_RESULTS: [
+        *_texts("suite", "table", "stage"),
+        *_numbers("batch"),
+        *_texts("snapshots", "expectation", "type", "kwargs", "severity"),
+        ("success", pa.bool_()),
+        *_numbers("elements", "unexpected"),
+        ("observed", pa.float64()),
+        *_texts("engine", "run_id"),
+        *_times("judged_at"),
+    ],
     # One row per maintenance of a stored table's files: what it consisted of before and after.
-    MAINTENANCE: pa.schema(
-        [
-            *_texts("table"),
-            ("actions", pa.list_(pa.string())),
-            *_numbers("files_before", "files_after", "delete_files_before", "delete_files_after"),
-            *_numbers("bytes_before", "bytes_after", "manifests_before", "manifests_after"),
-            *_numbers("snapshots_before", "snapshots_after"),
-            *_texts("run_id"),
-            *_times("maintained_at"),
-        ]
-    ),
+    MAINTENANCE: [
+        *_texts("table"),
+        ("actions", pa.list_(pa.string())),
+        *_numbers("files_before", "files_after", "delete_files_before", "delete_files_after"),
+        *_numbers("bytes_before", "bytes_after", "manifests_before", "manifests_after"),
+        *_numbers("snapshots_before", "snapshots_after"),
+        *_texts("run_id"),
+        *_times("maintained_at"),
+    ],
     # One row per event that a person excluded: the position of its record, and a digest of its key and
     # order. A row without a digest excludes every event of the file.
-    DECISIONS: pa.schema(
-        [
-            *_texts("decision", "action", "table"),
-            *_numbers("batch"),
-            *_texts("expectation", "file"),
-            *_numbers("row", "digest"),
-            *_texts("run_id"),
-            *_times("decided_at"),
-        ]
-    ),
+    DECISIONS: [
+        *_texts("decision", "action", "table"),
+        *_numbers("batch"),
+        *_texts("expectation", "file"),
+        *_numbers("row", "digest"),
+        *_texts("run_id"),
+        *_times("decided_at"),
+    ],
 }
+SCHEMAS: Final[Mapping[str, pa.Schema]] = {table: pa.schema(fields) for table, fields in _FIELDS.items()}
 _FILES: Final = 12
 """An append that finds this many files replaces them by one: to read a small file takes about 4 ms."""
 
@@ -178,17 +168,11 @@ class OpsStore:
         Raises:
             CommitConflictError: Other processes won each race for ten minutes; nothing was written.
         """
-        import pyiceberg.expressions as built
-
         rows = self.read(table, of_table=of_table)
         going = [r for r in rows if before is None or (r.get(before[0]) or 0) < before[1]]
         if not going:
             return
-        expressions: Any = built  # its constructors are typed for pydantic, not for callers
-        gone = of_declared(of_table)
-        if before is not None:
-            older = expressions.Or(expressions.IsNull(before[0]), expressions.LessThan(*before))
-            gone = expressions.And(gone, older)
+        gone = of_declared(of_table, before)
         self._commit(
             table,
             lambda stored, mark: stored.delete(gone, snapshot_properties=mark),

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from kedro_lakehouse.changes.conversion import sql_type
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.formats.at_paths import FormatAtPaths
-from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableState
+from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableState, commits_of_batches
 from kedro_lakehouse.formats.ddl import evolve_table, storable
 from kedro_lakehouse.formats.delta.commit import DeltaCommit
-from kedro_lakehouse.formats.delta.log import DeltaLog, no_commit_yet
+from kedro_lakehouse.formats.delta.log import DeltaLog, no_commit_yet, storage_options
 from kedro_lakehouse.formats.delta.maintenance import DeltaMaintenance
 from kedro_lakehouse.formats.hadoop_files import delete_unfinished, is_there
-from kedro_lakehouse.formats.kept_commits import commits_of_batches
 from kedro_lakehouse.formats.literals import text
-from kedro_lakehouse.formats.object_store import storage_options
 from kedro_lakehouse.formats.turn import no_turn, publish_turn
 from kedro_lakehouse.names import TableName, quote
 from kedro_lakehouse.ops.report import CommitReport

@@ -31,6 +31,14 @@ _TIDY: Final = frozenset(
 """Operations that do not change a table's rows."""
 _CUT: Final = timedelta(milliseconds=1)
 """Delta cuts times to milliseconds in its statistics: the true highest time may be later by up to this."""
+_S3A: Final = "spark.hadoop.fs.s3a."
+_WORDS: Final = {
+    "endpoint": "AWS_ENDPOINT_URL",
+    "endpoint.region": "AWS_REGION",
+    "access.key": "AWS_ACCESS_KEY_ID",
+    "secret.key": "AWS_SECRET_ACCESS_KEY",
+    "session.token": "AWS_SESSION_TOKEN",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,6 +255,18 @@ class DeltaLog:
             ends = _at(file.get("min"), path), _at(file.get("max"), path)
             found.append((rows, None if None in ends else ends))
         return found
+
+
+def storage_options(spark_conf: Mapping[str, str], place: str) -> dict[str, str]:
+    """Spark's settings of an object store as delta-rs takes them; without credentials both use AWS's own."""
+    if not place.startswith(("s3:", "s3a:")):
+        return {}
+    found = {word: spark_conf[_S3A + key] for key, word in _WORDS.items() if spark_conf.get(_S3A + key)}
+    if found.get("AWS_ENDPOINT_URL", "").startswith("http:"):
+        found["AWS_ALLOW_HTTP"] = "true"
+    if spark_conf.get(_S3A + "path.style.access") != "true":
+        found["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"] = "true"
+    return found
 
 
 def no_commit_yet(uuid: str) -> str:

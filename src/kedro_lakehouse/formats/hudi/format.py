@@ -11,13 +11,12 @@ from pyspark.sql import types as T
 
 from kedro_lakehouse.errors import UnsupportedError, listed
 from kedro_lakehouse.formats.at_paths import FormatAtPaths
-from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState
+from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState, commits_of_batches
 from kedro_lakehouse.formats.ddl import schema_changes, table_schema, wider_columns
 from kedro_lakehouse.formats.hudi.commit import HudiCommit, one_writer, turn_to_commit
 from kedro_lakehouse.formats.hudi.maintenance import HudiMaintenance
 from kedro_lakehouse.formats.hudi.table import DELETED, RECORD_KEY, SETTINGS, SORT, HudiTable, is_shown
 from kedro_lakehouse.formats.hudi.timeline import TABLE_TYPE, instant_of, state_version
-from kedro_lakehouse.formats.kept_commits import commits_of_batches
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.formats.base import is_stage_branch
-from kedro_lakehouse.formats.kept_commits import commits_of_batches
+from kedro_lakehouse.formats.base import commits_of_batches, is_stage_branch
 from kedro_lakehouse.formats.maintenance import Storage
 from kedro_lakehouse.ops.report import BOOKMARK
 
