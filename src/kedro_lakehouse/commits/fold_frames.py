@@ -50,14 +50,12 @@ class FoldFrames:
         rows = newest_extract(upserts) if self._contract.write == "replace" else upserts
         return rows.select(*columns(value_columns(rows)), column(ORDER))
 
-    def columns(self, state: TableState | None) -> dict[str, T.DataType]:
+    def columns(self, _: TableState | None) -> dict[str, T.DataType]:
         """The columns that the target has after the fold."""
-        del state
         return {f.name: f.dataType for f in self._rows.schema.fields}
 
-    def write(self, stage: Stage, state: TableState) -> dict[str, int]:
+    def write(self, stage: Stage, _: TableState) -> dict[str, int]:
         """Stage the folded rows in place of all rows of the target."""
-        del state
         stage.expect(write_counted(self._rows, stage.replace, self._table.config))
         if self._contract.write == "merge":
             refuse_doubled_keys(stage, self._kind, self._contract.keys, batch=self._upto)

@@ -90,9 +90,8 @@ class IngestionCommit(runner.Change):
             return True
         raise CommitConflictError(table=self.target, attempts=1)
 
-    def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
+    def columns(self, _: TableState | None) -> Mapping[str, T.DataType]:
         """The columns of the accepted events."""
-        del state
         return self._rows.columns()
 
     def refuse_drift(self, state: TableState, columns: Mapping[str, T.DataType]) -> None:

@@ -144,9 +144,8 @@ class Refold(TargetCommit):
             return held  # the same batch again: the bookmark stays as it is
         return super()._report(state, counts)
 
-    def properties(self, state: TableState) -> Mapping[str, str]:
+    def properties(self, _: TableState) -> Mapping[str, str]:
         """The rules and decisions that the rows respect now, and the time since which they do."""
-        del state
         made = self.layout.properties
         return {**made, **self._decided(), FOLDED_AT: self._since}
 

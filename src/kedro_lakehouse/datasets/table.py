@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kedro_lakehouse.commits.published import Published, published
 from kedro_lakehouse.datasets.base import DeclaredDataset, ReadOnlyDataset
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.logs.context import working_on
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.changes.plan import Kind, MergePlan
-    from kedro_lakehouse.commits.published import Published
     from kedro_lakehouse.datasets.viz import TablePreview
     from kedro_lakehouse.names import Role, TableName
 
@@ -143,8 +143,6 @@ class PublishedDataset(DeclaredDataset):
 
     def load(self) -> Published | None:
         """The published state, with its rows as a lazy frame; None before the table's first commit."""
-        from kedro_lakehouse.commits.published import published
-
         return published(self.table)
 
     def preview(self, nrows: int = 5) -> TablePreview:

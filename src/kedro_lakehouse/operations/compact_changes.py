@@ -151,6 +151,5 @@ class _Compaction(runner.Change):
         stage.expect(state.rows - facts.old + facts.new)
         return facts.bookmark
 
-    def properties(self, state: TableState) -> Mapping[str, str]:
-        del state
+    def properties(self, _: TableState) -> Mapping[str, str]:
         return {HORIZON: self._facts.horizon.isoformat()}

@@ -111,8 +111,7 @@ class _Conversion(runner.Change):
             raise CommitConflictError(table=self.table.name, attempts=1)
         return False
 
-    def columns(self, state: TableState | None) -> dict[str, T.DataType]:
-        del state
+    def columns(self, _: TableState | None) -> dict[str, T.DataType]:
         return {f.name: f.dataType for f in self._rows.schema.fields if not f.name.startswith("__")}
 
     @cached_property
@@ -187,8 +186,7 @@ class _Adoption(_Conversion):
         del stage, state
         return self._report(sum(_rows_of(file) for file in self._planned.files))
 
-    def publish(self, stage: Stage, report: CommitReport, state: TableState) -> int | None:
-        del stage
+    def publish(self, _: Stage, report: CommitReport, state: TableState) -> int | None:
         lake: Any = self.format
         paths = [f.path for f in self._planned.files]
         try:

@@ -73,13 +73,11 @@ class _DeclareAnew(runner.Change):
         fits = all(state.properties.get(k) == v for k, v in self._made_for.items())
         return fits and not self.dropped_columns(state)
 
-    def write(self, stage: Stage, state: TableState) -> CommitReport:
-        del stage
+    def write(self, _: Stage, state: TableState) -> CommitReport:
         assert state.bookmark is not None  # noqa: S101 - asked for before
         return state.bookmark
 
-    def properties(self, state: TableState) -> Mapping[str, str]:
-        del state
+    def properties(self, _: TableState) -> Mapping[str, str]:
         return self._made_for
 
     def dropped_columns(self, state: TableState) -> Sequence[str]:

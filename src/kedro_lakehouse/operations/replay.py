@@ -425,8 +425,7 @@ class _Correction(IngestionCommit):
             )
         return super().columns(state)
 
-    def write(self, stage: Stage, state: TableState) -> CommitReport:
-        del state
+    def write(self, stage: Stage, _: TableState) -> CommitReport:
         new = Observation()
         wanted = [*EVENT_COLUMNS, *value_columns(self._fresh)]
         rows = self._fresh.observe(new, F.count(F.lit(1)).alias("n")).select(*columns(wanted))
@@ -437,6 +436,5 @@ class _Correction(IngestionCommit):
     def audit(self, stage: Stage, state: TableState) -> None:
         """Do nothing: the replayed events were checked when they were read."""
 
-    def properties(self, state: TableState) -> Mapping[str, str]:
-        del state
+    def properties(self, _: TableState) -> Mapping[str, str]:
         return {REFOLD: str(self.batch)}

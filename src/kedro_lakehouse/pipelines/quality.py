@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 from kedro.pipeline import Node, Pipeline
 
+from kedro_lakehouse.commits.published import NothingToValidate, ValidationPlan, snapshots_as_text, titles_of
+from kedro_lakehouse.ops.store import PUBLISHED
 from kedro_lakehouse.pipelines.rules import bound
+from kedro_lakehouse.quality.results import Result, last_validations, of_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kedro_lakehouse.commits.published import NothingToValidate, Published, ValidationPlan
+    from kedro_lakehouse.commits.published import Published
     from kedro_lakehouse.config.expectations import ExpectationConfig, SuiteConfig, SuiteExpectationConfig
     from kedro_lakehouse.config.loading import Declarations
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.quality.results import Result
 
 
 def validate_table(
     table: Published | None, *, expectations: Sequence[ExpectationConfig]
 ) -> ValidationPlan | NothingToValidate:
     """Plan to answer a table's expectations; those that one aggregation answers together."""
-    from kedro_lakehouse.commits.published import NothingToValidate, ValidationPlan, titles_of
-
     if table is None or table.snapshot is None:
         return NothingToValidate.HERE
     return ValidationPlan(
@@ -40,13 +40,6 @@ def validate_suite(
     *tables: Published | None, expectations: Sequence[SuiteExpectationConfig]
 ) -> ValidationPlan | NothingToValidate:
     """Plan to answer a suite across tables; there is none as long as one of them was never committed."""
-    from kedro_lakehouse.commits.published import (
-        NothingToValidate,
-        ValidationPlan,
-        snapshots_as_text,
-        titles_of,
-    )
-
     found = {table.name: table for table in tables if table and table.snapshot is not None}
     if len(found) < len(tables):
         return NothingToValidate.HERE
@@ -60,8 +53,6 @@ def validate_suite(
 
 def validate_freshness(table: Published | None, *, expectations: Sequence[ExpectationConfig]) -> list[Result]:
     """Compare the age of a table's last commit with its limits; a table without a commit has no age."""
-    from kedro_lakehouse.quality.results import Result
-
     if table is None:
         return []
     limits = [(e, e.max_age.total_seconds()) for e in expectations if e.max_age is not None]
@@ -73,9 +64,6 @@ def validate_freshness(table: Published | None, *, expectations: Sequence[Expect
 
 def select_last_validations(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Of each suite the results of its newest validation of what readers see."""
-    from kedro_lakehouse.ops.store import PUBLISHED
-    from kedro_lakehouse.quality.results import last_validations
-
     return last_validations(r for r in results if r["stage"] == PUBLISHED)
 
 
@@ -155,7 +143,6 @@ def _suite_answers(
     tables: Mapping[str, Published], expectations: Sequence[SuiteExpectationConfig]
 ) -> list[Result]:
     from kedro_lakehouse.quality.across import answer_reference
-    from kedro_lakehouse.quality.results import Result
 
     results: list[Result] = []
     for name, table in tables.items():
@@ -174,7 +161,6 @@ def _answers(table: Published, expectations: Sequence[ExpectationConfig]) -> lis
     from kedro_lakehouse.quality.answers import ANSWERED, answer
     from kedro_lakehouse.quality.conditions import require_columns
     from kedro_lakehouse.quality.engine import answer_by_engine
-    from kedro_lakehouse.quality.results import Result, of_number
 
     answered = [e for e in expectations if e.nature in ANSWERED]
     rows = table.rows

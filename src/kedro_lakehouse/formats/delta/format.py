@@ -7,6 +7,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from pyspark.sql import types as T
+
 from kedro_lakehouse.changes.conversion import sql_type
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.formats.at_paths import FormatAtPaths
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame
-    from pyspark.sql import types as T
 
     from kedro_lakehouse.formats.base import FormatContext, Stage
 
@@ -260,8 +261,6 @@ class DeltaFormat(FormatAtPaths):
 
 
 def _columns(log: DeltaLog) -> dict[str, T.DataType]:
-    from pyspark.sql import types as T
-
     schema = T.StructType.fromJson({"type": "struct", "fields": log.schema})
     return {f.name: storable(f.dataType) for f in schema.fields}
 
