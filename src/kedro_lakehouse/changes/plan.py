@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.compare import comparable
-from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import (
     BATCH,
     DELETE,
@@ -24,7 +23,7 @@ from kedro_lakehouse.changes.events import (
     greatest_order,
     value_columns,
 )
-from kedro_lakehouse.changes.fold import inherits
+from kedro_lakehouse.changes.fold import current_rows, inherits
 from kedro_lakehouse.changes.history import (
     EFFECTIVE_TO,
     ORDER_FROM,

@@ -11,17 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.compare import comparable
-from kedro_lakehouse.changes.events import (
-    DELETE,
-    OP,
-    ORDER,
-    REASONS,
-    UPSERT,
-    all_of,
-    cast_or_null,
-    column,
-    columns,
-)
+from kedro_lakehouse.changes.events import DELETE, OP, ORDER, REASONS, UPSERT, cast_or_null, column, columns
 from kedro_lakehouse.changes.extract import (
     ENDED,
     EXTRACT,
@@ -137,7 +127,10 @@ def _statements(
     # Always 1, but nullable by its type, because all steps of the fold must return one type.
     present = F.when(column(contract.keys[0]).isNotNull(), 1)
     row = F.struct(*columns(held), present.alias("__present"))
-    keyed = rows.where(all_of(column(key).isNotNull() for key in contract.keys))
+    known_key = F.lit(True)
+    for key in contract.keys:
+        known_key &= column(key).isNotNull()
+    keyed = rows.where(known_key)
     told = F.lit(None).cast("timestamp")
     if starts_by_column(contract):
         keyed = keyed.join(F.broadcast(extracts.select(EXTRACT, ORDER)), EXTRACT, "inner")

@@ -148,17 +148,7 @@ class IngestionCommit(runner.Change):
         counts |= token.counted or {}
         if token.unchanged is not None:
             counts["unchanged"] = max(token.unchanged - staged.upserts, 0)
-        return self.table.report(
-            stage=self.step,
-            batch=token.batch,
-            batches=1,
-            content_hash=token.content_hash,
-            follows=token.follows,
-            epoch=token.epoch,
-            digest=staged.digest,
-            counts=counts,
-            **staged.facts,
-        )
+        return self.report_of(token, digest=staged.digest, counts=counts, **staged.facts)
 
     def _publish_quarantine(self, staged: Staged, chain: Chain) -> None:
         """Append the rejected events of a batch to quarantine in one commit, unless they are already there.

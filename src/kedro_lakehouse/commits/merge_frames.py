@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import (
-    BATCH,
-    DELETE,
-    OP,
-    ORDER,
-    TRUNCATE,
-    column,
-    columns,
-    value_columns,
-)
+from kedro_lakehouse.changes.events import BATCH, DELETE, OP, ORDER, TRUNCATE, column, columns, value_columns
 from kedro_lakehouse.changes.plan import (
     ACTION,
     CLOSE,

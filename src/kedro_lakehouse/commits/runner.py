@@ -13,15 +13,10 @@ import contextlib
 import logging
 from contextlib import ExitStack
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kedro_lakehouse.commits.acknowledge import Commit, acknowledge
-from kedro_lakehouse.errors import (
-    CommitConflictError,
-    LeaseLostError,
-    TransientError,
-    UnknownOutcomeError,
-)
+from kedro_lakehouse.errors import CommitConflictError, LeaseLostError, TransientError, UnknownOutcomeError
 from kedro_lakehouse.formats.base import Layout, enter_phase
 
 if TYPE_CHECKING:
@@ -29,11 +24,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import types as T
 
+    from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableFormat, TableState
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.report import CommitReport
+    from kedro_lakehouse.sources.ledger import PlannedFiles
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +63,11 @@ class Change:
         """
         self.table, self.target, self.step, self.batch = table, target, step, batch
         self.format, self.inputs = table.format, inputs or {}
+
+    def report_of(self, plan: BatchToken | PlannedFiles, *, batches: int = 1, **facts: Any) -> CommitReport:
+        """The report of a commit of the last of ``batches`` planned batches, with further ``facts``."""
+        given = {"content_hash": plan.content_hash, "follows": plan.follows, "epoch": plan.epoch} | facts
+        return self.table.report(stage=self.step, batch=plan.batch, batches=batches, **given)
 
     def is_done(self, state: TableState | None) -> bool:
         """Whether nothing is left to do on this state.

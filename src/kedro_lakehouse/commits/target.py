@@ -88,16 +88,9 @@ class TargetCommit(runner.Change):
         return self._report(state, self._rows.write(stage, state))
 
     def _report(self, state: TableState, counts: dict[str, int]) -> CommitReport:
-        token = self._token
-        return self.table.report(
-            stage=self._kind,
-            batch=token.batch,
-            batches=token.batch - state.batch,
-            content_hash=token.content_hash,
-            epoch=token.epoch,
-            follows=state.bookmark.content_hash if state.bookmark else "",
-            counts=counts,
-        )
+        follows = state.bookmark.content_hash if state.bookmark else ""
+        batches = self.batch - state.batch
+        return self.report_of(self._token, batches=batches, follows=follows, counts=counts)
 
     def audit(self, stage: Stage, state: TableState) -> None:
         """Validate the staged rows against the blocking expectations.

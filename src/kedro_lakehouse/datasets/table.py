@@ -122,8 +122,7 @@ class PendingDataset(DeclaredDataset, ReadOnlyDataset):
         from kedro_lakehouse.commits.target import load_pending
 
         plan, token = load_pending(self.table, self._target)
-        frame: DataFrame = token.mark(plan.events)
-        return frame
+        return token.mark(plan.events)
 
 
 class PublishedDataset(DeclaredDataset):

@@ -34,10 +34,10 @@ class Storage:
     """
 
     files: int
-    delete_files: int
+    delete_files: int = 0
     bytes: int
-    manifests: int
-    snapshots: int
+    manifests: int = 0
+    snapshots: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

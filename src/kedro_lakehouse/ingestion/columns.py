@@ -10,12 +10,7 @@ from kedro_lakehouse.changes.conversion import castable, same_type
 from kedro_lakehouse.changes.events import EVENT_COLUMNS, OPENED_COLUMNS, ORDER, UNSET
 from kedro_lakehouse.commits.fold_frames import declares
 from kedro_lakehouse.decoders.records import Columns
-from kedro_lakehouse.errors import (
-    MissingColumnError,
-    ReservedColumnError,
-    SchemaFixedError,
-    UnsupportedError,
-)
+from kedro_lakehouse.errors import MissingColumnError, ReservedColumnError, SchemaFixedError, UnsupportedError
 from kedro_lakehouse.formats.ddl import Clash, case_clash, clash, schema_changes, storable, widened
 from kedro_lakehouse.names import is_reserved_column
 
@@ -80,7 +75,7 @@ def resolve_columns(
             table=name, missing=missing, found=sorted(types), place="order_by, effective_time"
         )
     stored = {table.rename.get(n, n) for n in seen if n not in told and _kept(n, table)}
-    csv = source.options["changes"]
+    csv, order = source.options["changes"], existing.get(ORDER)
     return Columns(
         types=types,
         rename=table.rename,
@@ -89,13 +84,8 @@ def resolve_columns(
         timestamp_format=csv.timestamp_format,
         unset_marker=table.unset_marker,
         carried=frozenset(named - stored - existing.keys()),
-        order=_order_type(existing),
+        order=order if isinstance(order, T.StructType) else None,
     )
-
-
-def _order_type(existing: Mapping[str, T.DataType]) -> T.StructType | None:
-    kind = existing.get(ORDER)
-    return kind if isinstance(kind, T.StructType) else None
 
 
 def _declared(name: TableName, column: str, existing: T.DataType | None, kind: T.DataType) -> T.DataType:

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import (
     BATCH,
-    DELETE,
     OP,
     ORDER,
     POSITION,
@@ -32,10 +30,12 @@ from kedro_lakehouse.changes.extract import (
     START,
     VALID_FROM,
     events_of_extracts,
+    past_ends_of,
     renumber_extracts,
     rows_as_events,
     starts_by_column,
 )
+from kedro_lakehouse.changes.fold import current_rows
 from kedro_lakehouse.changes.guard_counts import count_changes, count_in_scope, count_rows
 from kedro_lakehouse.changes.snapshot_diff import rows_before, snapshot_diff
 from kedro_lakehouse.commits.cache import cache
@@ -233,9 +233,7 @@ class ExtractBatches:
         """When each key was last deleted; reads only the delete partition of the change log."""
         if not starts_by_column(self._contract) or self._planner.state() is None:
             return None
-        changes = accepted_events(self._table)
-        deletes = changes.where(column(OP) == DELETE)
-        return deletes.groupBy(*columns(self._contract.keys)).agg(F.max_by(TIME, ORDER).alias("__past_end"))
+        return past_ends_of(accepted_events(self._table), self._contract)
 
     def _rows(self, files: Sequence[LandedFile], cached: ExitStack) -> DataFrame:
         """The checked rows of extracts, cached for all their uses."""

@@ -149,16 +149,7 @@ class _Conversion(runner.Change):
         return UnreadableFileError(table=self.table.name, file=self._planned.files[0].name, detail=detail)
 
     def _report(self, rows: int) -> CommitReport:
-        planned = self._planned
-        return self.table.report(
-            stage=STAGE,
-            batch=planned.batch,
-            batches=1,
-            content_hash=planned.content_hash,
-            follows=planned.follows,
-            epoch=planned.epoch,
-            counts={"inserted": rows},
-        )
+        return self.report_of(self._planned, counts={"inserted": rows})
 
 
 class _Copy(_Conversion):

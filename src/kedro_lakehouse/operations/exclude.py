@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import BATCH, OP, POSITION, UPSERT, all_of, column
+from kedro_lakehouse.changes.fold import current_rows
 from kedro_lakehouse.changes.plain import newest_extract
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.blocking import open_refusals

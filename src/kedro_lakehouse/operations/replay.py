@@ -14,10 +14,8 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.compare import comparable_row
-from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import (
     BATCH,
-    DELETE,
     EVENT_COLUMNS,
     OP,
     ORDER,
@@ -28,7 +26,8 @@ from kedro_lakehouse.changes.events import (
     columns,
     value_columns,
 )
-from kedro_lakehouse.changes.extract import ORDER_TYPE, starts_by_column
+from kedro_lakehouse.changes.extract import ORDER_TYPE, past_ends_of, starts_by_column
+from kedro_lakehouse.changes.fold import current_rows
 from kedro_lakehouse.changes.snapshot_diff import rows_before, snapshot_diff
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.cache import cache
@@ -324,8 +323,7 @@ def _landed(  # noqa: PLR0913 - what is known of the affected keys
         past = past.where(column(ORDER) < order)
         before = rows_before(current_rows(past, contract), chosen, contract)
         if starts_by_column(contract):
-            deletes = past.where(column(OP) == DELETE).groupBy(*columns(contract.keys))
-            ends = deletes.agg(F.max_by(TIME, ORDER).alias("__past_end"))
+            ends = past_ends_of(past, contract)
     numbered = batches._numbered(files)  # noqa: SLF001
     differences = snapshot_diff(chosen, before, contract, extracts=numbered, count=len(files))
     first = PlannedFiles(1 if order is None else 2, (), "")

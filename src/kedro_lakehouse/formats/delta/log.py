@@ -129,8 +129,7 @@ class DeltaLog:
     @property
     def schema(self) -> list[dict[str, Any]]:
         """The table's columns as Delta describes them in JSON, in the same form as Spark."""
-        fields: list[dict[str, Any]] = json.loads(self._opened.schema().to_json())["fields"]
-        return fields
+        return list(json.loads(self._opened.schema().to_json())["fields"])
 
     @property
     def version(self) -> int:
@@ -239,8 +238,7 @@ class DeltaLog:
     def _files(self) -> list[dict[str, Any]]:
         import pyarrow as pa
 
-        files: list[dict[str, Any]] = pa.table(self._opened.get_add_actions()).to_pylist()
-        return files
+        return list(pa.table(self._opened.get_add_actions()).to_pylist())
 
     def _spans(self, column: str) -> list[tuple[int, tuple[Any, Any] | None]]:
         """Of each file: its row count, and the lowest and highest value of a column (or a struct's field)."""

@@ -49,9 +49,7 @@ class DeltaMaintenance:
         log = self._log(table)
         if log is None:
             return None
-        return Storage(
-            files=len(log.files), delete_files=0, bytes=log.size(), manifests=1, snapshots=log.version + 1
-        )
+        return Storage(files=len(log.files), bytes=log.size(), manifests=1, snapshots=log.version + 1)
 
     def plan(self, table: TableName, settings: TableMaintenanceConfig) -> Sequence[Action]:
         """The actions that are due, in the order to perform them; starts no JVM."""

@@ -99,7 +99,7 @@ def partition_files(
     limit = small_below * target_bytes(table)
     found: dict[Hashable, PartitionFiles] = defaultdict(PartitionFiles)
     for task in table.scan().plan_files():
-        file, part = task.file, found[_partition(task.file)]
+        file, part = task.file, found[task.file.spec_id, repr(task.file.partition)]
         own = [d.record_count for d in task.delete_files if _is_of_one_file(d)]
         if own and sum(own) >= deleted_fraction * file.record_count:
             part.with_deletes.append(file.file_size_in_bytes)
@@ -108,10 +108,6 @@ def partition_files(
         if file.file_size_in_bytes < limit:
             part.small.append(file.file_size_in_bytes)
     return found
-
-
-def _partition(file: DataFile) -> Hashable:
-    return file.spec_id, repr(file.partition)
 
 
 def _is_of_one_file(deletes: DataFile) -> bool:
