@@ -20,7 +20,7 @@ from kedro_lakehouse.names import TableName
 from kedro_lakehouse.operations.exclude import exclude
 from kedro_lakehouse.operations.maintain import maintain_table
 from kedro_lakehouse.operations.rebuild import begin_again, rebuild_from_changes
-from kedro_lakehouse.operations.replay import Decoding, Replay
+from kedro_lakehouse.operations.replay import Replay
 from kedro_lakehouse.operations.rollback import Goal, roll_back
 from kedro_lakehouse.ops.decisions import ExcludedEvent
 from kedro_lakehouse.testing.memory import Rows
@@ -134,8 +134,7 @@ class SimulatedReplay(Replay):
 def bring_back(world: World, project: SimulatedProject, table: LakeTable) -> None:
     """``kedro lakehouse quarantine --replay``."""
     del world
-    nothing: Any = None
-    SimulatedReplay(table, Decoding(changes=nothing, extracts=nothing)).run()
+    SimulatedReplay(table).run()
 
 
 COMMANDS: dict[str, Callable[[Any, Any, LakeTable], None]] = {

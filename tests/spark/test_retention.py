@@ -12,7 +12,7 @@ from harness.project import Outcome, TemporaryProject, write_parquet
 
 from kedro_lakehouse.changes.compact import fold_old_events, is_old
 from kedro_lakehouse.changes.contract import TableContract
-from kedro_lakehouse.changes.current import current_rows
+from kedro_lakehouse.changes.fold import current_rows
 from kedro_lakehouse.changes.history import history_rows
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ import pytest
 from kedro_lakehouse.errors import BookmarkGoneError
 from kedro_lakehouse.formats.delta import api
 from kedro_lakehouse.formats.delta.commit import merge
-from kedro_lakehouse.formats.delta.log import APP_ID, DeltaLog, Note
-from kedro_lakehouse.formats.object_store import storage_options
+from kedro_lakehouse.formats.delta.log import APP_ID, DeltaLog, Note, storage_options
 from kedro_lakehouse.formats.staged_files import MARK, StagedChange, stage_folder
 from kedro_lakehouse.names import TableName
 

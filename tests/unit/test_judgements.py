@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kedro_lakehouse.commits.blocking import open_refusals
-from kedro_lakehouse.commits.published import Validation, record_validation
+from kedro_lakehouse.commits.published import ValidationPlan, validate
 from kedro_lakehouse.config.expectations import ExpectationConfig
 from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.config.sources import DmsSourceConfig
@@ -21,7 +21,7 @@ from kedro_lakehouse.operations.exclude import blocked_batches
 from kedro_lakehouse.ops.decisions import WITHDRAW, ExcludedEvent
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 from kedro_lakehouse.ops.store import QUALITY_RESULTS
-from kedro_lakehouse.pipelines.quality.nodes import validate_freshness
+from kedro_lakehouse.pipelines.quality import validate_freshness
 from kedro_lakehouse.project import Project, _Active, activate
 from kedro_lakehouse.quality.results import of_rows
 
@@ -63,8 +63,10 @@ def commit(project, batch, at):
 
 def judge(project, snapshots, unexpected=0):
     result = of_rows(ExpectationConfig.model_validate(UNIQUE), 10, unexpected)
-    record_validation(project, "shop.item", Validation(snapshots=snapshots, batch=1, results=[result]))
-    return frozenset({result.expectation.title})
+    titles = frozenset({result.expectation.title})
+    plan = ValidationPlan(snapshots=snapshots, batch=1, titles=titles, answer=lambda: [result])
+    validate(project, "shop.item", plan)
+    return titles
 
 
 def refuse(project, batch, at, **facts):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kedro_lakehouse.formats.kept_commits import commits_of_batches
+from kedro_lakehouse.formats.base import commits_of_batches
 from kedro_lakehouse.testing import report
 
 if TYPE_CHECKING:

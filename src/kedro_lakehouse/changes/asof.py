@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import column
+from kedro_lakehouse.changes.events import all_of, column
 from kedro_lakehouse.changes.history import EFFECTIVE_FROM, EFFECTIVE_TO, ORDER_FROM, TOMBSTONE
 from kedro_lakehouse.errors import MissingColumnError, UnsupportedError, listed
+from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,10 +99,7 @@ def _versions(history: DataFrame, keys: Mapping[str, str], taken: Mapping[str, s
 
 
 def _same_keys(facts: DataFrame, keys: Mapping[str, str]) -> Column:
-    same = F.lit(True)
-    for i, name in enumerate(keys):
-        same &= facts["`" + name.replace("`", "``") + "`"] == column(f"{_KEY}{i}")
-    return same
+    return all_of(facts[quote(name)] == column(f"{_KEY}{i}") for i, name in enumerate(keys))
 
 
 def _newest(joined: DataFrame, time: str) -> Column:

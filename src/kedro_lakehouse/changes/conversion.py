@@ -108,13 +108,12 @@ class Conversion:
 
     def value(self) -> Column:
         """The converted value; null where it was not sent or cannot be read as the table's type."""
-        raw = column(self.source)
         if self._reads_json:
             value = self._of_json()
+        elif self.same_type:
+            value = column(self.source)
         else:
-            value = (
-                raw if self.same_type else F.expr(self._value(quote(self.source), self._have, self.kind, 0))
-            )
+            value = F.expr(self._value(quote(self.source), self._have, self.kind, 0))
         unset = self.unset()
         return value if unset is None else F.when(~unset, value)
 

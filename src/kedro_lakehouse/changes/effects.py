@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.compare import comparable
-from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import BATCH, OP, TRUNCATE, column, columns, value_columns
+from kedro_lakehouse.changes.fold import current_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
@@ -64,6 +66,11 @@ def greatest_order() -> Column:
 def columns(names: Iterable[str]) -> list[Column]:
     """Columns by their exact names."""
     return [column(name) for name in names]
+
+
+def all_of(conditions: Iterable[Column]) -> Column:
+    """Whether all of these conditions hold; true where there are none."""
+    return reduce(and_, conditions, F.lit(True))
 
 
 def cast_or_null(name: str, kind: str) -> Column:

@@ -142,6 +142,12 @@ def events_of_extracts(
     return accepted.unionByName(_quarantined(rows, contract, extracts))
 
 
+def past_ends_of(changes: DataFrame, contract: TableContract) -> DataFrame:
+    """When each key was last deleted: keys + ``__past_end``."""
+    deletes = changes.where(column(OP) == DELETE)
+    return deletes.groupBy(*columns(contract.keys)).agg(F.max_by(TIME, ORDER).alias("__past_end"))
+
+
 def rows_as_events(rows: DataFrame, contract: TableContract, *, extracts: DataFrame) -> DataFrame:
     """Turn every row of extracts into an event: for tables without keys, whose rows are not compared.
 

@@ -146,6 +146,21 @@ def last_states(events: DataFrame, contract: TableContract, *, truncates: bool =
     return folded.select("last.*")
 
 
+def current_rows(events: DataFrame, contract: TableContract, *, truncates: bool = True) -> DataFrame:
+    """Fold events into the rows that exist after them: those of the current table (SCD1).
+
+    Schema:
+        events: key and value columns + ``_op``, ``_order``, ``_time``, for some tables ``_unset``;
+            ``truncates`` says whether any may be among them.
+        returns: key and value columns + ``_order`` (of the last event); one row per key.
+
+    Returns:
+        A lazy frame: calling this function starts no Spark job.
+    """
+    last = last_states(events, contract, truncates=truncates).where(column(OP) == UPSERT)
+    return last.select(*columns(value_columns(events)), column(ORDER))
+
+
 def flag_repeats(events: DataFrame, contract: TableContract, *, repeat: str, tie: str) -> DataFrame:
     """Mark, within one batch, exact repeats of an event and events that tie with another one.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import DELETE, OP, REASONS, UPSERT, column
+from kedro_lakehouse.changes.events import DELETE, OP, REASONS, UPSERT, all_of, column
 from kedro_lakehouse.changes.extract import EXTRACT, HELD_ROW, RETURNS
 from kedro_lakehouse.changes.snapshot_diff import STALE, WAS, extracts_of_scopes, scope_of
 
@@ -25,9 +25,7 @@ def count_rows(rows: DataFrame, contract: TableContract) -> DataFrame:
             (rows that are not quarantined).
     """
     valid = F.size(REASONS) == 0
-    known_key = F.lit(True) if contract.keys else valid
-    for key in contract.keys:
-        known_key &= column(key).isNotNull()
+    known_key = all_of(column(key).isNotNull() for key in contract.keys) if contract.keys else valid
     return rows.groupBy(EXTRACT).agg(
         F.count(F.lit(1)).alias("landed"),
         F.count(F.when(known_key, 1)).alias("keyed"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.compare import comparable
-from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import (
     BATCH,
     DELETE,
@@ -18,12 +17,13 @@ from kedro_lakehouse.changes.events import (
     TIME,
     TRUNCATE,
     UNSET,
+    all_of,
     column,
     columns,
     greatest_order,
     value_columns,
 )
-from kedro_lakehouse.changes.fold import inherits
+from kedro_lakehouse.changes.fold import current_rows, inherits
 from kedro_lakehouse.changes.history import (
     EFFECTIVE_TO,
     ORDER_FROM,
@@ -33,6 +33,7 @@ from kedro_lakehouse.changes.history import (
     is_open,
 )
 from kedro_lakehouse.changes.validate import before
+from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -227,9 +228,7 @@ def difference(old: DataFrame, new: DataFrame, kind: Kind, contract: TableContra
             as they are do not appear. (Identity columns) is unique.
     """
     identity, names = identity_columns(kind, contract), new.columns
-    matched = F.lit(True)
-    for name in identity:
-        matched &= _of("old", name).eqNullSafe(_of("new", name))
+    matched = all_of(_of("old", name).eqNullSafe(_of("new", name)) for name in identity)
     kinds = {f.name: f.dataType for f in new.schema.fields}
     old_row = F.struct(*[comparable(_of("old", c), kinds[c]) for c in names])
     new_row = F.struct(*[comparable(_of("new", c), kinds[c]) for c in names])
@@ -245,4 +244,4 @@ def difference(old: DataFrame, new: DataFrame, kind: Kind, contract: TableContra
 
 
 def _of(side: str, name: str) -> Column:
-    return F.col(f"{side}.`{name.replace('`', '``')}`")
+    return F.col(quote(side, name))

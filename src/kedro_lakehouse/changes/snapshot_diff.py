@@ -70,11 +70,10 @@ def snapshot_diff(
     fold = _Fold(contract, row_type)
     if state is None and count == 1:
         # The first extract of a new table has nothing to be compared with: each valid row is an upsert.
-        return (
-            said.where(column(HELD_ROW).isNotNull())
-            .select(*columns(contract.keys), fold.fact(UPSERT, column(EXTRACT), fold.first()).alias("fact"))
-            .select(*columns(contract.keys), "fact.*")
-        )
+        first = {HELD_ROW: column(HELD_ROW), TOLD: column(TOLD), RETURNS: F.lit(True)}
+        fact = fold.fact(UPSERT, column(EXTRACT), first).alias("fact")
+        facts = said.where(column(HELD_ROW).isNotNull()).select(*columns(contract.keys), fact)
+        return facts.select(*columns(contract.keys), "fact.*")
     scoped = bool(contract.delete_scope) and contract.hard_deletes != "ignore"
     if scoped:
         said = _with_holding(said, extracts_of_scopes(rows, contract), contract)
@@ -215,10 +214,6 @@ class _Fold:
             F.lit(None).cast("int").alias("ended"),
             F.array().cast(T.ArrayType(fact)).alias("facts"),
         )
-
-    def first(self) -> dict[str, Column]:
-        """What is given to ``fact`` for a row of the only extract of a new table."""
-        return {HELD_ROW: column(HELD_ROW), TOLD: column(TOLD), RETURNS: F.lit(True)}
 
     def step(self, known: Column, said: Column) -> Column:
         """Apply one statement: delete the key if an extract since the last one lacks it, then compare rows.

@@ -159,11 +159,9 @@ def _replay(project: Project, name: TableName, *, as_json: bool) -> None:
 
     from kedro_lakehouse.cli.rebuild import recorded
     from kedro_lakehouse.errors import listed
-    from kedro_lakehouse.operations.replay import Decoding, Replay
-    from kedro_lakehouse.pipelines.ingestion.nodes import events_of_changes, events_of_extracts
+    from kedro_lakehouse.operations.replay import Replay
 
-    replay = Replay(project.bind(name), Decoding(changes=events_of_changes, extracts=events_of_extracts))
-    done = recorded(project, f"quarantine --replay {name}", replay.run)
+    done = recorded(project, f"quarantine --replay {name}", Replay(project.bind(name)).run)
     told = f"{name}: no quarantined record is valid now; {done.left:,} are left."
     if done.replayed:
         told = (

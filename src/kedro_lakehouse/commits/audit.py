@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kedro_lakehouse.changes.events import column, columns
 from kedro_lakehouse.changes.history import ORDER_TO
 from kedro_lakehouse.errors import AuditFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pyarrow as pa
 
     from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.formats.base import Stage
@@ -36,8 +37,6 @@ def refuse_doubled_keys(stage: Stage, kind: Kind, keys: Sequence[str], *, batch:
 
 
 def _doubles_a_key(stage: Stage, keys: Sequence[str], ended: str | None) -> bool:
-    import pyarrow as pa
-
     written = stage.written([*keys, *([ended] if ended else [])])
     if written is not None and not any(pa.types.is_nested(written.schema.field(k).type) for k in keys):
         return _doubled(written, keys, ended)
@@ -47,8 +46,6 @@ def _doubles_a_key(stage: Stage, keys: Sequence[str], ended: str | None) -> bool
 
 
 def _doubled(rows: pa.Table, keys: Sequence[str], ended: str | None) -> bool:
-    import pyarrow.compute as pc
-
     lasting = rows.filter(pc.is_null(rows[ended])) if ended else rows
     unique = lasting.select(list(keys)).group_by(list(keys)).aggregate([]).num_rows
     return bool(unique != lasting.num_rows)

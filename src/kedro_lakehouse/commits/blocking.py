@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import BATCH, ORDER, column
+from kedro_lakehouse.changes.events import BATCH, ORDER, all_of, column
 from kedro_lakehouse.changes.history import IS_CURRENT, ORDER_LAST
 from kedro_lakehouse.errors import ExpectationFailedError
 from kedro_lakehouse.ops.store import PUBLISHED, QUALITY_RESULTS
@@ -96,9 +96,8 @@ def _failing_batch(
     """The first pending batch with an event behind a failing row; if no row is to blame, the last one."""
     told = events.select(BATCH, ORDER, *[column(k) for k in contract.keys])
     last = ORDER if kind == "current" else ORDER_LAST
-    same = column(ORDER).eqNullSafe(column("__at"))
-    for i, key in enumerate(contract.keys):
-        same &= column(key).eqNullSafe(column(f"__key{i}"))
+    keys = (column(key).eqNullSafe(column(f"__key{i}")) for i, key in enumerate(contract.keys))
+    same = all_of([column(ORDER).eqNullSafe(column("__at")), *keys])
     batches = []
     for e in (r.expectation for r in failed if r.expectation.nature in OF_ROWS):
         failing = failing_rows(e, frames.of(e), frames.staged).select(

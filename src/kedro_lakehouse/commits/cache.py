@@ -1,17 +1,24 @@
-"""Cache frames in memory or on disk while a batch is processed."""
+"""Cache frames while a batch is processed, and count the rows of a write."""
 
 from __future__ import annotations
 
 import uuid
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
+from kedro_lakehouse.formats.base import Layout
+from kedro_lakehouse.session.observation import observed
+
 if TYPE_CHECKING:
-    from contextlib import ExitStack
+    from collections.abc import Callable
 
     from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.config.tables import TableConfig
 
 
 def cache(frame: DataFrame, cached: ExitStack) -> DataFrame:
@@ -25,3 +32,19 @@ def cache(frame: DataFrame, cached: ExitStack) -> DataFrame:
     stored = own.persist(StorageLevel.MEMORY_AND_DISK)
     cached.callback(stored.unpersist)
     return stored
+
+
+def write_counted(rows: DataFrame, write: Callable[[DataFrame], None], table: TableConfig) -> int:
+    """Write rows to a target of a table; return how many were written.
+
+    A write that sorts reads its rows twice, the first time to find the sort ranges. An observation would
+    count them twice, so such rows are cached, and counted there.
+    """
+    if Layout(sort_by=table.sort_by, properties=table.properties).sorts_writes:
+        with ExitStack() as cached:
+            stored = cache(rows, cached)
+            write(stored)
+            return stored.count()
+    seen = Observation()
+    write(rows.observe(seen, F.count(F.lit(1)).alias("rows")))
+    return int(observed(seen).get("rows", 0))

@@ -20,6 +20,7 @@ from kedro_lakehouse.changes.events import (
     TIME,
     UNSET,
     UPSERT,
+    all_of,
     column,
     columns,
     value_columns,
@@ -218,9 +219,7 @@ def _without(events: DataFrame, past: DataFrame, contract: TableContract, found:
     held = old.groupBy(*[column(c).alias(f"__at{i}") for i, c in enumerate(at)]).agg(
         F.collect_list(comparable_row(old, fact)).alias("__facts")
     )
-    here = F.lit(True)
-    for i, name in enumerate(at):
-        here &= column(name).eqNullSafe(column(f"__at{i}"))
+    here = all_of(column(name).eqNullSafe(column(f"__at{i}")) for i, name in enumerate(at))
     row = comparable_row(events, fact)
     repeated = F.exists("__facts", lambda known: known.eqNullSafe(row))
     joined = events.join(held, here, "left").where(~F.coalesce(repeated, F.lit(False)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.changes.events import BATCH, OP, ORDER, UPSERT, column, columns, value_columns
@@ -10,8 +9,8 @@ from kedro_lakehouse.changes.plain import newest_extract
 from kedro_lakehouse.changes.plan import first_rows
 from kedro_lakehouse.commits.audit import refuse_doubled_keys
 from kedro_lakehouse.commits.blocking import validate_stage
+from kedro_lakehouse.commits.cache import write_counted
 from kedro_lakehouse.commits.excluded import accepted_events
-from kedro_lakehouse.commits.row_count import sorts_writes, with_row_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,19 +50,13 @@ class FoldFrames:
         rows = newest_extract(upserts) if self._contract.write == "replace" else upserts
         return rows.select(*columns(value_columns(rows)), column(ORDER))
 
-    def columns(self, state: TableState | None) -> dict[str, T.DataType]:
+    def columns(self, _: TableState | None) -> dict[str, T.DataType]:
         """The columns that the target has after the fold."""
-        del state
         return {f.name: f.dataType for f in self._rows.schema.fields}
 
-    def write(self, stage: Stage, state: TableState) -> dict[str, int]:
+    def write(self, stage: Stage, _: TableState) -> dict[str, int]:
         """Stage the folded rows in place of all rows of the target."""
-        del state
-        with ExitStack() as cached:
-            rows, count = with_row_count(self._rows, cached, sorted_write=sorts_writes(self._table.config))
-            stage.replace(rows)
-            written = count()
-        stage.expect(written)
+        stage.expect(write_counted(self._rows, stage.replace, self._table.config))
         if self._contract.write == "merge":
             refuse_doubled_keys(stage, self._kind, self._contract.keys, batch=self._upto)
         return {}

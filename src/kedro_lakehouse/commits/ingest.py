@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.changes.events import OP
 from kedro_lakehouse.commits import runner
@@ -47,7 +47,7 @@ class IngestionCommit(runner.Change):
 
     def __init__(self, table: LakeTable, token: BatchToken, rows: EventRows) -> None:
         """Take the plan of the batch (``token``) and its checked events (``rows``)."""
-        super().__init__(table, table.changes, step=STEP)
+        super().__init__(table, table.changes, step=STEP, batch=token.batch)
         self._quarantine, self._token, self._rows = table.quarantine, token, rows
         self._contract = table.contract
         self._staged: Staged | None = None
@@ -64,11 +64,6 @@ class IngestionCommit(runner.Change):
         """
         with self._rows.reading():
             return runner.attempt([self], held)
-
-    @property
-    def batch(self) -> int:
-        """The number of the batch."""
-        return self._token.batch
 
     @property
     def layout(self) -> Layout:
@@ -89,13 +84,14 @@ class IngestionCommit(runner.Change):
         if (batch, content_hash) == (token.batch - 1, token.follows):
             self._behind = bookmark
             return False
-        if batch > token.batch and self._ledger().chain(bookmark).holds(token.batch, token.content_hash):
+        if batch > token.batch and self.table.open_ledger().chain(bookmark).holds(
+            token.batch, token.content_hash
+        ):
             return True
         raise CommitConflictError(table=self.target, attempts=1)
 
-    def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
+    def columns(self, _: TableState | None) -> Mapping[str, T.DataType]:
         """The columns of the accepted events."""
-        del state
         return self._rows.columns()
 
     def refuse_drift(self, state: TableState, columns: Mapping[str, T.DataType]) -> None:
@@ -121,12 +117,9 @@ class IngestionCommit(runner.Change):
             # The change log has moved on: repeats were looked for in an older state of it.
             if now is None or now.version != state.version:
                 raise CommitConflictError(table=self.target, attempts=1)
-            publish_quarantine(self, staged, self._ledger().chain(self._behind))
+            self._publish_quarantine(staged, self.table.open_ledger().chain(self._behind))
         if not staged.applied:
             stage.drop()  # a batch without accepted events changes the bookmark and nothing else
-
-    def _ledger(self) -> Ledger:
-        return self.table.open_ledger()
 
     def _check_limits(self, staged: Staged) -> None:
         limit = 0.0 if self.table.config.on_invalid == "fail" else self.table.config.max_invalid_fraction
@@ -155,63 +148,42 @@ class IngestionCommit(runner.Change):
         counts |= token.counted or {}
         if token.unchanged is not None:
             counts["unchanged"] = max(token.unchanged - staged.upserts, 0)
-        return self.table.report(
-            stage=self.step,
-            batch=token.batch,
-            batches=1,
-            content_hash=token.content_hash,
-            follows=token.follows,
-            epoch=token.epoch,
-            digest=staged.digest,
-            counts=counts,
-            **staged.facts,
-        )
+        return self.report_of(token, digest=staged.digest, counts=counts, **staged.facts)
 
-    @property
-    def token(self) -> BatchToken:
-        """The plan that is committed."""
-        return self._token
+    def _publish_quarantine(self, staged: Staged, chain: Chain) -> None:
+        """Append the rejected events of a batch to quarantine in one commit, unless they are already there.
 
-    def rejected(self) -> Any:
-        """The rejected events as rows of the quarantine table."""
-        return self._rows.rejected()
-
-
-def publish_quarantine(ingestion: IngestionCommit, staged: Staged, chain: Chain) -> None:
-    """Append the rejected events of a batch to quarantine in one commit, unless they are already there.
-
-    Raises:
-        CommitConflictError: Quarantine has rows of another plan that can still be published, and so has
-            priority; or a rebuild has begun since this plan was made.
-        BatchContentChangedError: The batch's accepted events were rebuilt differently since its rows were
-            published.
-    """
-    table, token = ingestion.table, ingestion.token
-    lake, target = table.format, table.quarantine
-    if chain.epoch > token.epoch:  # a rebuild has begun since this plan was made
-        raise CommitConflictError(table=target, attempts=1)
-    state = lake.state(target)
-    if state is None:
-        lake.create(target, QUARANTINE_COLUMNS, Layout(properties=_UNORDERED))
+        Raises:
+            CommitConflictError: Quarantine has rows of another plan that can still be published, and so has
+                priority; or a rebuild has begun since this plan was made.
+            BatchContentChangedError: The batch's accepted events were rebuilt differently since its rows were
+                published.
+        """
+        table, token, lake, target = self.table, self._token, self.format, self.table.quarantine
+        if chain.epoch > token.epoch:  # a rebuild has begun since this plan was made
+            raise CommitConflictError(table=target, attempts=1)
         state = lake.state(target)
-    if state is None:
-        raise CommitConflictError(table=target, attempts=1)
-    held = state.bookmark
-    if held is not None and (held.batch, held.content_hash) == (token.batch, token.content_hash):
-        if held.digest != staged.digest:
-            raise BatchContentChangedError(
-                table=table.name, batch=token.batch, detail="its accepted events were rebuilt differently"
-            )
-        return
-    void = _void_from(state, chain)
-    if held is not None and (held.epoch > token.epoch or (not void and held.batch >= token.batch)):
-        raise CommitConflictError(table=target, attempts=1)
-    with runner.lost_races(lake, {target: state}), lake.stage(target, state) as stage:
-        if void:
-            stage.replace(engine_of(table).quarantined(table, before=void, more=ingestion.rejected()))
-        else:
-            stage.append(ingestion.rejected())
-        stage.publish(ingestion.report(staged))
+        if state is None:
+            lake.create(target, QUARANTINE_COLUMNS, Layout(properties=_UNORDERED))
+            state = lake.state(target)
+        if state is None:
+            raise CommitConflictError(table=target, attempts=1)
+        held = state.bookmark
+        if held is not None and (held.batch, held.content_hash) == (token.batch, token.content_hash):
+            if held.digest != staged.digest:
+                raise BatchContentChangedError(
+                    table=table.name, batch=token.batch, detail="its accepted events were rebuilt differently"
+                )
+            return
+        void = _void_from(state, chain)
+        if held is not None and (held.epoch > token.epoch or (not void and held.batch >= token.batch)):
+            raise CommitConflictError(table=target, attempts=1)
+        with runner.lost_races(lake, {target: state}), lake.stage(target, state) as stage:
+            if void:
+                stage.replace(engine_of(table).quarantined(table, before=void, more=self._rows.rejected()))
+            else:
+                stage.append(self._rows.rejected())
+            stage.publish(self.report(staged))
 
 
 def clear_void_quarantine(table: LakeTable, chain: Chain) -> None:

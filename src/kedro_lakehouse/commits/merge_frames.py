@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import (
-    BATCH,
-    DELETE,
-    OP,
-    ORDER,
-    TRUNCATE,
-    column,
-    columns,
-    value_columns,
-)
+from kedro_lakehouse.changes.events import BATCH, DELETE, OP, ORDER, TRUNCATE, column, columns, value_columns
 from kedro_lakehouse.changes.plan import (
     ACTION,
     CLOSE,
@@ -36,10 +27,9 @@ from kedro_lakehouse.changes.plan import (
 from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
 from kedro_lakehouse.commits.audit import refuse_doubled_keys
 from kedro_lakehouse.commits.blocking import validate_stage
-from kedro_lakehouse.commits.cache import cache
+from kedro_lakehouse.commits.cache import cache, write_counted
 from kedro_lakehouse.commits.excluded import accepted_events, pending_events
 from kedro_lakehouse.commits.marks import horizon_of
-from kedro_lakehouse.commits.row_count import sorts_writes, with_row_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -127,10 +117,7 @@ class MergeFrames:
 
     def _stage_first(self, stage: Stage, rows: DataFrame) -> dict[str, int]:
         """Stage the first rows of an empty table."""
-        with ExitStack() as cached:
-            rows, count = with_row_count(rows, cached, sorted_write=sorts_writes(self._table.config))
-            stage.append(rows)
-            written = count()
+        written = write_counted(rows, stage.append, self._table.config)
         self._audit(stage, inserted=written, removed=0, before=0)
         return {_METRIC[self._kind][INSERT]: written, "late": 0}
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.changes.events import BATCH, OP, ORDER, UPSERT, column, columns, value_columns
 from kedro_lakehouse.changes.plain import compare_extracts, newest_extract
 from kedro_lakehouse.commits.blocking import validate_stage
+from kedro_lakehouse.commits.cache import write_counted
 from kedro_lakehouse.commits.excluded import pending_events
-from kedro_lakehouse.commits.row_count import sorts_writes, with_row_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,9 +61,6 @@ class PlainFrames:
         return self._write(stage, newest_extract(rows), state.rows, 0 if found["same"] else state.rows)
 
     def _write(self, stage: Stage, rows: DataFrame, before: int, gone: int) -> dict[str, int]:
-        with ExitStack() as cached:
-            rows, count = with_row_count(rows, cached, sorted_write=sorts_writes(self._table.config))
-            (stage.replace if gone else stage.append)(rows)
-            written = count()
+        written = write_counted(rows, stage.replace if gone else stage.append, self._table.config)
         stage.expect(before - gone + written)
         return {"inserted": written, "deleted": gone}

@@ -57,15 +57,6 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Validation:
-    """The results of a suite of expectations, and the snapshots that they describe."""
-
-    snapshots: str
-    batch: int | None
-    results: Sequence[Result]
-
-
-@dataclass(frozen=True, kw_only=True)
 class ValidationPlan:
     """The expectations of a suite, to be answered for tables at these snapshots.
 
@@ -107,20 +98,13 @@ def titles_of(expectations: Iterable[ExpectationConfig]) -> frozenset[str]:
 
 
 def validate(environment: Environment, suite: str, plan: ValidationPlan) -> None:
-    """Answer a suite's expectations and record the results, unless they are recorded for these snapshots."""
-    if not environment.validations.is_validated(suite, plan.snapshots, plan.titles):
-        done = Validation(snapshots=plan.snapshots, batch=plan.batch, results=plan.answer())
-        record_validation(environment, suite, done)
-
-
-def record_validation(environment: Environment, suite: str, judgement: Validation) -> None:
-    """Store the results of a suite, and log which expectations failed."""
-    rows = [
-        r.row() | {"table": getattr(r.expectation, "table", suite), "batch": judgement.batch}
-        for r in judgement.results
-    ]
-    environment.validations.record(suite, judgement.snapshots, rows)
-    for result in judgement.results:
+    """Answer a suite's expectations, record the results and log which failed; once for these snapshots."""
+    if environment.validations.is_validated(suite, plan.snapshots, plan.titles):
+        return
+    results = plan.answer()
+    rows = [r.row() | {"table": getattr(r.expectation, "table", suite), "batch": plan.batch} for r in results]
+    environment.validations.record(suite, plan.snapshots, rows)
+    for result in results:
         if not result.success:
             of = f"{result.unexpected:,} of {result.elements:,} rows" if result.unexpected else "the table"
             logger.warning("%s: %s fail(s) %s", suite, of, result.expectation.title)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from pyspark.sql import types as T
+
 from kedro_lakehouse.changes.events import BATCH, OP, POSITION, RAW, REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
-
-    from pyspark.sql import types as T
 
     from kedro_lakehouse.changes.plan import Kind, MergePlan
     from kedro_lakehouse.commits.token import BatchToken
@@ -23,20 +23,13 @@ if TYPE_CHECKING:
     from kedro_lakehouse.lake_table import LakeTable
 
 
-def _quarantine_columns() -> Mapping[str, T.DataType]:
-    from pyspark.sql import types as T
-
-    place = T.StructType([T.StructField("file", T.StringType()), T.StructField("row", T.LongType())])
-    return {
-        BATCH: T.LongType(),
-        POSITION: place,
-        REASONS: T.ArrayType(T.StringType()),
-        OP: T.StringType(),
-        RAW: T.StringType(),
-    }
-
-
-QUARANTINE_COLUMNS: Final = _quarantine_columns()
+QUARANTINE_COLUMNS: Final[Mapping[str, T.DataType]] = {
+    BATCH: T.LongType(),
+    POSITION: T.StructType([T.StructField("file", T.StringType()), T.StructField("row", T.LongType())]),
+    REASONS: T.ArrayType(T.StringType()),
+    OP: T.StringType(),
+    RAW: T.StringType(),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

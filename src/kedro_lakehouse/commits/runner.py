@@ -13,15 +13,10 @@ import contextlib
 import logging
 from contextlib import ExitStack
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kedro_lakehouse.commits.acknowledge import Commit, acknowledge
-from kedro_lakehouse.errors import (
-    CommitConflictError,
-    LeaseLostError,
-    TransientError,
-    UnknownOutcomeError,
-)
+from kedro_lakehouse.errors import CommitConflictError, LeaseLostError, TransientError, UnknownOutcomeError
 from kedro_lakehouse.formats.base import Layout, enter_phase
 
 if TYPE_CHECKING:
@@ -29,11 +24,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import types as T
 
+    from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableFormat, TableState
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.report import CommitReport
+    from kedro_lakehouse.sources.ledger import PlannedFiles
 
 logger = logging.getLogger(__name__)
 
@@ -46,27 +43,31 @@ class Change:
     They are called again for every state in which the table is found.
     """
 
-    def __init__(self, table: LakeTable, target: TableName, *, step: str) -> None:
+    def __init__(
+        self,
+        table: LakeTable,
+        target: TableName,
+        *,
+        step: str,
+        batch: int,
+        inputs: Mapping[TableName, TableState | None] | None = None,
+    ) -> None:
         """Take the declared table (``table``), and the stored table that is changed (``target``).
 
-        ``step`` names the change in ``lake.ops.batches`` and in the log of its phases.
+        Args:
+            table: The declared table.
+            target: The stored table that is changed.
+            step: Names the change in ``lake.ops.batches`` and in the log of its phases.
+            batch: The last batch that the target contains after the change.
+            inputs: The other tables that the change reads, each with the state on which it was planned.
         """
-        self.table, self.target, self.step = table, target, step
+        self.table, self.target, self.step, self.batch = table, target, step, batch
+        self.format, self.inputs = table.format, inputs or {}
 
-    @property
-    def format(self) -> TableFormat:
-        """The format of the declared table."""
-        return self.table.format
-
-    @property
-    def batch(self) -> int:
-        """The last batch that the table contains after the change."""
-        raise NotImplementedError
-
-    @property
-    def inputs(self) -> Mapping[TableName, TableState | None]:
-        """The other tables that the change reads, each with the state on which it was planned."""
-        return {}
+    def report_of(self, plan: BatchToken | PlannedFiles, *, batches: int = 1, **facts: Any) -> CommitReport:
+        """The report of a commit of the last of ``batches`` planned batches, with further ``facts``."""
+        given = {"content_hash": plan.content_hash, "follows": plan.follows, "epoch": plan.epoch} | facts
+        return self.table.report(stage=self.step, batch=plan.batch, batches=batches, **given)
 
     def is_done(self, state: TableState | None) -> bool:
         """Whether nothing is left to do on this state.
@@ -183,6 +184,15 @@ def _commit(change: Change, state: TableState | None, held: Lease) -> list[Commi
     enter_phase("published", change.table, change.step, change.batch)
     done = Commit(table=change.table, report=report, snapshot=snapshot, seconds=perf_counter() - begun)
     return [done] if report != found.bookmark else []
+
+
+def is_on_hold(state: TableState | None, what: str, table: LakeTable) -> bool:
+    """Whether a table is on hold since a rollback, which is logged: ``what`` it is that stays as it is."""
+    if state is None or not state.is_held:
+        return False
+    release = f"kedro lakehouse rollback {table} --release"
+    logger.warning("%s: held since its rollback; `%s` lets it go on", what, release)
+    return True
 
 
 @contextlib.contextmanager

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from kedro_lakehouse.commits.rows import TargetRows
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.lake_table import LakeTable
-    from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
 
 logger = logging.getLogger(__name__)
@@ -46,14 +45,11 @@ class TargetCommit(runner.Change):
 
     def __init__(self, table: LakeTable, plan: TargetPlan, rows: TargetRows) -> None:
         """Take the plan, and the rows that the target gets by it."""
-        super().__init__(table, table.stored(plan.kind), step=plan.kind)
+        inputs = {table.changes: plan.change_log}
+        target = table.stored(plan.kind)
+        super().__init__(table, target, step=plan.kind, batch=plan.token.batch, inputs=inputs)
         self._kind, self._token, self._change_log, self._rows = plan.kind, plan.token, plan.change_log, rows
         self._contract = table.contract
-
-    @property
-    def batch(self) -> int:
-        """The last of the pending batches."""
-        return self._token.batch
 
     @property
     def layout(self) -> Layout:
@@ -78,11 +74,6 @@ class TargetCommit(runner.Change):
             raise CommitConflictError(table=self.target, attempts=1)
         return self._token.batch <= batch
 
-    @property
-    def inputs(self) -> Mapping[TableName, TableState | None]:
-        """The change log."""
-        return {self.table.changes: self._change_log}
-
     def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
         """The columns of the rows to write."""
         return self._rows.columns(state)
@@ -94,20 +85,12 @@ class TargetCommit(runner.Change):
 
     def write(self, stage: Stage, state: TableState) -> CommitReport:
         """Stage the changes that the pending batches make."""
-        counts = self._rows.write(stage, state)
-        return self._report(state, counts)
+        return self._report(state, self._rows.write(stage, state))
 
     def _report(self, state: TableState, counts: dict[str, int]) -> CommitReport:
-        token = self._token
-        return self.table.report(
-            stage=self._kind,
-            batch=token.batch,
-            batches=token.batch - state.batch,
-            content_hash=token.content_hash,
-            epoch=token.epoch,
-            follows=state.bookmark.content_hash if state.bookmark else "",
-            counts=counts,
-        )
+        follows = state.bookmark.content_hash if state.bookmark else ""
+        batches = self.batch - state.batch
+        return self.report_of(self._token, batches=batches, follows=follows, counts=counts)
 
     def audit(self, stage: Stage, state: TableState) -> None:
         """Validate the staged rows against the blocking expectations.
@@ -124,11 +107,11 @@ class TargetCommit(runner.Change):
     def properties(self, state: TableState) -> Mapping[str, str]:
         """The declared properties that the table lacks, and which decisions its rows respect."""
         declared = {k: v for k, v in self.table.config.properties.items() if k != "format-version"}
-        wanted = declared | self._decided(self._token.batch)
+        wanted = declared | self._decided()
         return {k: v for k, v in wanted.items() if state.properties.get(k, "") != v}
 
-    def _decided(self, batch: int) -> dict[str, str]:
-        return {DECIDED: self.table.decisions.digest(self.table.name, upto=batch)}
+    def _decided(self) -> dict[str, str]:
+        return {DECIDED: self.table.decisions.digest(self.table.name, upto=self.batch)}
 
 
 class Refold(TargetCommit):
@@ -154,11 +137,10 @@ class Refold(TargetCommit):
             return held  # the same batch again: the bookmark stays as it is
         return super()._report(state, counts)
 
-    def properties(self, state: TableState) -> Mapping[str, str]:
+    def properties(self, _: TableState) -> Mapping[str, str]:
         """The rules and decisions that the rows respect now, and the time since which they do."""
-        del state
         made = self.layout.properties
-        return {**made, **self._decided(self._token.batch), FOLDED_AT: self._since}
+        return {**made, **self._decided(), FOLDED_AT: self._since}
 
     def dropped_columns(self, state: TableState) -> Sequence[str]:
         """The columns that the declaration no longer includes."""
@@ -182,13 +164,7 @@ def commit_pending(table: LakeTable, *pending: tuple[MergePlan, BatchToken]) -> 
     for merge, token in pending:
         kind = merge.kind
         target, change_log = _states(table, kind)
-        if target is not None and target.is_held:
-            logger.warning(
-                "%s %s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
-                table,
-                kind,
-                table,
-            )
+        if runner.is_on_hold(target, f"{table} {kind}", table):
             continue
         if kind == "history":
             check_view(table, merge.events)

@@ -13,6 +13,7 @@ from kedro_lakehouse.project import active_project
 if TYPE_CHECKING:
     from kedro_lakehouse.datasets.viz import TablePreview
     from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.names import Role
     from kedro_lakehouse.project import Project
 
 
@@ -22,6 +23,10 @@ class ReadOnlyDataset(AbstractDataset[Any, Any]):
     _itself: ClassVar[str]
     """In the words of the error; ``{}`` stands for the name of its table or suite."""
     _instead: ClassVar[str] = "Load it only."
+
+    def __init__(self, *, metadata: dict[str, Any] | None = None) -> None:
+        """Keep nothing: the project is looked up when it is used."""
+        self.metadata = metadata
 
     def save(self, data: object) -> None:
         """Refuse.
@@ -39,6 +44,8 @@ class DeclaredDataset(AbstractDataset[Any, Any]):
 
     _SINGLE_PROCESS = True  # a Spark session cannot cross process borders
     role: ClassVar[str]
+    _stored_as: Role = "current"
+    """Which of the table's stored tables it is about."""
 
     def __init__(self, *, table: str, metadata: dict[str, Any] | None = None) -> None:
         """Keep the name: no declaration is read, no session or catalog opened."""
@@ -61,7 +68,7 @@ class DeclaredDataset(AbstractDataset[Any, Any]):
 
     @property
     def _stored(self) -> TableName:
-        return self._name
+        return self._name.with_suffix(self._stored_as)
 
     def _preview(self, nrows: int, *framework: str) -> TablePreview:
         from kedro_lakehouse.datasets.viz import preview_rows

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.commits.token import NothingLanded
     from kedro_lakehouse.datasets.viz import TablePreview
-    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.names import Role
 
 
 class QuarantineDataset(DeclaredDataset):
@@ -28,10 +28,7 @@ class QuarantineDataset(DeclaredDataset):
     """
 
     role: ClassVar[str] = "quarantine"
-
-    @property
-    def _stored(self) -> TableName:
-        return self._name.with_suffix("quarantine")
+    _stored_as: Role = "quarantine"
 
     def load(self) -> DataFrame:
         """All quarantined events; an empty frame where there are none."""
@@ -69,10 +66,7 @@ class ChangesDataset(DeclaredDataset):
     """
 
     role: ClassVar[str] = "changes"
-
-    @property
-    def _stored(self) -> TableName:
-        return self._name.with_suffix("changes")
+    _stored_as: Role = "changes"
 
     def load(self) -> DataFrame:
         """All accepted events; an empty frame with the framework's columns where nothing has landed yet."""

@@ -32,10 +32,6 @@ class ColumnTablesDataset(ReadOnlyDataset):
 
     _itself: ClassVar[str] = "the tables of the column index"
 
-    def __init__(self, *, metadata: dict[str, Any] | None = None) -> None:
-        """Keep nothing: the project is looked up when it is used."""
-        self.metadata = metadata
-
     def load(self) -> PendingIndex:
         """Compare metadata with the index; no row is read and no Spark started.
 
@@ -90,10 +86,6 @@ class ColumnStudiesDataset(ReadOnlyDataset):
     """
 
     _itself: ClassVar[str] = "the studies of the column search"
-
-    def __init__(self, *, metadata: dict[str, Any] | None = None) -> None:
-        """Keep nothing: the project is looked up when it is used."""
-        self.metadata = metadata
 
     def load(self) -> Evaluation:
         """Find the studies and open the models; no table is read.

@@ -33,10 +33,6 @@ class QualityResultsDataset(ReadOnlyDataset):
 
     _itself: ClassVar[str] = "the results of quality"
 
-    def __init__(self, *, metadata: dict[str, Any] | None = None) -> None:
-        """Open nothing."""
-        self.metadata = metadata
-
     def _describe(self) -> dict[str, Any]:
         return {"filepath": f"ops.{QUALITY_RESULTS}"}
 

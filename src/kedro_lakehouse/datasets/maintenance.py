@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from kedro.io import AbstractDataset
+from typing import TYPE_CHECKING, ClassVar
 
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.operations.maintain import maintain_ops, maintain_table
-from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,6 +17,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.convert import ConvertConfig
     from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
     from kedro_lakehouse.formats.maintenance import MaintenanceReport
+    from kedro_lakehouse.names import Role
 
 
 class MaintenanceDataset(DeclaredDataset):
@@ -76,10 +74,7 @@ class RetentionDataset(DeclaredDataset):
     """
 
     role: ClassVar[str] = "retention"
-
-    @property
-    def _stored(self) -> TableName:
-        return self._name.with_suffix("changes")
+    _stored_as: Role = "changes"
 
     def load(self) -> DataFrame:
         """The change log as it is stored."""
@@ -92,7 +87,7 @@ class RetentionDataset(DeclaredDataset):
         compact_change_log(self.table, data if isinstance(data, dt.timedelta) else None)
 
 
-class ConvertedDataset(AbstractDataset[Any, Any]):
+class ConvertedDataset(DeclaredDataset):
     """A table of convert.yml: loading gives its rows, saving its declaration adds new files.
 
     Example:
@@ -103,28 +98,18 @@ class ConvertedDataset(AbstractDataset[Any, Any]):
               table: "{namespace}.{table}"
     """
 
-    _SINGLE_PROCESS = True  # a Spark session cannot cross process borders
     role: ClassVar[str] = "converted"
-
-    def __init__(self, *, table: str, metadata: dict[str, Any] | None = None) -> None:
-        """Keep the name: no declaration is read, no session or catalog opened."""
-        self._name, self.metadata = TableName.parse(table), metadata
 
     def load(self) -> DataFrame:
         """The table as a lazy frame."""
-        frame: DataFrame = active_project().format_of(self._name).read(self._name)
-        return frame
+        return self.project.format_of(self._name).read(self._name)
 
     def save(self, data: ConvertConfig | bool) -> None:  # noqa: FBT001 - a dataset's own signature
         """Add the files of a declaration that the table lacks; ``True`` stands for that of convert.yml."""
         from kedro_lakehouse.operations.convert import convert
 
-        table = active_project().bind(self._name)
         if data:
-            convert(table if data is True else replace(table, conversion=data))
-
-    def _describe(self) -> dict[str, Any]:
-        return {"filepath": str(self._name), "role": self.role}
+            convert(self.table if data is True else replace(self.table, conversion=data))
 
     def _exists(self) -> bool:
-        return active_project().format_of(self._name).state(self._name) is not None
+        return self.project.format_of(self._name).state(self._name) is not None

@@ -11,10 +11,8 @@ from kedro.io import AbstractDataset
 from kedro_lakehouse.commits.published import (
     NothingToValidate,
     Published,
-    Validation,
     ValidationPlan,
     published,
-    record_validation,
     snapshots_as_text,
     titles_of,
     validate,
@@ -76,7 +74,7 @@ class QualityDataset(DeclaredDataset):
         rows = self.project.ops.read(QUALITY_RESULTS, of_table=str(self._name))
         return sorted((r for r in rows if r["suite"] == str(self._name)), key=lambda r: r["judged_at"])
 
-    def save(self, data: ValidationPlan | Validation | NothingToValidate) -> None:
+    def save(self, data: ValidationPlan | NothingToValidate) -> None:
         """Validate a table that changed since the last time, and report what failed."""
         _save(str(self._name), data)
 
@@ -197,13 +195,11 @@ class SuiteQualityDataset(_SuiteDataset):
         rows = active_project().ops.read(QUALITY_RESULTS)
         return sorted((r for r in rows if r["suite"] == self._name), key=lambda r: r["judged_at"])
 
-    def save(self, data: ValidationPlan | Validation | NothingToValidate) -> None:
+    def save(self, data: ValidationPlan | NothingToValidate) -> None:
         """Validate tables of which one changed since the last time, and report what failed."""
         _save(self._name, data)
 
 
-def _save(suite: str, data: ValidationPlan | Validation | NothingToValidate) -> None:
+def _save(suite: str, data: ValidationPlan | NothingToValidate) -> None:
     if isinstance(data, ValidationPlan):
         validate(active_project(), suite, data)
-    elif isinstance(data, Validation):
-        record_validation(active_project(), suite, data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from kedro_lakehouse.commits.published import Published, published
 from kedro_lakehouse.datasets.base import DeclaredDataset, ReadOnlyDataset
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.logs.context import working_on
@@ -13,9 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.changes.plan import Kind, MergePlan
-    from kedro_lakehouse.commits.published import Published
     from kedro_lakehouse.datasets.viz import TablePreview
-    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.names import Role, TableName
 
 
 class TableDataset(DeclaredDataset):
@@ -45,12 +45,8 @@ class TableDataset(DeclaredDataset):
     ) -> None:
         """Keep the names: nothing is read yet."""
         super().__init__(table=table, metadata=metadata)
-        self._kind: Kind = kind
+        self._kind = self._stored_as = kind
         self._load_args = dict(load_args or {})
-
-    @property
-    def _stored(self) -> TableName:
-        return self._name.with_suffix(self._kind)
 
     def load(self) -> DataFrame:
         """The published table as a lazy frame.
@@ -114,23 +110,19 @@ class PendingDataset(DeclaredDataset, ReadOnlyDataset):
     role: ClassVar[str] = "pending"
     _itself: ClassVar[str] = "the pending events of {}"
     _instead: ClassVar[str] = "Save to the dataset 'changes'."
+    _stored_as: Role = "changes"
 
     def __init__(self, *, table: str, target: Kind, metadata: dict[str, Any] | None = None) -> None:
         """Keep the names: nothing is read yet."""
         super().__init__(table=table, metadata=metadata)
         self._target: Kind = target
 
-    @property
-    def _stored(self) -> TableName:
-        return self._name.with_suffix("changes")
-
     def load(self) -> DataFrame:
         """A lazy frame of change events; starts no Spark job."""
         from kedro_lakehouse.commits.target import load_pending
 
         plan, token = load_pending(self.table, self._target)
-        frame: DataFrame = token.mark(plan.events)
-        return frame
+        return token.mark(plan.events)
 
 
 class PublishedDataset(DeclaredDataset):
@@ -150,8 +142,6 @@ class PublishedDataset(DeclaredDataset):
 
     def load(self) -> Published | None:
         """The published state, with its rows as a lazy frame; None before the table's first commit."""
-        from kedro_lakehouse.commits.published import published
-
         return published(self.table)
 
     def preview(self, nrows: int = 5) -> TablePreview:

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kedro_lakehouse.changes.events import all_of
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.names import OWN_FORMAT
@@ -78,9 +79,9 @@ def _mark(data: DataFrame, failed: Sequence[ExpectationConfig]) -> tuple[Column,
         values = values.select(
             *[F.col(f"`{c}`").alias(f"{mark}_{i}") for i, c in enumerate(expectation.columns)], mark
         )
-        same = F.lit(True)
-        for i, c in enumerate(expectation.columns):
-            same = same & F.col(f"`{c}`").eqNullSafe(F.col(f"{mark}_{i}"))
+        same = all_of(
+            F.col(f"`{c}`").eqNullSafe(F.col(f"{mark}_{i}")) for i, c in enumerate(expectation.columns)
+        )
         data = data.join(values, same, "left")
         told.append(F.when(F.col(mark), F.lit(expectation.title)))
     return F.filter(F.array(*told), lambda reason: reason.isNotNull()), data

@@ -6,13 +6,14 @@ import contextlib
 import logging
 import uuid
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, runtime_checkable
 
 from kedro_lakehouse.errors import CommitUnknownError
-from kedro_lakehouse.ops.report import HELD
+from kedro_lakehouse.ops.report import HELD, CommitReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import types as T
 
     from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 Phase = Literal["planned", "staged", "published", "acknowledged"]
@@ -315,6 +315,23 @@ class KeepsCommits(Protocol):
 
         Lazy: taking only the newest one does not read all the others.
         """
+
+
+def commits_of_batches(
+    entries: Iterable[tuple[str | None, int | None]],
+) -> Iterator[tuple[CommitReport, int | None]]:
+    """The report of each commit of a batch, and the snapshot that it published; newest first.
+
+    An entry that repeats the bookmark of the one before it in time, such as one that sets a property, is
+    no commit of a batch. Lazy: only the entries that the taken commits need are read.
+
+    Args:
+        entries: Bookmark and snapshot of each published entry of ours, newest first.
+    """
+    for bookmark, repeated in groupby(entries, key=lambda entry: entry[0]):
+        *_, (_, first) = repeated  # the oldest entry with this bookmark is the commit itself
+        if report := CommitReport.from_property(bookmark):
+            yield report, first
 
 
 @contextlib.contextmanager

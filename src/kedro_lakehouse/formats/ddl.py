@@ -40,6 +40,17 @@ class Clash:
             return f"Iceberg cannot make a {was} column a {is_}"
         return ""
 
+    def error(self, table: TableName, **place: str) -> IncompatibleTypeError:
+        """The error that refuses the incoming type; it may name the ``place`` that the type comes from."""
+        return IncompatibleTypeError(
+            table=table,
+            column=self.column,
+            existing=self.existing.simpleString(),
+            incoming=self.incoming.simpleString(),
+            reason=self.reason,
+            **place,
+        )
+
 
 def storable(kind: T.DataType) -> T.DataType:
     """The type in which Iceberg stores a value: no small integers, no null type, all parts nullable."""
@@ -175,13 +186,7 @@ def wider_columns(
             continue
         wider = _merged((name,), kind, columns[name])
         if isinstance(wider, Clash):
-            raise IncompatibleTypeError(
-                table=table,
-                column=wider.column,
-                existing=wider.existing.simpleString(),
-                incoming=wider.incoming.simpleString(),
-                reason=wider.reason,
-            )
+            raise wider.error(table)
         wanted[name] = wider
     return wanted
 

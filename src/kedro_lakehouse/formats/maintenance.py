@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
+from kedro_lakehouse.errors import CommitConflictError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kedro_lakehouse.config.maintenance import CompactConfig, TableMaintenanceConfig
     from kedro_lakehouse.names import TableName
@@ -31,10 +34,10 @@ class Storage:
     """
 
     files: int
-    delete_files: int
+    delete_files: int = 0
     bytes: int
-    manifests: int
-    snapshots: int
+    manifests: int = 0
+    snapshots: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +105,20 @@ class Maintenance(Protocol):
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
         """
+
+
+@contextlib.contextmanager
+def races_lost_by(table: TableName, signs: Sequence[str]) -> Iterator[None]:
+    """Raise an error of Spark whose text holds one of these signs as ``CommitConflictError``."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        if any(sign in str(error) for sign in signs):
+            raise CommitConflictError(table=table, attempts=1) from error
+        raise
 
 
 @runtime_checkable

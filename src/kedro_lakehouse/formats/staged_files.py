@@ -8,6 +8,9 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
 
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
 from kedro_lakehouse.errors import AuditFailedError, CommitConflictError, CommitUnknownError
 from kedro_lakehouse.formats.base import dropped_on_failure
 from kedro_lakehouse.formats.hadoop_files import delete_folder, folders_in, parquet_rows
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql import types as T
 
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
@@ -166,8 +168,6 @@ class StagedFiles:
         near: Mapping[str, tuple[Any, Any]] | None = None,
     ) -> None:
         """Write the new rows and the ``on`` columns of the rows to delete into the stage; one Spark job."""
-        from pyspark.sql import functions as F
-
         if rows_to_delete is None:
             if rows is not None:
                 self._stage("append", rows)
@@ -181,8 +181,6 @@ class StagedFiles:
         self.has_new_rows = rows is not None
 
     def _stage(self, kind: Kind, rows: DataFrame, **facts: Any) -> None:
-        from pyspark.sql import types as T
-
         assert self._change is None, f"{self.table}: a stage holds one change"  # noqa: S101
         columns = dict(self._columns) | ({MARK: T.StringType()} if kind == "merge" else {})
         schema = T.StructType([T.StructField(name, type_) for name, type_ in columns.items()])
@@ -323,8 +321,6 @@ def drop_stages(session: SparkSession, namespace: str, table: TableName) -> None
 
 def _marked_rows(rows_to_delete: DataFrame, rows: DataFrame, on: Sequence[str]) -> DataFrame:
     """The new rows and the rows to delete, joined by their ``on`` columns and marked with ``MARK``."""
-    from pyspark.sql import functions as F
-
     identity = [F.col(quote(c)).alias(f"__on{i}") for i, c in enumerate(on)]
     old = rows_to_delete.select(*identity, F.lit(True).alias("__old"))
     new = rows.withColumn("__new", F.lit(True))
@@ -338,6 +334,4 @@ def _marked_rows(rows_to_delete: DataFrame, rows: DataFrame, on: Sequence[str]) 
 
 
 def _has_mark(*marks: str) -> Column:
-    from pyspark.sql import functions as F
-
     return F.col(MARK).isin(*marks)

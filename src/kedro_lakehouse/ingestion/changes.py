@@ -6,8 +6,12 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kedro_lakehouse.changes.keys import split_key_changes
+from kedro_lakehouse.changes.order import declared_order
+from kedro_lakehouse.changes.validate import check_events
 from kedro_lakehouse.commits.marks import horizon_of
 from kedro_lakehouse.decoders.base import load_decoder
+from kedro_lakehouse.decoders.records import BEFORE, with_key_images
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.sources.files import bounded
 
@@ -15,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.decoders.base import ChangeDecoder
     from kedro_lakehouse.decoders.records import Columns, RecordGroup
@@ -37,6 +44,14 @@ class LandedChanges:
     layout: Any
     columns: Columns
     horizon: datetime | None = None
+
+    def events(self, contract: TableContract) -> DataFrame:
+        """Decode and check the records of the batch; a key change becomes its two events."""
+        decode = self.decoder.decode
+        decoded = [decode(group, self.layout, self.columns, contract.keys) for group in self.groups]
+        ordered = declared_order(with_key_images(decoded, self.columns, contract.keys), contract)
+        checked = check_events(ordered.drop(*self.columns.carried), contract, horizon=self.horizon)
+        return self.token.stamp(split_key_changes(checked, contract, BEFORE))
 
 
 class ChangeBatches:

@@ -8,14 +8,9 @@ from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.conversion import castable, same_type
 from kedro_lakehouse.changes.events import EVENT_COLUMNS, OPENED_COLUMNS, ORDER, UNSET
+from kedro_lakehouse.commits.fold_frames import declares
 from kedro_lakehouse.decoders.records import Columns
-from kedro_lakehouse.errors import (
-    IncompatibleTypeError,
-    MissingColumnError,
-    ReservedColumnError,
-    SchemaFixedError,
-    UnsupportedError,
-)
+from kedro_lakehouse.errors import MissingColumnError, ReservedColumnError, SchemaFixedError, UnsupportedError
 from kedro_lakehouse.formats.ddl import Clash, case_clash, clash, schema_changes, storable, widened
 from kedro_lakehouse.names import is_reserved_column
 
@@ -23,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.errors import IncompatibleTypeError
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.sources.base import FileSource
     from kedro_lakehouse.sources.files import FileShape
@@ -79,7 +75,7 @@ def resolve_columns(
             table=name, missing=missing, found=sorted(types), place="order_by, effective_time"
         )
     stored = {table.rename.get(n, n) for n in seen if n not in told and _kept(n, table)}
-    csv = source.options["changes"]
+    csv, order = source.options["changes"], existing.get(ORDER)
     return Columns(
         types=types,
         rename=table.rename,
@@ -88,13 +84,8 @@ def resolve_columns(
         timestamp_format=csv.timestamp_format,
         unset_marker=table.unset_marker,
         carried=frozenset(named - stored - existing.keys()),
-        order=_order_type(existing),
+        order=order if isinstance(order, T.StructType) else None,
     )
-
-
-def _order_type(existing: Mapping[str, T.DataType]) -> T.StructType | None:
-    kind = existing.get(ORDER)
-    return kind if isinstance(kind, T.StructType) else None
 
 
 def _declared(name: TableName, column: str, existing: T.DataType | None, kind: T.DataType) -> T.DataType:
@@ -120,14 +111,7 @@ def _incompatible(
     name: TableName, column: str, existing: T.DataType, incoming: T.DataType, place: str
 ) -> IncompatibleTypeError:
     found = clash(column, existing, incoming) or Clash(path=(column,), existing=existing, incoming=incoming)
-    return IncompatibleTypeError(
-        table=name,
-        column=found.column,
-        existing=found.existing.simpleString(),
-        incoming=found.incoming.simpleString(),
-        place=place,
-        reason=found.reason,
-    )
+    return found.error(name, place=place)
 
 
 def _refuse_changes(
@@ -144,12 +128,10 @@ def _parse(text: str) -> T.DataType:
 
 
 def _simple(text: str) -> T.DataType:
-    from pyspark.sql.types import DecimalType
-
     word, _, rest = text.lower().partition("(")
     if word in ("decimal", "dec", "numeric"):
         precision, _, scale = rest.rstrip(")").partition(",")
-        return DecimalType(int(precision or 10), int(scale or 0))
+        return T.DecimalType(int(precision or 10), int(scale or 0))
     return {
         "string": T.StringType(),
         "boolean": T.BooleanType(),
@@ -173,12 +155,7 @@ def _simple(text: str) -> T.DataType:
 
 
 def _kept(source_name: str, table: TableConfig) -> bool:
-    chosen, column = table.columns, table.rename.get(source_name, source_name)
-    if chosen is None:
-        return True
-    if chosen.include is not None:
-        return column in chosen.include or column in table.keys
-    return column not in (chosen.exclude or ())
+    return declares(table, table.rename.get(source_name, source_name))
 
 
 def _require_keys(name: TableName, table: TableConfig, kept: Iterable[str], shape: FileShape) -> None:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import (
     BATCH,
-    DELETE,
     OP,
     ORDER,
+    POSITION,
+    RAW,
+    REASONS,
     TIME,
     UPSERT,
     column,
@@ -28,13 +29,18 @@ from kedro_lakehouse.changes.extract import (
     ORDER_TYPE,
     START,
     VALID_FROM,
+    events_of_extracts,
+    past_ends_of,
     renumber_extracts,
+    rows_as_events,
     starts_by_column,
 )
+from kedro_lakehouse.changes.fold import current_rows
 from kedro_lakehouse.changes.guard_counts import count_changes, count_in_scope, count_rows
 from kedro_lakehouse.changes.snapshot_diff import rows_before, snapshot_diff
 from kedro_lakehouse.commits.cache import cache
 from kedro_lakehouse.commits.excluded import accepted_events
+from kedro_lakehouse.commits.rows import QUARANTINE_COLUMNS
 from kedro_lakehouse.decoders.extract import decode_extracts
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import (
@@ -52,12 +58,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.decoders.records import Columns
     from kedro_lakehouse.ingestion.guards import ExtractCounts
     from kedro_lakehouse.ingestion.planner import Planner
     from kedro_lakehouse.sources.base import GivesExtracts
-    from kedro_lakehouse.sources.extract import ExtractOrder
     from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
 
 logger = logging.getLogger(__name__)
@@ -77,6 +83,16 @@ class LandedExtracts:
     extracts: DataFrame
     past_ends: DataFrame | None
 
+    def events(self, contract: TableContract) -> DataFrame:
+        """The events of the batch: what changes from one extract to the next, or without keys each row."""
+        if self.differences is None:
+            events = rows_as_events(self.rows, contract, extracts=self.extracts)
+        else:
+            events = events_of_extracts(
+                self.rows, self.differences, contract, extracts=self.extracts, past_ends=self.past_ends
+            )
+        return self.token.stamp(events)
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Seen:
@@ -93,7 +109,7 @@ class ExtractBatches:
 
     def __init__(self, planner: Planner, source: GivesExtracts) -> None:
         """Take the planner and the source; nothing is read yet."""
-        self._planner, self._source = planner, source
+        self._planner, self._order = planner, source.order_of
         self._table, self._contract = planner.table, planner.table.contract
         self._refused: dict[LandedFile, LakehouseError] = {}
         self._waiting: dict[LandedFile, str] = {}
@@ -104,7 +120,7 @@ class ExtractBatches:
         unfinished = self._planner.unfinished(chain)
         if unfinished is not None:
             files = [f for f in unfinished.files if f not in unfinished.refused]
-            return self._given(unfinished, self._see(self._rows(files, self._cached), files, self._cached))
+            return self._given(unfinished, self._see(self._rows(files, self._cached), files))
         for files in bounded(self._in_order(chain), *self._planner.limits):
             given = self._guarded(files, chain)
             if given is not None:
@@ -131,9 +147,6 @@ class ExtractBatches:
         if self._refused:
             raise RefusedExtractsError(table=self._table.name, errors=list(self._refused.values()))
 
-    def _order(self, file: LandedFile) -> ExtractOrder:
-        return self._source.order_of(file)
-
     def _in_order(self, chain: Chain) -> list[LandedFile]:
         """The new files that are later than the last accepted extract; earlier ones are refused for good."""
         new = [f for f in chain.new(self._planner.listed()) if f not in self._waiting]
@@ -155,14 +168,14 @@ class ExtractBatches:
 
     def _guarded(self, files: Sequence[LandedFile], chain: Chain) -> LandedExtracts | None:
         """Check extracts with the guards, one job plus one per refusal; the accepted ones become a batch."""
-        planner, cached = self._planner, self._cached
-        rows = self._rows(files, cached)
+        planner = self._planner
+        rows = self._rows(files, self._cached)
         accepted, refused = list(files), dict[LandedFile, LakehouseError]()
         seen = None
         while accepted:
             numbers = [files.index(f) + 1 for f in accepted]
             chosen = rows if len(accepted) == len(files) else renumber_extracts(rows, numbers)
-            seen = self._see(chosen, accepted, cached)
+            seen = self._see(chosen, accepted)
             bad = first_refused(seen.counts, [f.name for f in accepted], self._table.config, self._table.name)
             if bad is None:
                 break
@@ -178,7 +191,7 @@ class ExtractBatches:
         enter_phase("planned", planner.table, "ingestion", planned.batch)
         return self._given(planned, seen)
 
-    def _see(self, rows: DataFrame, files: Sequence[LandedFile], cached: ExitStack) -> _Seen:
+    def _see(self, rows: DataFrame, files: Sequence[LandedFile]) -> _Seen:
         """Compute the snapshot diff of extracts, cache it for its two uses, and count it; one job."""
         contract = self._contract
         extracts = self._numbered(files)
@@ -187,7 +200,7 @@ class ExtractBatches:
             state = self._state()
             before = None if state is None else rows_before(state, rows, contract)
             differences = snapshot_diff(rows, before, contract, extracts=extracts, count=len(files))
-            differences = cache(differences, cached)
+            differences = cache(differences, self._cached)
             counted.append(count_changes(differences))
             if contract.hard_deletes != "ignore":
                 counted.append(count_in_scope(rows, differences, before, contract, extracts))
@@ -220,9 +233,7 @@ class ExtractBatches:
         """When each key was last deleted; reads only the delete partition of the change log."""
         if not starts_by_column(self._contract) or self._planner.state() is None:
             return None
-        changes = accepted_events(self._table)
-        deletes = changes.where(column(OP) == DELETE)
-        return deletes.groupBy(*columns(self._contract.keys)).agg(F.max_by(TIME, ORDER).alias("__past_end"))
+        return past_ends_of(accepted_events(self._table), self._contract)
 
     def _rows(self, files: Sequence[LandedFile], cached: ExitStack) -> DataFrame:
         """The checked rows of extracts, cached for all their uses."""
@@ -250,12 +261,9 @@ class ExtractBatches:
     def _none(self, settled: Columns) -> DataFrame:
         schema = T.StructType([T.StructField(n, t) for n, t in settled.types.items()])
         keys = [T.StructField(k, T.StringType()) for k in self._contract.keys if k not in settled.types]
-        position = T.StructType([T.StructField("file", T.StringType()), T.StructField("row", T.LongType())])
         more = [
             T.StructField(EXTRACT, T.IntegerType()),
-            T.StructField("_position", position),
-            T.StructField("_reasons", T.ArrayType(T.StringType())),
-            T.StructField("_raw", T.StringType()),
+            *[T.StructField(name, QUARANTINE_COLUMNS[name]) for name in (POSITION, REASONS, RAW)],
             T.StructField(VALID_FROM, T.TimestampType()),
         ]
         return self._table.session.createDataFrame([], T.StructType([*schema.fields, *keys, *more]))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kedro_lakehouse.formats.base import TableState
-    from kedro_lakehouse.ingestion.reading import Reader
+    from kedro_lakehouse.ingestion.reading import FileReader
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.patience import Patience
@@ -59,7 +59,7 @@ class Planner:
     after a lost race.
     """
 
-    def __init__(self, table: LakeTable, source: FileSource, reader: Reader) -> None:
+    def __init__(self, table: LakeTable, source: FileSource, reader: FileReader) -> None:
         """Take the source and its reader, and open the table's ledger."""
         self.table, self.source, self.reader = table, source, reader
         self.ledger = table.open_ledger()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.commits.reading import reading_errors
 from kedro_lakehouse.decoders.base import load_decoder
@@ -21,22 +21,6 @@ if TYPE_CHECKING:
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.sources.base import FileSource
     from kedro_lakehouse.sources.files import FileShape, Load
-
-
-class Reader(Protocol):
-    """Reads what has landed: files, or snapshots of other tables."""
-
-    def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
-        """Find the columns of files."""
-
-    def says_nothing(self, looked: Sequence[FileShape]) -> bool:
-        """Whether no file has rows; or none that can be read, while the table's columns are unknown."""
-
-    def columns(self, looked: Sequence[FileShape]) -> Columns:
-        """Resolve the table's columns."""
-
-    def read(self, looked: Sequence[FileShape]) -> list[RecordGroup]:
-        """Read files as raw records, in lazy frames."""
 
 
 class FileReader:

@@ -94,9 +94,7 @@ def _quarantined(table: LakeTable) -> set[str]:
 
 
 def _storage(files: Sequence[LandedFile]) -> Storage:
-    return Storage(
-        files=len(files), delete_files=0, bytes=sum(f.size for f in files), manifests=0, snapshots=0
-    )
+    return Storage(files=len(files), bytes=sum(f.size for f in files))
 
 
 def _archive(files: Sequence[LandedFile], root: str, archive: str, settings: LandingConfig) -> None:

@@ -60,12 +60,6 @@ def compact_change_log(table: LakeTable, retention: dt.timedelta | None = None) 
     return runner.planned_again(table, steps, lambda held: _compact(table, retention, held))
 
 
-def _applied(table: LakeTable) -> int:
-    """The last batch that all targets of the table have applied."""
-    states = [table.state(kind) for kind in table.targets]
-    return min((s.batch if s else 0 for s in states), default=0)
-
-
 def _new_horizon(
     events: DataFrame, state: TableState, retention: dt.timedelta, name: TableName
 ) -> dt.datetime | None:
@@ -92,7 +86,8 @@ def _compact(table: LakeTable, retention: dt.timedelta, held: Lease) -> int:
     state = lake.state(changes)
     if state is None or state.bookmark is None:
         return 0
-    applied = _applied(table)
+    # The last batch that all targets of the table have applied.
+    applied = min((target.batch if target else 0 for target in map(table.state, table.targets)), default=0)
     horizon = _new_horizon(lake.read(changes), state, retention, table.name)
     if applied == 0 or horizon is None:
         return 0
@@ -135,12 +130,8 @@ class _Compaction(runner.Change):
     """Replaces the events from before a horizon by their fold."""
 
     def __init__(self, table: LakeTable, rows: DataFrame, facts: _Compacted) -> None:
-        super().__init__(table, table.changes, step="trim")
+        super().__init__(table, table.changes, step="trim", batch=facts.bookmark.batch)
         self._rows, self._facts = rows, facts
-
-    @property
-    def batch(self) -> int:
-        return self._facts.bookmark.batch
 
     def is_done(self, state: TableState | None) -> bool:
         if state is None or state.bookmark != self._facts.bookmark:
@@ -155,6 +146,5 @@ class _Compaction(runner.Change):
         stage.expect(state.rows - facts.old + facts.new)
         return facts.bookmark
 
-    def properties(self, state: TableState) -> Mapping[str, str]:
-        del state
+    def properties(self, _: TableState) -> Mapping[str, str]:
         return {HORIZON: self._facts.horizon.isoformat()}

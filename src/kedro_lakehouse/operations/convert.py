@@ -68,12 +68,7 @@ def _convert(table: LakeTable, held: Lease) -> None:
     found = list_files(config.path, [config.pattern], table=name)
     while True:
         state = table.format.state(name)
-        if state is not None and state.is_held:
-            logger.warning(
-                "%s: held since its rollback; `kedro lakehouse rollback %s --release` lets it go on",
-                name,
-                name,
-            )
+        if runner.is_on_hold(state, str(table), table):
             return
         planned = _planned(name, ledger, ledger.chain(state.bookmark if state else None), found)
         if planned is None:
@@ -100,12 +95,8 @@ class _Conversion(runner.Change):
     """The commit of one batch of files."""
 
     def __init__(self, table: LakeTable, config: ConvertConfig, planned: PlannedFiles) -> None:
-        super().__init__(table, table.name, step=STAGE)
+        super().__init__(table, table.name, step=STAGE, batch=planned.batch)
         self._config, self._planned = config, planned
-
-    @property
-    def batch(self) -> int:
-        return self._planned.batch
 
     @property
     def layout(self) -> Layout:
@@ -120,8 +111,7 @@ class _Conversion(runner.Change):
             raise CommitConflictError(table=self.table.name, attempts=1)
         return False
 
-    def columns(self, state: TableState | None) -> dict[str, T.DataType]:
-        del state
+    def columns(self, _: TableState | None) -> dict[str, T.DataType]:
         return {f.name: f.dataType for f in self._rows.schema.fields if not f.name.startswith("__")}
 
     @cached_property
@@ -159,16 +149,7 @@ class _Conversion(runner.Change):
         return UnreadableFileError(table=self.table.name, file=self._planned.files[0].name, detail=detail)
 
     def _report(self, rows: int) -> CommitReport:
-        planned = self._planned
-        return self.table.report(
-            stage=STAGE,
-            batch=planned.batch,
-            batches=1,
-            content_hash=planned.content_hash,
-            follows=planned.follows,
-            epoch=planned.epoch,
-            counts={"inserted": rows},
-        )
+        return self.report_of(self._planned, counts={"inserted": rows})
 
 
 class _Copy(_Conversion):
@@ -196,8 +177,7 @@ class _Adoption(_Conversion):
         del stage, state
         return self._report(sum(_rows_of(file) for file in self._planned.files))
 
-    def publish(self, stage: Stage, report: CommitReport, state: TableState) -> int | None:
-        del stage
+    def publish(self, _: Stage, report: CommitReport, state: TableState) -> int | None:
         lake: Any = self.format
         paths = [f.path for f in self._planned.files]
         try:

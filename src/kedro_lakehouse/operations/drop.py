@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kedro_lakehouse.commits.runner import leases
 from kedro_lakehouse.formats.view import view_name
 from kedro_lakehouse.monitoring.table_status import summary_of
 from kedro_lakehouse.names import DROP_ORDER, TableName
@@ -57,9 +57,7 @@ def drop_table(table: LakeTable) -> Stored:
     Raises:
         CommitConflictError: Another writer changed ``lake.ops`` at every attempt; drop again to continue.
     """
-    with ExitStack() as held:
-        for stage in ("ingestion", "current", "history"):
-            held.enter_context(table.lease(stage))
+    with leases(table, "ingestion", "current", "history"):
         found = stored(table)
         tables = [TableName(*text.split(".")) for text in found.rows]
         epoch = None

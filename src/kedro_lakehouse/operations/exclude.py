@@ -8,14 +8,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.current import current_rows
-from kedro_lakehouse.changes.events import BATCH, OP, POSITION, UPSERT, column
+from kedro_lakehouse.changes.events import BATCH, OP, POSITION, UPSERT, all_of, column
+from kedro_lakehouse.changes.fold import current_rows
 from kedro_lakehouse.changes.plain import newest_extract
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.blocking import open_refusals
@@ -185,7 +184,7 @@ class _Search:
             held = self._held.rows.select(
                 *[column(c).alias(f"__held{i}") for i, c in enumerate(names)], F.lit(1).alias("__had")
             )
-            same = reduce(and_, [column(c).eqNullSafe(column(f"__held{i}")) for i, c in enumerate(names)])
+            same = all_of(column(c).eqNullSafe(column(f"__held{i}")) for i, c in enumerate(names))
             failing, brought = failing.join(held, same, "left"), column("__had").isNull().cast("int")
         # Rows of a table without keys are the events themselves: only their positions identify them.
         place = _place() if POSITION in failing.columns else []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
+from kedro_lakehouse.commits.runner import leases
 from kedro_lakehouse.config.maintenance import CompactConfig
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.formats.maintenance import MaintainsTables, MaintenanceReport
@@ -50,9 +50,7 @@ def maintain_table(
     settings = settings or project.maintenance.of(table.name)
     if not settings.enabled:
         return []
-    with ExitStack() as held:
-        for stage in ("ingestion", "current", "history", "convert") if not dry_run else ():
-            held.enter_context(table.lease(stage))
+    with leases(table, *(() if dry_run else ("ingestion", "current", "history", "convert"))):
         stored = [table.name] if table.conversion is not None else [table.stored(role) for role in ROLES]
         reports = _maintain_all(project, table.format, stored, settings, dry_run=dry_run)
         if table.declared is not None:

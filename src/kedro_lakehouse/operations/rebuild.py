@@ -64,12 +64,8 @@ class _DeclareAnew(runner.Change):
     """Makes a change log fit the present declaration: its properties and its columns."""
 
     def __init__(self, table: LakeTable) -> None:
-        super().__init__(table, table.changes, step="rebuild")
+        super().__init__(table, table.changes, step="rebuild", batch=0)
         self._made_for = made_for(table.contract)
-
-    @property
-    def batch(self) -> int:
-        return 0
 
     def is_done(self, state: TableState | None) -> bool:
         if state is None or state.bookmark is None:
@@ -77,13 +73,11 @@ class _DeclareAnew(runner.Change):
         fits = all(state.properties.get(k) == v for k, v in self._made_for.items())
         return fits and not self.dropped_columns(state)
 
-    def write(self, stage: Stage, state: TableState) -> CommitReport:
-        del stage
+    def write(self, _: Stage, state: TableState) -> CommitReport:
         assert state.bookmark is not None  # noqa: S101 - asked for before
         return state.bookmark
 
-    def properties(self, state: TableState) -> Mapping[str, str]:
-        del state
+    def properties(self, _: TableState) -> Mapping[str, str]:
         return self._made_for
 
     def dropped_columns(self, state: TableState) -> Sequence[str]:

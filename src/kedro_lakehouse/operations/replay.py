@@ -14,10 +14,8 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.compare import comparable_row
-from kedro_lakehouse.changes.current import current_rows
 from kedro_lakehouse.changes.events import (
     BATCH,
-    DELETE,
     EVENT_COLUMNS,
     OP,
     ORDER,
@@ -28,7 +26,8 @@ from kedro_lakehouse.changes.events import (
     columns,
     value_columns,
 )
-from kedro_lakehouse.changes.extract import ORDER_TYPE, starts_by_column
+from kedro_lakehouse.changes.extract import ORDER_TYPE, past_ends_of, starts_by_column
+from kedro_lakehouse.changes.fold import current_rows
 from kedro_lakehouse.changes.snapshot_diff import rows_before, snapshot_diff
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.cache import cache
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql import types as T
 
-    from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.ingestion.planner import Planner
@@ -82,14 +80,6 @@ class Replayed:
     missing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decoding:
-    """Decodes landed batches into checked events, as the nodes of the pipeline ``ingestion`` do."""
-
-    changes: Callable[[LandedChanges, TableContract], DataFrame]
-    extracts: Callable[[LandedExtracts, TableContract], DataFrame]
-
-
 class Replay:
     """One replay of one table's quarantine."""
 
@@ -99,11 +89,9 @@ class Replay:
     chain: Chain
     lease: Lease
 
-    def __init__(self, table: LakeTable, decoding: Decoding) -> None:
+    def __init__(self, table: LakeTable) -> None:
         """Refuse a table without keys and a derived table; nothing is read yet."""
-        self.table, self.decoding = table, decoding
-        self.contract = table.contract
-        self.quarantine = table.quarantine
+        self.table, self.contract = table, table.contract
         if table.config.write != "merge":
             raise UnsupportedError(
                 what=f"{table} has no keys: rows that come back could not be told from new ones.",
@@ -195,7 +183,7 @@ class Replay:
                 layout=source.layout(),
                 columns=planner.reader.columns(looked),
             )
-            events = cache(self.decoding.changes(landed, self.contract), cached)
+            events = cache(landed.events(self.contract), cached)
             valid = events.where(F.size(REASONS) == 0)
             verdict = events.groupBy(POSITION).agg((F.max(F.size(REASONS)) == 0).alias("ok"))
             return self.commit(list(files), valid, released(found, verdict))
@@ -263,12 +251,8 @@ class _Release(runner.Change):
     """Deletes rows from quarantine."""
 
     def __init__(self, table: LakeTable, rows_to_delete: Any, batch: int) -> None:
-        super().__init__(table, table.quarantine, step="quarantine")
-        self._rows_to_delete, self._batch = rows_to_delete, batch
-
-    @property
-    def batch(self) -> int:
-        return self._batch
+        super().__init__(table, table.quarantine, step="quarantine", batch=batch)
+        self._rows_to_delete = rows_to_delete
 
     def is_done(self, state: TableState | None) -> bool:
         return state is None or state.bookmark is None
@@ -310,12 +294,10 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
         sound = cache(_sound_rows(replay, rows, found), cached)
         keys = sound.select(*columns(replay.contract.keys)).distinct()
         order = None if first == accepted[0] else _order(source, first)
-        events = replay.decoding.extracts(
-            _landed(replay, batches, rows, keys, files=needed, order=order), replay.contract
-        )
+        landed = _landed(replay, batches, rows, keys, files=needed, order=order)
         return replay.commit(
             needed,
-            events.where(F.size(REASONS) == 0),
+            landed.events(replay.contract).where(F.size(REASONS) == 0),
             released(found, sound.select(POSITION, F.lit(True).alias("ok"))),
             lambda valid, token: _apply(replay, valid, token, _held_since(replay, keys, order)),
         )
@@ -341,8 +323,7 @@ def _landed(  # noqa: PLR0913 - what is known of the affected keys
         past = past.where(column(ORDER) < order)
         before = rows_before(current_rows(past, contract), chosen, contract)
         if starts_by_column(contract):
-            deletes = past.where(column(OP) == DELETE).groupBy(*columns(contract.keys))
-            ends = deletes.agg(F.max_by(TIME, ORDER).alias("__past_end"))
+            ends = past_ends_of(past, contract)
     numbered = batches._numbered(files)  # noqa: SLF001
     differences = snapshot_diff(chosen, before, contract, extracts=numbered, count=len(files))
     first = PlannedFiles(1 if order is None else 2, (), "")
@@ -442,8 +423,7 @@ class _Correction(IngestionCommit):
             )
         return super().columns(state)
 
-    def write(self, stage: Stage, state: TableState) -> CommitReport:
-        del state
+    def write(self, stage: Stage, _: TableState) -> CommitReport:
         new = Observation()
         wanted = [*EVENT_COLUMNS, *value_columns(self._fresh)]
         rows = self._fresh.observe(new, F.count(F.lit(1)).alias("n")).select(*columns(wanted))
@@ -454,6 +434,5 @@ class _Correction(IngestionCommit):
     def audit(self, stage: Stage, state: TableState) -> None:
         """Do nothing: the replayed events were checked when they were read."""
 
-    def properties(self, state: TableState) -> Mapping[str, str]:
-        del state
+    def properties(self, _: TableState) -> Mapping[str, str]:
         return {REFOLD: str(self.batch)}

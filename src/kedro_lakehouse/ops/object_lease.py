@@ -15,7 +15,7 @@ from kedro_lakehouse.aws import client, is_unanswered
 from kedro_lakehouse.errors import AwsRefusedError, LeaseLostError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kedro_lakehouse.names import TableName
 
@@ -163,33 +163,33 @@ class ObjectLease:
 
     def confirm(self) -> None:
         """Write the object anew, and return if S3 confirms that it was still ours."""
-        for asked in range(_ASKED):
-            try:
-                if not self._renew():
-                    break
-            except (_UnansweredError, AwsRefusedError) as error:
-                logger.info("%s: its lease could not be confirmed (%s)", self._name, error)
-                if asked + 1 < _ASKED:
-                    self._pause(asked)
-            else:
-                self.check()  # the answer may have come late
-                return
-        raise LeaseLostError(table=self._table, stage=self._stage)
+        if not self._asked(self._renew, "confirmed"):
+            raise LeaseLostError(table=self._table, stage=self._stage)
+        self.check()  # the answer may have come late
 
     def release(self) -> None:
         """Delete the object, unless another run has taken it over; nothing is raised."""
+        if self._asked(self._delete, "given back") is None:
+            logger.warning("%s: the next run waits %g seconds for its lease", self._name, self._dead_after)
+
+    def _asked(self, request: Callable[[], bool], purpose: str) -> bool | None:
+        """What a request returns, which is made again while no answer comes; None if none came at all."""
         for asked in range(_ASKED):
             try:
-                found = self._read()
-                if found is not None and found.is_ours:
-                    self._call("delete_object", IfMatch=found.tag)
+                return request()
             except (_UnansweredError, AwsRefusedError) as error:
-                logger.info("%s: its lease could not be given back (%s)", self._name, error)
+                logger.info("%s: its lease could not be %s (%s)", self._name, purpose, error)
                 if asked + 1 < _ASKED:
                     self._pause(asked)
-            else:
-                return
-        logger.warning("%s: the next run waits %g seconds for its lease", self._name, self._dead_after)
+        return None
+
+    def _delete(self) -> bool:
+        """Delete the object if it is ours; return whether it was."""
+        found = self._read()
+        if found is None or not found.is_ours:
+            return False
+        self._call("delete_object", IfMatch=found.tag)
+        return True
 
     def _renew(self) -> bool:
         """Write the object anew; return whether it was ours. Once lost, a lease stays lost."""

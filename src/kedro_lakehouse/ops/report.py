@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Stage = Literal["ingestion", "current", "history", "column_index"]
 BOOKMARK: Final = "kedro_lakehouse.bookmark"
 """Table property that a commit sets together with its data; it survives the expiry of snapshots."""
 HELD: Final = "kedro_lakehouse.held_since"

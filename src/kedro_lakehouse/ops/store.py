@@ -11,11 +11,11 @@ import pyarrow as pa
 from kedro_lakehouse.names import OPS_NAMESPACE, TableName
 from kedro_lakehouse.ops.patience import Patience
 from kedro_lakehouse.ops.report import COUNTS
-from kedro_lakehouse.ops.rows import holds, missing, of_declared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
     from kedro_lakehouse.ops.commits import Change
@@ -50,88 +50,78 @@ MAINTENANCE: Final = "maintenance"
 PUBLISHED: Final = "published"
 """Stage of a quality result about a published table."""
 
-SCHEMAS: Final[Mapping[str, pa.Schema]] = {
+_FIELDS: Final[Mapping[str, _Fields]] = {
     # One row per planned batch; a row without a batch number only refuses files.
-    BATCH_LEDGER: pa.schema(
-        [
-            *_texts("table"),
-            *_numbers("batch"),
-            *_texts("content_hash"),
-            ("files", pa.list_(_FILE)),
-            ("refused", pa.list_(_REFUSAL)),
-            *_texts("run_id"),
-            *_times("planned_at"),
-            *_numbers("epoch"),
-            *_texts("follows"),
-        ]
-    ),
+    BATCH_LEDGER: [
+        *_texts("table"),
+        *_numbers("batch"),
+        *_texts("content_hash"),
+        ("files", pa.list_(_FILE)),
+        ("refused", pa.list_(_REFUSAL)),
+        *_texts("run_id"),
+        *_times("planned_at"),
+        *_numbers("epoch"),
+        *_texts("follows"),
+    ],
     # One row per commit: contract section 12.
-    BATCHES: pa.schema(
-        [
-            *_texts("table", "stage"),
-            *_numbers("batch", "batches"),
-            *_texts("content_hash", "run_id"),
-            *_times("committed_at"),
-            *_numbers("snapshot_id", *COUNTS),
-            *_texts("min_order", "max_order"),
-            ("lag_seconds", pa.float64()),
-            *_texts("correlation_id", "follows"),
-        ]
-    ),
+    BATCHES: [
+        *_texts("table", "stage"),
+        *_numbers("batch", "batches"),
+        *_texts("content_hash", "run_id"),
+        *_times("committed_at"),
+        *_numbers("snapshot_id", *COUNTS),
+        *_texts("min_order", "max_order"),
+        ("lag_seconds", pa.float64()),
+        *_texts("correlation_id", "follows"),
+    ],
     # One row per run that changed a table or failed.
-    RUNS: pa.schema(
-        [
-            *_texts("run_id", "pipeline", "env", "status"),
-            *_times("started_at", "ended_at"),
-            ("tables", pa.list_(pa.string())),
-            ("failed", pa.list_(_FAILURE)),
-            *_texts("correlation_id"),
-        ]
-    ),
+    RUNS: [
+        *_texts("run_id", "pipeline", "env", "status"),
+        *_times("started_at", "ended_at"),
+        ("tables", pa.list_(pa.string())),
+        ("failed", pa.list_(_FAILURE)),
+        *_texts("correlation_id"),
+    ],
     # One row per change of state that was reported to a notifier or, without a notifier, that was found.
     # The newest rows are the known states.
-    ALERTS: pa.schema(
-        _texts("notifier", "kind", "subject", "state", "code", "message", "run_id") + _times("told_at")
-    ),
+    ALERTS: [
+        *_texts("notifier", "kind", "subject", "state", "code", "message", "run_id"),
+        *_times("told_at"),
+    ],
     # One row per validated expectation: figures, never a value of a row. `suite` is the table's name,
     # or that of a suite across tables; `stage`: published, or current | history of a refused commit.
-    QUALITY_RESULTS: pa.schema(
-        [
-            *_texts("suite", "table", "stage"),
-            *_numbers("batch"),
-            *_texts("snapshots", "expectation", "type", "kwargs", "severity"),
-            ("success", pa.bool_()),
-            *_numbers("elements", "unexpected"),
-            ("observed", pa.float64()),
-            *_texts("engine", "run_id"),
-            *_times("judged_at"),
-        ]
-    ),
+    QUALITY_RESULTS: [
+        *_texts("suite", "table", "stage"),
+        *_numbers("batch"),
+        *_texts("snapshots", "expectation", "type", "kwargs", "severity"),
+        ("success", pa.bool_()),
+        *_numbers("elements", "unexpected"),
+        ("observed", pa.float64()),
+        *_texts("engine", "run_id"),
+        *_times("judged_at"),
+    ],
     # One row per maintenance of a stored table's files: what it consisted of before and after.
-    MAINTENANCE: pa.schema(
-        [
-            *_texts("table"),
-            ("actions", pa.list_(pa.string())),
-            *_numbers("files_before", "files_after", "delete_files_before", "delete_files_after"),
-            *_numbers("bytes_before", "bytes_after", "manifests_before", "manifests_after"),
-            *_numbers("snapshots_before", "snapshots_after"),
-            *_texts("run_id"),
-            *_times("maintained_at"),
-        ]
-    ),
+    MAINTENANCE: [
+        *_texts("table"),
+        ("actions", pa.list_(pa.string())),
+        *_numbers("files_before", "files_after", "delete_files_before", "delete_files_after"),
+        *_numbers("bytes_before", "bytes_after", "manifests_before", "manifests_after"),
+        *_numbers("snapshots_before", "snapshots_after"),
+        *_texts("run_id"),
+        *_times("maintained_at"),
+    ],
     # One row per event that a person excluded: the position of its record, and a digest of its key and
     # order. A row without a digest excludes every event of the file.
-    DECISIONS: pa.schema(
-        [
-            *_texts("decision", "action", "table"),
-            *_numbers("batch"),
-            *_texts("expectation", "file"),
-            *_numbers("row", "digest"),
-            *_texts("run_id"),
-            *_times("decided_at"),
-        ]
-    ),
+    DECISIONS: [
+        *_texts("decision", "action", "table"),
+        *_numbers("batch"),
+        *_texts("expectation", "file"),
+        *_numbers("row", "digest"),
+        *_texts("run_id"),
+        *_times("decided_at"),
+    ],
 }
+SCHEMAS: Final[Mapping[str, pa.Schema]] = {table: pa.schema(fields) for table, fields in _FIELDS.items()}
 _FILES: Final = 12
 """An append that finds this many files replaces them by one: to read a small file takes about 4 ms."""
 
@@ -162,12 +152,12 @@ class OpsStore:
         )
 
         def add(stored: Table, mark: dict[str, str]) -> None:
-            new = missing(stored, data, unless) if unless else data
+            new = _missing(stored, data, unless) if unless else data
             if new.num_rows:
                 _add(stored, new, mark)
 
         (first,) = data.slice(0, 1).to_pylist()
-        self._commit(table, add, lambda stored: holds(stored, first))
+        self._commit(table, add, lambda stored: _holds(stored, first))
 
     def forget(self, table: str, *, of_table: str, before: tuple[str, int] | None = None) -> None:
         """Delete the rows about one declared table, in one commit; without such rows nothing is written.
@@ -178,21 +168,15 @@ class OpsStore:
         Raises:
             CommitConflictError: Other processes won each race for ten minutes; nothing was written.
         """
-        import pyiceberg.expressions as built
-
         rows = self.read(table, of_table=of_table)
         going = [r for r in rows if before is None or (r.get(before[0]) or 0) < before[1]]
         if not going:
             return
-        expressions: Any = built  # its constructors are typed for pydantic, not for callers
-        gone = of_declared(of_table)
-        if before is not None:
-            older = expressions.Or(expressions.IsNull(before[0]), expressions.LessThan(*before))
-            gone = expressions.And(gone, older)
+        gone = _of_declared(of_table, before)
         self._commit(
             table,
             lambda stored, mark: stored.delete(gone, snapshot_properties=mark),
-            lambda stored: not holds(stored, going[0]),
+            lambda stored: not _holds(stored, going[0]),
         )
 
     def _commit(self, table: str, change: Change, is_done: Callable[[Table], bool]) -> None:
@@ -233,7 +217,7 @@ class OpsStore:
         found = self._catalog.find(TableName.ops(table))
         if found is None:
             return []
-        scan = found.scan() if of_table is None else found.scan(row_filter=of_declared(of_table))
+        scan = found.scan() if of_table is None else found.scan(row_filter=_of_declared(of_table))
         return list(scan.to_arrow().to_pylist())
 
 
@@ -262,3 +246,56 @@ def _evolved(table: Table, schema: pa.Schema) -> Table:
         with table.update_schema() as update:
             update.union_by_name(pa.schema(new))
     return table
+
+
+def _missing(stored: Table, data: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The rows of ``data`` that a table does not hold yet, compared in these columns; null equals null."""
+    wanted = data.select(columns).to_pylist()
+    scan = stored.scan(row_filter=_equal_to_one_of(wanted), selected_fields=tuple(columns))
+    held = {tuple(row[c] for c in columns) for row in scan.to_arrow().to_pylist()}
+    return data.filter([tuple(row.values()) not in held for row in wanted])
+
+
+def _holds(stored: Table, row: Mapping[str, Any]) -> bool:
+    """Whether a table holds a row that is equal to this one in all its columns."""
+    found = stored.scan(row_filter=_equal_to_one_of([row])).to_arrow().to_pylist()
+    return any(all(there.get(name) == value for name, value in row.items()) for there in found)
+
+
+def _of_declared(table: str, before: tuple[str, int] | None = None) -> BooleanExpression:
+    """An expression for the rows about one declared table; ``before``: with less than this in this column."""
+    of_table = _equal_to_one_of([{"table": table}])
+    if before is None:
+        return of_table
+    expressions = _expressions()
+    older = expressions.Or(expressions.IsNull(before[0]), expressions.LessThan(*before))
+    found: BooleanExpression = expressions.And(of_table, older)
+    return found
+
+
+def _equal_to_one_of(rows: Sequence[Mapping[str, Any]]) -> BooleanExpression:
+    """An expression that is true for rows equal to one of these; it lets a scan skip other files.
+
+    It does not compare lists, structs and floats, so it may be true for a few other rows, too.
+    """
+    expressions = _expressions()
+
+    def equal(row: Mapping[str, Any]) -> Any:
+        terms = [
+            expressions.IsNull(name) if value is None else expressions.EqualTo(name, value)
+            for name, value in row.items()
+            if not isinstance(value, (list, dict, float))
+        ]
+        return expressions.And(expressions.AlwaysTrue(), expressions.AlwaysTrue(), *terms)
+
+    found: BooleanExpression = expressions.Or(
+        expressions.AlwaysFalse(), expressions.AlwaysFalse(), *map(equal, rows)
+    )
+    return found
+
+
+def _expressions() -> Any:
+    """Pyiceberg's expressions, whose constructors are typed for pydantic, not for callers."""
+    from pyiceberg import expressions
+
+    return expressions

@@ -1,4 +1,4 @@
-"""A node of a table, beside which kedro-viz shows the table's rules."""
+"""Functions as nodes take them, and nodes of tables, beside which kedro-viz shows the table's rules."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import Role, TableName
 
 
+def bound(function: Callable[..., Any], **given: object) -> Callable[..., Any]:
+    """A node's function with some arguments given, under its own name, by which Kedro shows it."""
+    return update_wrapper(partial(function, **given), function)
+
+
 def table_node(  # noqa: PLR0913 - a node's parts
     function: Callable[..., Any],
     name: TableName,
@@ -37,7 +42,7 @@ def table_node(  # noqa: PLR0913 - a node's parts
         "ignore", message="The 'preview_fn' feature is experimental", category=KedroExperimentalWarning
     )
     return Node(
-        update_wrapper(partial(function, contract=TableContract.of(name, table)), function),
+        bound(function, contract=TableContract.of(name, table)),
         inputs=inputs,
         outputs=outputs,
         name=verb,

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from kedro_lakehouse.errors import AuditFailedError, CommitConflictError, CommitUnknownError
+from kedro_lakehouse.formats.at_paths import SessionCatalog
 from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState, dropped_on_failure
 from kedro_lakehouse.formats.maintenance import Action, Storage
-from kedro_lakehouse.formats.session_catalog import SessionCatalog
 from kedro_lakehouse.formats.snapshots import Snapshot
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 

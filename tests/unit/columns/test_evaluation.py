@@ -5,7 +5,7 @@ import pytest
 from kedro_lakehouse.column_search.evaluation import MatchingMeasures
 from kedro_lakehouse.config.columns import EvaluationThresholds
 from kedro_lakehouse.errors import SearchBelowThresholdError
-from kedro_lakehouse.pipelines.column_eval.pipeline import judge_search
+from kedro_lakehouse.pipelines.column_eval import judge_search
 
 pytestmark = pytest.mark.unit
 

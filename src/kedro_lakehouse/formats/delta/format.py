@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from pyspark.sql import types as T
+
 from kedro_lakehouse.changes.conversion import sql_type
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
-from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableState
+from kedro_lakehouse.formats.at_paths import FormatAtPaths
+from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableState, commits_of_batches
 from kedro_lakehouse.formats.ddl import evolve_table, storable
 from kedro_lakehouse.formats.delta.commit import DeltaCommit
-from kedro_lakehouse.formats.delta.log import DeltaLog, no_commit_yet
+from kedro_lakehouse.formats.delta.log import DeltaLog, no_commit_yet, storage_options
 from kedro_lakehouse.formats.delta.maintenance import DeltaMaintenance
-from kedro_lakehouse.formats.hadoop_files import delete_folder, delete_unfinished, is_there
-from kedro_lakehouse.formats.kept_commits import commits_of_batches
+from kedro_lakehouse.formats.hadoop_files import delete_unfinished, is_there
 from kedro_lakehouse.formats.literals import text
-from kedro_lakehouse.formats.object_store import storage_options
-from kedro_lakehouse.formats.session_catalog import SessionCatalog
-from kedro_lakehouse.formats.staged_files import StagedFiles, drop_stages
 from kedro_lakehouse.formats.turn import no_turn, publish_turn
 from kedro_lakehouse.names import TableName, quote
 from kedro_lakehouse.ops.report import CommitReport
@@ -28,11 +26,11 @@ from kedro_lakehouse.ops.table_summary import TableSummary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame
-    from pyspark.sql import types as T
 
-    from kedro_lakehouse.formats.base import FormatContext
+    from kedro_lakehouse.formats.base import FormatContext, Stage
 
 _BASE_PROPERTIES: Final = {
     "delta.columnMapping.mode": "name",
@@ -49,8 +47,8 @@ _EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
-class DeltaFormat:
-    """Tables at ``<lakehouse>/warehouse/<namespace>/<table>``; SQL finds them in ``spark_catalog``."""
+class DeltaFormat(FormatAtPaths):
+    """Delta tables; their state and their commits are read from Delta's log."""
 
     name: ClassVar[str] = "delta"
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -63,11 +61,8 @@ class DeltaFormat:
 
     def __init__(self, context: FormatContext) -> None:
         """Store how to open the session, and where the tables lie; nothing is opened yet."""
-        self._session, self._run_id = context.session, context.run_id
-        self._warehouse = f"{context.lakehouse.rstrip('/')}/warehouse"
+        super().__init__(context)
         self._storage = storage_options(context.spark_conf, self._warehouse)
-        self._names = SessionCatalog(context.session, "delta")
-        self._leases = f"{context.lakehouse.rstrip('/')}/leases"
         self._turn = partial(publish_turn, self._leases) if "://" in self._warehouse else no_turn
         self.maintenance = DeltaMaintenance(context.session, self._log, self.path, self._turn)
 
@@ -82,10 +77,6 @@ class DeltaFormat:
         if loaded is not None and spark_conf.get("spark.sql.catalog.spark_catalog") != _CATALOG:
             return f"spark.sql.catalog.spark_catalog is not {_CATALOG}"
         return None
-
-    def path(self, table: TableName) -> str:
-        """The folder of a table."""
-        return f"{self._warehouse}/{table.namespace}/{table.table}"
 
     def _log(self, table: TableName) -> DeltaLog | None:
         return DeltaLog.open(table, self.path(table), self._storage)
@@ -132,11 +123,6 @@ class DeltaFormat:
         moment = time.isoformat(sep=" ", timespec="milliseconds")
         reader = self._session().read.format("delta").option("timestampAsOf", moment)
         return reader.load(self.path(table))
-
-    def sql(self, table: TableName) -> str:
-        """Register the table in Spark's catalog; return its quoted name there."""
-        self._names.register(table, self.path(table))
-        return self._names.sql(table)
 
     def glance(self, table: TableName) -> TableSummary | None:
         """The table's summary; starts no JVM. Rows that others deleted by deletion vectors are counted."""
@@ -247,7 +233,7 @@ class DeltaFormat:
                 what=f"The name {view} is a table's: no view can bear it.",
                 remedy="Give the view another `name` in tables.yml.",
             )
-        return self._names.ensure_view(view, definition, digest)
+        return super().ensure_view(view, definition, digest)
 
     def uuid(self, table: TableName) -> str | None:
         """The table's unique id: a later table of the same name has another one; None if no table exists."""
@@ -259,48 +245,22 @@ class DeltaFormat:
         log = self._log(table)
         return commits_of_batches((note.bookmark, at) for note, at in log.notes()) if log else iter(())
 
-    def drop(self, table: TableName, *, uuid: str | None = None) -> None:
-        """Drop the table, its files and its stages; with ``uuid``, only if the table still has that id."""
-        if uuid is not None and self.uuid(table) != uuid:
-            return
-        self._names.forget(table)
-        delete_folder(self._session(), self.path(table))
-        drop_stages(self._session(), self._namespace(table), table)
-
-    @contextlib.contextmanager
-    def stage(self, table: TableName, state: TableState | None) -> Iterator[StagedFiles]:
+    def stage(self, table: TableName, state: TableState | None) -> AbstractContextManager[Stage]:
         """Open a stage on one published state of the table; what the block leaves unpublished is dropped."""
         log = self._log(table)
-        made = log.uuid if log else ""
         commit = DeltaCommit(
             session=self._session(),
             table=table,
             path=self.path(table),
-            planned=state.version if state else no_commit_yet(made),
+            planned=state.version if state else no_commit_yet(log.uuid if log else ""),
             log=partial(self._log, table),
             turn=self._turn,
         )
-        stage = StagedFiles(
-            self._session(),
-            table,
-            self._namespace(table),
-            run_id=self._run_id,
-            before=state.rows if state else 0,
-            columns=_columns(log) if log else {},
-            published=partial(self.read, table),
-            is_current=commit.is_current,
-            commit=commit,
-        )
-        with stage.opened():
-            yield stage
-
-    def _namespace(self, table: TableName) -> str:
-        return f"{self._warehouse}/{table.namespace}"
+        before, columns = state.rows if state else 0, _columns(log) if log else {}
+        return self._stage(table, commit, commit.is_current, before=before, columns=columns)
 
 
 def _columns(log: DeltaLog) -> dict[str, T.DataType]:
-    from pyspark.sql import types as T
-
     schema = T.StructType.fromJson({"type": "struct", "fields": log.schema})
     return {f.name: storable(f.dataType) for f in schema.fields}
 

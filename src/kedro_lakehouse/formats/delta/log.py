@@ -31,6 +31,14 @@ _TIDY: Final = frozenset(
 """Operations that do not change a table's rows."""
 _CUT: Final = timedelta(milliseconds=1)
 """Delta cuts times to milliseconds in its statistics: the true highest time may be later by up to this."""
+_S3A: Final = "spark.hadoop.fs.s3a."
+_WORDS: Final = {
+    "endpoint": "AWS_ENDPOINT_URL",
+    "endpoint.region": "AWS_REGION",
+    "access.key": "AWS_ACCESS_KEY_ID",
+    "secret.key": "AWS_SECRET_ACCESS_KEY",
+    "session.token": "AWS_SESSION_TOKEN",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +129,7 @@ class DeltaLog:
     @property
     def schema(self) -> list[dict[str, Any]]:
         """The table's columns as Delta describes them in JSON, in the same form as Spark."""
-        fields: list[dict[str, Any]] = json.loads(self._opened.schema().to_json())["fields"]
-        return fields
+        return list(json.loads(self._opened.schema().to_json())["fields"])
 
     @property
     def version(self) -> int:
@@ -231,8 +238,7 @@ class DeltaLog:
     def _files(self) -> list[dict[str, Any]]:
         import pyarrow as pa
 
-        files: list[dict[str, Any]] = pa.table(self._opened.get_add_actions()).to_pylist()
-        return files
+        return list(pa.table(self._opened.get_add_actions()).to_pylist())
 
     def _spans(self, column: str) -> list[tuple[int, tuple[Any, Any] | None]]:
         """Of each file: its row count, and the lowest and highest value of a column (or a struct's field)."""
@@ -247,6 +253,18 @@ class DeltaLog:
             ends = _at(file.get("min"), path), _at(file.get("max"), path)
             found.append((rows, None if None in ends else ends))
         return found
+
+
+def storage_options(spark_conf: Mapping[str, str], place: str) -> dict[str, str]:
+    """Spark's settings of an object store as delta-rs takes them; without credentials both use AWS's own."""
+    if not place.startswith(("s3:", "s3a:")):
+        return {}
+    found = {word: spark_conf[_S3A + key] for key, word in _WORDS.items() if spark_conf.get(_S3A + key)}
+    if found.get("AWS_ENDPOINT_URL", "").startswith("http:"):
+        found["AWS_ALLOW_HTTP"] = "true"
+    if spark_conf.get(_S3A + "path.style.access") != "true":
+        found["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"] = "true"
+    return found
 
 
 def no_commit_yet(uuid: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.delta.api import cloned_session, delta_tables
-from kedro_lakehouse.formats.maintenance import Action, Storage, compaction
+from kedro_lakehouse.formats.maintenance import Action, Storage, compaction, races_lost_by
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -50,9 +49,7 @@ class DeltaMaintenance:
         log = self._log(table)
         if log is None:
             return None
-        return Storage(
-            files=len(log.files), delete_files=0, bytes=log.size(), manifests=1, snapshots=log.version + 1
-        )
+        return Storage(files=len(log.files), bytes=log.size(), manifests=1, snapshots=log.version + 1)
 
     def plan(self, table: TableName, settings: TableMaintenanceConfig) -> Sequence[Action]:
         """The actions that are due, in the order to perform them; starts no JVM."""
@@ -74,21 +71,14 @@ class DeltaMaintenance:
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
         """
-        from pyspark.errors import PySparkException
-
-        try:
-            with self._turn(table) as confirm:
-                confirm()
-                if action.work == "compact":
-                    self._handle(table, self._session()).optimize().executeCompaction()
-                else:
-                    # Delta's own minimum of a week is switched off: maintenance.yml has its own.
-                    session = cloned_session(self._session(), {_CHECKED: "false"})
-                    self._handle(table, session).vacuum(_hours(_age(settings)))
-        except PySparkException as error:
-            if any(sign in str(error) for sign in _RACED):
-                raise CommitConflictError(table=table, attempts=1) from error
-            raise
+        with races_lost_by(table, _RACED), self._turn(table) as confirm:
+            confirm()
+            if action.work == "compact":
+                self._handle(table, self._session()).optimize().executeCompaction()
+            else:
+                # Delta's own minimum of a week is switched off: maintenance.yml has its own.
+                session = cloned_session(self._session(), {_CHECKED: "false"})
+                self._handle(table, session).vacuum(math.ceil(_age(settings).total_seconds() / 3600))
 
     def _handle(self, table: TableName, session: SparkSession) -> DeltaTable:
         return delta_tables(session).forPath(session, self._path(table))
@@ -97,7 +87,3 @@ class DeltaMaintenance:
 def _age(settings: TableMaintenanceConfig) -> dt.timedelta:
     """The age from which files are deleted: VACUUM treats old versions' files and orphans alike."""
     return max(settings.expire.older_than, settings.orphans.older_than)
-
-
-def _hours(duration: dt.timedelta) -> int:
-    return math.ceil(duration.total_seconds() / 3600)

@@ -27,9 +27,8 @@ from kedro_lakehouse.session.jvm import java_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from kedro_lakehouse.formats.hudi.table import HudiTable
     from kedro_lakehouse.formats.hudi.timeline import CompletedCommit, HudiTimeline
@@ -70,16 +69,13 @@ class Turn:
             ClockBehindError: Hudi would name our commit by an earlier time than the newest commit has.
             CommitConflictError: Another run has taken the turn over.
         """
-        self._wait_for_the_clock()
-        self.still_ours()
-
-    def _wait_for_the_clock(self) -> None:
-        """Wait, a few seconds at most, until the clock has passed the newest commit: times order commits."""
+        # Times order commits: wait, a few seconds at most, until the clock has passed the newest one.
         latest, now = self.timeline.latest, datetime.now(UTC)
         newest = time_of(latest) if latest else now
         if newest - now > _PATIENCE:
             raise ClockBehindError(table=self.table, newest=f"{newest:{_SECONDS}}", now=f"{now:{_SECONDS}}")
         time.sleep(max((newest - now).total_seconds(), 0))
+        self.still_ours()
 
 
 @contextlib.contextmanager
@@ -105,20 +101,18 @@ def one_writer(table: HudiTable, leases: str) -> Iterator[Confirm]:
         yield still_ours
 
 
-def _lock_of_the_jvm(table: HudiTable, leases: str) -> AbstractContextManager[None]:
+@contextlib.contextmanager
+def _lock_of_the_jvm(table: HudiTable, leases: str) -> Iterator[None]:
     """The JVM's own lock on a local file, in addition to the lease that this process holds.
 
     The JVM is what writes, and it may live on for a moment after this process is killed and its lease
     released.
     """
     if "://" in leases:
-        return contextlib.nullcontext()
-    return _locked(table.session, Path(leases) / f"{table.name}.writer.lock")
-
-
-@contextlib.contextmanager
-def _locked(session: SparkSession, path: Path) -> Iterator[None]:
-    file = java_class(session, "java.io.RandomAccessFile")(str(path), "rw")
+        yield
+        return
+    path = Path(leases) / f"{table.name}.writer.lock"
+    file = java_class(table.session, "java.io.RandomAccessFile")(str(path), "rw")
     try:
         file.getChannel().lock()  # waits; the lease keeps the threads of one JVM apart
         yield

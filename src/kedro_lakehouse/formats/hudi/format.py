@@ -10,25 +10,23 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pyspark.sql import types as T
 
 from kedro_lakehouse.errors import UnsupportedError, listed
-from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState
+from kedro_lakehouse.formats.at_paths import FormatAtPaths
+from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState, commits_of_batches
 from kedro_lakehouse.formats.ddl import schema_changes, table_schema, wider_columns
-from kedro_lakehouse.formats.hadoop_files import delete_folder
 from kedro_lakehouse.formats.hudi.commit import HudiCommit, one_writer, turn_to_commit
 from kedro_lakehouse.formats.hudi.maintenance import HudiMaintenance
 from kedro_lakehouse.formats.hudi.table import DELETED, RECORD_KEY, SETTINGS, SORT, HudiTable, is_shown
 from kedro_lakehouse.formats.hudi.timeline import TABLE_TYPE, instant_of, state_version
-from kedro_lakehouse.formats.kept_commits import commits_of_batches
-from kedro_lakehouse.formats.session_catalog import SessionCatalog
-from kedro_lakehouse.formats.staged_files import StagedFiles, drop_stages
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.formats.base import FormatContext, Layout
+    from kedro_lakehouse.formats.base import FormatContext, Layout, Stage
     from kedro_lakehouse.names import TableName
 
 _EXTENSION: Final = "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"
@@ -37,8 +35,8 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The names that Avro allows; Hudi stores schemas in Avro."""
 
 
-class HudiFormat:
-    """Tables below ``<lakehouse>/warehouse``; SQL knows them as ``spark_catalog.<namespace>.<table>``."""
+class HudiFormat(FormatAtPaths):
+    """Hudi tables; their state and their commits are read from Hudi's timeline."""
 
     name: ClassVar[str] = "hudi"
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -52,9 +50,7 @@ class HudiFormat:
 
     def __init__(self, context: FormatContext) -> None:
         """Store how to open the session, and where tables lie; nothing is opened yet."""
-        self._session, self._lakehouse, self._run_id = context.session, context.lakehouse, context.run_id
-        self._leases = f"{context.lakehouse}/leases"
-        self._names = SessionCatalog(context.session, "hudi")
+        super().__init__(context)
         self.maintenance = HudiMaintenance(self._table, self.sql)
         self._settings = {
             key.removeprefix("spark."): value
@@ -69,12 +65,8 @@ class HudiFormat:
             return None
         return f"spark.sql.extensions does not name {_EXTENSION}"
 
-    def _folder(self, table: TableName) -> str:
-        return f"{self._lakehouse}/warehouse/{table.namespace}"
-
     def _table(self, table: TableName) -> HudiTable:
-        path = f"{self._folder(table)}/{table.table}"
-        return HudiTable(self._session(), table, path, self._settings)
+        return HudiTable(self._session(), table, self.path(table), self._settings)
 
     def state(self, table: TableName) -> TableState | None:
         """The table's published state, or None if there is no such table. Starts no Spark job."""
@@ -102,11 +94,6 @@ class HudiFormat:
         found = self._table(table)
         seen = found.timeline().seen_at(time)
         return found.read(**{"as.of.instant": seen.instant if seen else instant_of(time)})
-
-    def sql(self, table: TableName) -> str:
-        """Register the table in the session's catalog; return its quoted name there."""
-        self._names.register(table, self._table(table).path)
-        return self._names.sql(table)
 
     def rows_at(self, table: TableName, snapshot_id: int) -> str:
         """SQL text for a FROM clause that reads the table as of one commit."""
@@ -196,10 +183,6 @@ class HudiFormat:
             found.write(rows, found.adding, carried=carried, state=turn.timeline.state)
         self._names.forget(table)  # SQL knows only the columns at the time of registration
 
-    def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
-        """Register a view with the session unless it is there with this digest; True if it was registered."""
-        return self._names.ensure_view(view, definition, digest)
-
     def uuid(self, table: TableName) -> str | None:
         """The table's unique id: a later table of the same name has another one; None if no table exists."""
         timeline = self._table(table).timeline()
@@ -211,34 +194,13 @@ class HudiFormat:
         kept = timeline.commits() if timeline.exists() else ()
         return commits_of_batches((one.bookmark, int(one.instant)) for one in kept)
 
-    def drop(self, table: TableName, *, uuid: str | None = None) -> None:
-        """Drop the table, its files and its stages; with ``uuid``, only if the table still has that id."""
-        if uuid is not None and self.uuid(table) != uuid:
-            return
-        self._names.forget(table)
-        delete_folder(self._session(), self._table(table).path)
-        drop_stages(self._session(), self._folder(table), table)
-
-    @contextlib.contextmanager
-    def stage(self, table: TableName, state: TableState | None) -> Iterator[StagedFiles]:
+    def stage(self, table: TableName, state: TableState | None) -> AbstractContextManager[Stage]:
         """Open a stage on one published state of the table; what the block leaves unpublished is dropped."""
-        found = self._table(table)
         held = state or self.state(table)  # a table that was just created has columns, but no commit
         planned = state.version if state else state_version(self.uuid(table) or "", None)
-        commit = HudiCommit(found, planned, self._leases)
-        stage = StagedFiles(
-            self._session(),
-            table,
-            self._folder(table),
-            run_id=self._run_id,
-            before=held.rows if held else 0,
-            columns=held.columns if held else {},
-            published=found.read,
-            is_current=commit.is_current,
-            commit=commit,
-        )
-        with stage.opened():
-            yield stage
+        commit = HudiCommit(self._table(table), planned, self._leases)
+        before, columns = (held.rows, held.columns) if held else (0, {})
+        return self._stage(table, commit, commit.is_current, before=before, columns=columns)
 
 
 def _layout_settings(layout: Layout) -> dict[str, str]:

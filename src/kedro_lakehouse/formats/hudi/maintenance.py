@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.hudi.commit import RACED
 from kedro_lakehouse.formats.hudi.table import SORT
 from kedro_lakehouse.formats.hudi.timeline import instant_of
 from kedro_lakehouse.formats.literals import text
-from kedro_lakehouse.formats.maintenance import Action, Storage, compaction
+from kedro_lakehouse.formats.maintenance import Action, Storage, compaction, races_lost_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,9 +74,6 @@ class HudiMaintenance:
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
         """
-        from py4j.protocol import Py4JJavaError
-        from pyspark.errors import PySparkException
-
         found = self._table(table)
         timeline = found.timeline()
         at = f"path => {text(found.path)}"
@@ -95,12 +91,8 @@ class HudiMaintenance:
             self._register(table)
             retained = _retained(timeline.completed(), settings.expire)
             call = _cleaning(f"table => {text(str(table))}", retained, options)
-        try:
+        with races_lost_by(table, [RACED]):
             found.session.sql(f"CALL {call}").collect()
-        except (Py4JJavaError, PySparkException) as error:
-            if RACED in str(error):
-                raise CommitConflictError(table=table, attempts=1) from error
-            raise
 
 
 def _merge_of_logs(slices: Sequence[FileSlice], settings: CompactConfig) -> list[Action]:

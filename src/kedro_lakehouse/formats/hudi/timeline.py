@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import types as T
+
 from kedro_lakehouse.formats.hadoop_files import delete_folder, folders_in, is_there, move_folder
 from kedro_lakehouse.ops.report import BOOKMARK
 from kedro_lakehouse.session.jvm import each, java_class, texts
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
-    from pyspark.sql import types as T
 
 PREFIX: Final = "kedro_lakehouse."
 STATE: Final = PREFIX + "state"
@@ -149,8 +150,6 @@ class HudiTimeline:
 
     def schema(self) -> T.StructType:
         """The table's columns, without those of Hudi itself."""
-        from pyspark.sql import types as T
-
         resolver = self._class("org.apache.hudi.common.table.TableSchemaResolver")(self._client)
         stored = resolver.getTableSchema(False)  # noqa: FBT003 - Hudi's own signature
         converter = self._class("org.apache.hudi.HoodieSchemaConversionUtils")

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.formats.base import is_stage_branch
-from kedro_lakehouse.formats.kept_commits import commits_of_batches
+from kedro_lakehouse.formats.base import commits_of_batches, is_stage_branch
 from kedro_lakehouse.formats.maintenance import Storage
 from kedro_lakehouse.ops.report import BOOKMARK
 
@@ -100,7 +99,7 @@ def partition_files(
     limit = small_below * target_bytes(table)
     found: dict[Hashable, PartitionFiles] = defaultdict(PartitionFiles)
     for task in table.scan().plan_files():
-        file, part = task.file, found[_partition(task.file)]
+        file, part = task.file, found[task.file.spec_id, repr(task.file.partition)]
         own = [d.record_count for d in task.delete_files if _is_of_one_file(d)]
         if own and sum(own) >= deleted_fraction * file.record_count:
             part.with_deletes.append(file.file_size_in_bytes)
@@ -109,10 +108,6 @@ def partition_files(
         if file.file_size_in_bytes < limit:
             part.small.append(file.file_size_in_bytes)
     return found
-
-
-def _partition(file: DataFile) -> Hashable:
-    return file.spec_id, repr(file.partition)
 
 
 def _is_of_one_file(deletes: DataFile) -> bool:

@@ -7,14 +7,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
-from kedro_lakehouse.formats.base import (
-    Bounds,
-    Capabilities,
-    Layout,
-    TableState,
-    dropped_on_failure,
-    stage_branch,
-)
+from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState, dropped_on_failure, stage_branch
 from kedro_lakehouse.formats.iceberg.files import earlier_commits, last_change
 from kedro_lakehouse.formats.iceberg.maintenance import IcebergMaintenance
 from kedro_lakehouse.formats.iceberg.snapshots import IcebergSnapshots
@@ -32,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
-    from kedro_lakehouse.formats.base import FormatContext
+    from kedro_lakehouse.formats.base import FormatContext, Layout
 
 _BASE_PROPERTIES: Final = {
     "format-version": "2",

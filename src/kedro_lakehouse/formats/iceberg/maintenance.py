@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.iceberg.files import (
     dangling_deletes,
     expired_snapshots,
@@ -17,7 +16,7 @@ from kedro_lakehouse.formats.iceberg.files import (
     wasteful_manifests,
 )
 from kedro_lakehouse.formats.literals import text
-from kedro_lakehouse.formats.maintenance import Action
+from kedro_lakehouse.formats.maintenance import Action, races_lost_by
 from kedro_lakehouse.names import CATALOG
 
 if TYPE_CHECKING:
@@ -76,20 +75,13 @@ class IcebergMaintenance:
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
         """
-        from py4j.protocol import Py4JJavaError
-        from pyspark.errors import PySparkException
-
         found = self._catalog.find(table)
         if found is None or is_staged_on(found):
             return
-        try:
+        with races_lost_by(table, _RACED):
             self._session().sql(_statement(table, found, action, settings)).collect()
             if action.work == "compact":
                 self._tidy_up(table, found, settings)
-        except (Py4JJavaError, PySparkException) as error:
-            if any(sign in str(error) for sign in _RACED):
-                raise CommitConflictError(table=table, attempts=1) from error
-            raise
 
     def _tidy_up(self, table: TableName, found: Table, settings: TableMaintenanceConfig) -> None:
         """Remove deletes that no data file needs any more; merge the manifests of the few remaining files."""

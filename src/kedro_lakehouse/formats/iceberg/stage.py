@@ -64,21 +64,13 @@ class IcebergStage:
         """Store where the stage will be; the first write creates the branch."""
         self._session, self._catalog, self.table, self.branch = session, catalog, table, branch
         self._planned_on = planned_on.version if planned_on else ""
-        self._open = False
+        self._target = f"{table.sql}.{quote(f'branch_{branch}')}"
+        """The name of the staged table in SQL, for reads and writes."""
+        self.is_open = False
+        """Whether anything was staged."""
         self._head: int | None = None
         """The newest snapshot of this stage."""
-        self.base: int | None = None
         self.has_new_rows = self._replaced = False
-
-    @property
-    def is_open(self) -> bool:
-        """Whether anything was staged."""
-        return self._open
-
-    @property
-    def target(self) -> str:
-        """The name of the staged table in SQL, for reads and writes."""
-        return f"{self.table.sql}.{quote(f'branch_{self.branch}')}"
 
     @contextlib.contextmanager
     def _written_here(self) -> Iterator[None]:
@@ -90,7 +82,7 @@ class IcebergStage:
             CommitConflictError: Another run published meanwhile, or removed the branch as a dead run's.
         """
         with self._told_as_ours():
-            if not self._open:
+            if not self.is_open:
                 self._begin()
             yield
             written = load_table(self._session, self.table).snapshot(self.branch)
@@ -104,19 +96,17 @@ class IcebergStage:
         handle = load_table(self._session, self.table)
         refuse_other_state(self.table, handle.operations().current(), self._planned_on)
         head = handle.currentSnapshot()
-        self.base = head.snapshotId() if head is not None else None
-        manage = handle.manageSnapshots()
-        begun = manage.createBranch(self.branch, self.base) if self.base else manage.createBranch(self.branch)
-        begun.commit()
+        base = [head.snapshotId()] if head is not None else []
+        handle.manageSnapshots().createBranch(self.branch, *base).commit()
         made = load_table(self._session, self.table).snapshot(self.branch)
         self._head = made.snapshotId() if made is not None else None
-        self._open = True
+        self.is_open = True
 
     def append(self, rows: DataFrame) -> None:
         """Append rows on the branch; one Spark job."""
         self.has_new_rows = True
         with self._written_here():
-            self._whole(rows).writeTo(self.target).option("fanout-enabled", "true").append()
+            self._whole(rows).writeTo(self._target).option("fanout-enabled", "true").append()
 
     def replace(self, rows: DataFrame) -> None:
         """Replace all rows on the branch; one Spark job, which may read the table itself."""
@@ -124,7 +114,7 @@ class IcebergStage:
 
         self.has_new_rows = self._replaced = True
         with self._written_here():
-            self._whole(rows).writeTo(self.target).option("fanout-enabled", "true").overwrite(F.lit(True))
+            self._whole(rows).writeTo(self._target).option("fanout-enabled", "true").overwrite(F.lit(True))
 
     def _whole(self, rows: DataFrame) -> DataFrame:
         """The rows, with nulls for the columns that they lack: Spark 3 does not add those by itself."""
@@ -133,18 +123,18 @@ class IcebergStage:
         if not is_spark3():
             return rows
         given = set(rows.columns)
-        stored = self._session.table(self.target).schema.fields
+        stored = self._session.table(self._target).schema.fields
         lacking = [F.lit(None).cast(f.dataType).alias(f.name) for f in stored if f.name not in given]
         return rows.select("*", *lacking) if lacking else rows
 
     def staged(self) -> DataFrame:
         """The whole table with the staged change applied."""
-        return self._session.table(self.target if self._open else self.table.sql)
+        return self._session.table(self._target if self.is_open else self.table.sql)
 
     def replace_where(self, condition: str, rows: DataFrame) -> None:
         """Delete the rows that meet a condition (whole files without a Spark job), then append ``rows``."""
         with self._written_here():
-            self._session.sql(f"DELETE FROM {self.target} WHERE {condition}")  # noqa: S608 - the caller's words
+            self._session.sql(f"DELETE FROM {self._target} WHERE {condition}")  # noqa: S608 - the caller's words
         self.append(rows)
 
     def merge(
@@ -176,7 +166,7 @@ class IcebergStage:
         doomed = " AND ".join([*ranges, exists])
         try:
             with self._written_here():
-                self._session.sql(f"DELETE FROM {self.target} AS t WHERE {doomed}")  # noqa: S608 - quoted
+                self._session.sql(f"DELETE FROM {self._target} AS t WHERE {doomed}")  # noqa: S608 - quoted
         finally:
             self._session.catalog.dropTempView(view)
 
@@ -184,7 +174,7 @@ class IcebergStage:
         """Row count of the staged table, from its metadata: no job."""
         handle = load_table(self._session, self.table)
         handle.refresh()
-        snapshot = handle.snapshot(self.branch) if self._open else handle.currentSnapshot()
+        snapshot = handle.snapshot(self.branch) if self.is_open else handle.currentSnapshot()
         return _rows_of(snapshot) if snapshot is not None else 0
 
     def expect(self, rows: int) -> None:
@@ -212,7 +202,7 @@ class IcebergStage:
         head = load_table(self._session, self.table).snapshot(self.branch)
         reader = self._session.read.format("iceberg").option("end-snapshot-id", head.snapshotId())
         if head.parentId() is None:
-            return self._session.table(self.target)
+            return self._session.table(self._target)
         return reader.option("start-snapshot-id", head.parentId()).load(
             f"{CATALOG}.{self.table.namespace}.{self.table.table}"
         )
@@ -254,7 +244,7 @@ class IcebergStage:
         """
         with self._told_as_ours(report.batch):
             published = self._commit({**(properties or {}), BOOKMARK: report.to_property()}, without)
-        self._open = False
+        self.is_open = False
         return published
 
     def _commit(self, properties: Mapping[str, str], without: Sequence[str]) -> int | None:
@@ -264,7 +254,7 @@ class IcebergStage:
     def _change(
         self, transaction: Any, before: Any, properties: Mapping[str, str], without: Sequence[str]
     ) -> None:
-        if self._open:
+        if self.is_open:
             staged = before.ref(self.branch)
             if staged is None or staged.snapshotId() != self._head:
                 raise CommitConflictError(table=self.table, attempts=1)
@@ -301,11 +291,11 @@ class IcebergStage:
 
     def drop(self) -> None:
         """Drop the stage; published rows are untouched."""
-        if self._open:
+        if self.is_open:
             handle = load_table(self._session, self.table)
             if handle.refs().containsKey(self.branch):  # a run without its lease may have dropped it
                 handle.manageSnapshots().removeBranch(self.branch).commit()
-            self._open = False
+            self.is_open = False
 
 
 def refuse_other_state(table: TableName, metadata: Any, planned_on: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial, update_wrapper
 from typing import TYPE_CHECKING
 
 from kedro.pipeline import Node, Pipeline
+
+from kedro_lakehouse.pipelines.rules import bound
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -49,7 +50,7 @@ def create_pipeline(project: Project) -> Pipeline:
 
 def _compact(name: TableName, table: TableConfig, keep: dt.timedelta) -> Node:
     return Node(
-        update_wrapper(partial(plan_retention, keep=keep), plan_retention),
+        bound(plan_retention, keep=keep),
         inputs=f"{name}.changes",
         outputs=f"{name}.retention",
         name="trim",
@@ -59,10 +60,9 @@ def _compact(name: TableName, table: TableConfig, keep: dt.timedelta) -> Node:
 
 
 def _maintain(project: Project, name: str, inputs: list[str], tags: tuple[str, ...]) -> Node:
-    # The file is read when the node runs: a mistake in it stops no other pipeline.
-    plan = partial(plan_maintenance, thresholds=lambda: project.maintenance.of(name))
     return Node(
-        update_wrapper(plan, plan_maintenance),
+        # The file is read when the node runs: a mistake in it stops no other pipeline.
+        bound(plan_maintenance, thresholds=lambda: project.maintenance.of(name)),
         inputs=inputs or None,
         outputs=f"{name}.maintenance",
         name="maintain",

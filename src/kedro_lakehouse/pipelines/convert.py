@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial, update_wrapper
 from typing import TYPE_CHECKING
 
 from kedro.pipeline import Node, Pipeline
+
+from kedro_lakehouse.pipelines.rules import bound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,7 @@ def create_pipeline(tables: Mapping[TableName, ConvertConfig]) -> Pipeline:
     return Pipeline(
         [
             Node(
-                update_wrapper(partial(plan_conversion, declared=declared), plan_conversion),
+                bound(plan_conversion, declared=declared),
                 inputs=None,
                 outputs=f"{name}.converted",
                 name="convert",

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.columns import ColumnIndexConfig
     from kedro_lakehouse.config.loading import Declarations
 
-ALWAYS = "always"  # the runner's word: a table that fails does not keep the others from being found
-
 
 def index_columns(pending: PendingIndex, *_published: bool) -> SignatureChange:
     """Profile and embed the columns that changed; the merged tables are inputs for order only."""
@@ -37,7 +35,8 @@ def create_pipeline(declarations: Declarations, config: ColumnIndexConfig) -> Pi
                 outputs="ops.column_signatures",
                 name="index_columns",
                 namespace=OPS_NAMESPACE,
-                tags=["column_index", ALWAYS],
+                # A table that fails does not keep the others from being found: see runners.ALWAYS.
+                tags=["column_index", "always"],
             )
         ]
     )

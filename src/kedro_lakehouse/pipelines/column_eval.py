@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from functools import partial, update_wrapper
 from typing import TYPE_CHECKING
 
 from kedro.pipeline import Node, Pipeline
 
 from kedro_lakehouse.errors import SearchBelowThresholdError
 from kedro_lakehouse.names import OPS_NAMESPACE
+from kedro_lakehouse.pipelines.rules import bound
 
 if TYPE_CHECKING:
     from kedro_lakehouse.column_search.evaluation import Evaluation, MatchingMeasures
@@ -42,24 +42,19 @@ def judge_search(
         means[model] = found
         told = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
         logger.info("column_eval: %s, %s studies: %s", model, len(studies), told)
-        for name, least in asdict_of(thresholds).items():
-            if found[name] < least:
-                missed.append(f"{model} {name} {found[name]:.3f} < {least:g}")
+        for name, value in found.items():
+            least = float(getattr(thresholds, name))
+            if value < least:
+                missed.append(f"{model} {name} {value:.3f} < {least:g}")
     if missed:
         raise SearchBelowThresholdError(measures=missed)
     return means
-
-
-def asdict_of(thresholds: EvaluationThresholds) -> dict[str, float]:
-    """The thresholds by the names of their measures."""
-    return {name: float(getattr(thresholds, name)) for name in thresholds.allowed_keys()}
 
 
 def create_pipeline(config: ColumnIndexConfig) -> Pipeline:
     """Evaluate every model of the index; without models, or without studies, there is nothing."""
     if not config.models or config.evaluation is None:
         return Pipeline([])
-    judge = partial(judge_search, thresholds=config.evaluation.thresholds)
     return Pipeline(
         [
             Node(
@@ -71,7 +66,7 @@ def create_pipeline(config: ColumnIndexConfig) -> Pipeline:
                 tags=["column_eval"],
             ),
             Node(
-                update_wrapper(judge, judge_search),
+                bound(judge_search, thresholds=config.evaluation.thresholds),
                 inputs="ops.study_measures",
                 outputs="ops.column_measures",
                 name="judge_search",
