@@ -1,4 +1,4 @@
-"""Sixty faults, each planted into one line of the package, and the tests of `make test` that must find it.
+"""Sixty faults, each planted into one line of the package, and the tests that must find it.
 
 ``python -m faults`` plants one after the other into a copy of the package and runs these tests.
 """
