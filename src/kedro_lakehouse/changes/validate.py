@@ -165,8 +165,8 @@ def _unresolved(error: AnalysisException) -> str | None:
     condition = getattr(error, "getCondition", error.getErrorClass)()  # Spark 3.5 has the older name alone
     if not str(condition).startswith("UNRESOLVED_COLUMN"):
         return None
-    told = error.getMessageParameters() or {}
-    plain = re.fullmatch(r"`((?:[^`]|``)+)`", told.get("objectName", ""))
+    parameters = error.getMessageParameters() or {}
+    plain = re.fullmatch(r"`((?:[^`]|``)+)`", parameters.get("objectName", ""))
     return plain[1].replace("``", "`") if plain else None
 
 
