@@ -22,13 +22,22 @@ class Renaming:
         self.done.append((table, names))
 
 
+class Item(SimpleNamespace):
+    """What of a bound table is looked at."""
+
+    def __str__(self):
+        return "shop.item"
+
+    def stored(self, role):
+        return role
+
+    def state(self, role):
+        return None if role == "history" else SimpleNamespace(columns=dict.fromkeys(self.held))
+
+
 def table(rename, held, table_format):
-    states = {"changes": held, "current": held, "history": None}
-    return SimpleNamespace(
-        config=SimpleNamespace(rename=rename, history=None), format=table_format, format_name="hudi",
-        state=lambda role: None if states[role] is None else SimpleNamespace(columns=dict.fromkeys(states[role])),
-        stored=lambda role: role,
-    )  # fmt: skip
+    config = SimpleNamespace(rename=rename, history=None)
+    return Item(config=config, format=table_format, format_name="hudi", held=held)
 
 
 def test_the_change_log_is_renamed_last():
