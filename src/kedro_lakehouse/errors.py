@@ -18,6 +18,7 @@ from kedro_lakehouse.redaction import redacted
 
 MAX_MESSAGE: Final = 700  # five examples, or every allowed key of a table
 MAX_EXAMPLES: Final = 5
+MAX_MISTAKES: Final = 10
 _MAX_ADVICE: Final = 500  # room for the allowed keys of a table
 MAX_FACT: Final = 160
 _MAX_ITEM: Final = 60
@@ -140,19 +141,37 @@ class UnknownOutcomeError(LakehouseError):
 
 
 class ConfigurationError(TerminalError):
-    """A declaration cannot be used."""
+    """A declaration cannot be used; ``others`` are the mistakes that were found beside it."""
 
     code = "CONFIGURATION"
     file: str
     key: str
     problem: str
     remedy: str
+    place: str = ""
+    others: Sequence[ConfigurationError] = ()
+
+    def __post_init__(self) -> None:
+        """Make the message."""
+        self.describe()
+
+    def describe(self) -> None:
+        """Make the message again: of one mistake one line, of several a line for each of the first ten."""
+        super().__post_init__()
+        if self.others:
+            shown = [f"[{one.code}] {one.problem_at()} {one.remedy}" for one in (self, *self.others)]
+            more = len(shown) - MAX_MISTAKES
+            end = [f"... and {more} more."] if more > 0 else []
+            lines = [cut(line, MAX_MESSAGE) for line in shown[:MAX_MISTAKES]]
+            self.args = ("\n".join([*lines, *end, "Correct them, then `kedro run`."]),)
+
+    def problem_at(self) -> str:
+        """The problem, after the place and the key that it is about."""
+        return f"{cut(self.place or self.file, MAX_FACT)}: '{cut(self.key, MAX_FACT)}': {self.problem}"
 
     def sentences(self) -> tuple[str, str]:
         """Return the problem at its key; it may be as long as the message lets it."""
-        return f"{cut(self.file, MAX_FACT)}: '{cut(self.key, MAX_FACT)}': {self.problem}", then(
-            self.remedy, "kedro lakehouse tables"
-        )
+        return self.problem_at(), then(self.remedy, "kedro run")
 
 
 class InvalidNameError(TerminalError):
@@ -184,6 +203,38 @@ class UnknownPluginError(TerminalError):
         what, _ = super().sentences()
         advice = "Correct the name, or install what registers it; `kedro lakehouse plugins` lists all."
         return what + did_you_mean(self.name, self.known), advice
+
+
+class UnknownNameError(TerminalError):
+    """A name on the command line is not that of anything there is."""
+
+    code = "UNKNOWN_NAME"
+    option: str
+    kind: str
+    name: str
+    known: Sequence[str]
+    remedy: str
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the option and the name, and the nearest one that there is."""
+        there = f"; there are: {listed(self.known)}" if self.known else ""
+        what = f"{self.option}: there is no {self.kind} '{shown(self.name)}'{there}."
+        return what + did_you_mean(self.name, self.known), self.remedy
+
+
+class PlaceUnusableError(TerminalError):
+    """A folder or file that is needed cannot be read or written."""
+
+    code = "PLACE_UNUSABLE"
+    path: str
+    problem: str
+    remedy: str
+    summary = "{path}: {problem}."
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the place and what hinders, and what to do before the next run."""
+        what, _ = super().sentences()
+        return what, then(self.remedy, "kedro run")
 
 
 class JavaNotFoundError(TerminalError):

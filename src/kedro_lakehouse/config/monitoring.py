@@ -11,7 +11,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - the same
-from kedro_lakehouse.config.loading import entries, of_type, refuse_undeclared, validated
+from kedro_lakehouse.config.loading import entries, of_type, refuse_undeclared
+from kedro_lakehouse.config.validation import validated
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.monitoring.runs import failures
-from kedro_lakehouse.ops.failures import message_of
 
 if TYPE_CHECKING:
     from kedro_lakehouse.ops.report import CommitReport
@@ -45,10 +44,6 @@ def print_summary(project: Project, error: Exception | None) -> None:
     quiet = [n for n in map(str, project.declarations.tables) if n not in changed and n not in failed]
     if quiet and not failed.get(""):
         console.print(f"{len(quiet)} tables are unchanged.")
-    for name, problem in failed.items():
-        console.print(f"{name or 'run'}: {message_of(problem)}", soft_wrap=True, markup=False, style="red")
-    if error is not None and hasattr(error, "retry"):
-        console.print(f"Retry only what failed: {error.retry}", soft_wrap=True, markup=False)
 
 
 def _cells(reports: list[CommitReport]) -> list[str]:

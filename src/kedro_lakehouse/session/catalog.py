@@ -111,6 +111,13 @@ class MetadataCatalog:
         return load_catalog(CATALOG, **properties)
 
     @property
+    def place(self) -> str:
+        """The file of an embedded catalog; the address of another one."""
+        uri = self._conf.get(f"{_PREFIX}uri", "")
+        embedded = re.match(_EMBEDDED, uri)
+        return embedded["path"] if embedded else uri
+
+    @property
     def is_glue(self) -> bool:
         """Whether it is the Glue Data Catalog, in which other engines find tables too."""
         return self._conf.get(f"{_PREFIX}type") == "glue"
