@@ -196,6 +196,10 @@ class Project(Environment):
 
             return load_conversions(raw, self.declarations.tables)
 
+    def placed(self, error: ConfigurationError) -> ConfigurationError:
+        """The error with the file and line of its key, where these are found."""
+        return self._files.placed(error)
+
     @property
     def all_tables(self) -> list[TableName]:
         """The declared tables, and those of convert.yml."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro.runner import ThreadRunner
 from kedro.runner.task import Task
 
-from kedro_lakehouse.errors import RefusedExtractsError
+from kedro_lakehouse.errors import ConfigurationError, RefusedExtractsError
 from kedro_lakehouse.logs.context import working_on
 from kedro_lakehouse.logs.lines import WHOLE
 from kedro_lakehouse.ops.failures import TablesFailedError, known, message_of
@@ -110,7 +110,10 @@ def _let_go(error: BaseException | None) -> None:
 
 def _cause(error: BaseException) -> BaseException:
     """The error that a dataset raised, out of the one in which Kedro wraps it."""
-    return known(error) or error
+    found = known(error)
+    if isinstance(found, ConfigurationError):
+        return active_project().placed(found)
+    return found or error
 
 
 def _rest_went_on(error: BaseException) -> bool:

@@ -106,7 +106,7 @@ def _scans(
     unknown = next((name for name in query.tables if stored[name] not in existing), None)
     if unknown:
         raise _unknown(unknown, [*existing, *views], {*declared, *views})
-    loaded = {name: catalog.catalog.load_table(existing[stored[name]]) for name in query.tables}
+    loaded = {name: catalog.load_table(existing[stored[name]]) for name in query.tables}
     return [
         ViewScan(table, views[name], as_of) if name in views else TableScan(table, name, as_of)
         for name, table in loaded.items()

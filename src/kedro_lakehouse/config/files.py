@@ -29,11 +29,21 @@ _SYNTAX: Final = {
     "block end": ("the line is indented otherwise than those around it, or a bracket is missing", _INDENT),
     "found unexpected end of stream": ("a quote is never closed", "Close it."),
     "expected ',' or": ("a bracket or a comma is missing", "Close the bracket; separate items with commas."),
+    "node content": ("a value or a closing bracket is missing", "Write it."),
+    "single document": ("the file holds several documents, parted by ---", "Remove the line ---."),
     "document start": ("something stands after the end of the content", "Remove it, or the {} before it."),
     "undefined alias": ("the alias (*name) has no anchor (&name)", "Put text that begins with * in quotes."),
     "cannot start any token": ("a value begins with a sign that YAML keeps for itself", "Put it in quotes."),
     "special characters": ("a character is not printable", "Remove it."),
 }
+
+
+_NOT_CLOSED: Final = (
+    "${...} is not closed, or holds what cannot stand there.",
+    "Write as in ${globals:landing}.",
+)
+# What the parser notices long after the line in which it began.
+_BEGUN: Final = ("expected ',' or", "found unexpected end of stream", "could not find expected ':'")
 
 
 class Place(NamedTuple):
@@ -125,9 +135,15 @@ class ConfigurationFiles:
         """Files that are no YAML, hold no mapping, or share a key with another file of their folder."""
         first_in: dict[tuple[str, Path], Path] = {}
         for file in self.of_kind(kind):
+            top = None
             try:
                 top = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
                 yield from self._repeated_keys(file, top)
+                OmegaConf.load(file)
+            except OmegaConfBaseException as error:
+                key = str(error.full_key or "file")
+                yield self._mistake(file, _line_of(top, key)[0], key, *(_reason(error) or _NOT_CLOSED))
+                continue
             except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
                 yield self._unread(file, error)
                 continue
@@ -178,6 +194,9 @@ class ConfigurationFiles:
     def _unresolved(self, kind: str) -> Iterator[ConfigurationError]:
         """Values with ``${...}`` that cannot be filled in; they are not shown, for they may hold secrets."""
         known = self._globals()
+        if not self.of_kind("globals"):
+            yield from self._without_globals(kind)
+            return
         for file in self.of_kind(kind):
             for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
                 for name in _GLOBAL.findall(line.partition(" #")[0]):
@@ -202,6 +221,16 @@ class ConfigurationFiles:
                     places = [Place(file, *_line_of(_composed(file), plain)) for file in files]
                     place = max(places, key=lambda one: one.matched)
                     yield self._mistake(place.file, place.line, plain, *reason)
+
+    def _without_globals(self, kind: str) -> Iterator[ConfigurationError]:
+        """One mistake, however many values want a global."""
+        for file in self.of_kind(kind):
+            text = file.read_text(encoding="utf-8")
+            if found := _GLOBAL.search(text):
+                line = text[: found.start()].count("\n") + 1
+                remedy = "`kedro lakehouse init --keep` writes it."
+                yield self._mistake(file, line, found[0], "there is no globals.yml.", remedy)
+                return
 
     def _globals(self) -> dict[Any, Any]:
         known: dict[Any, Any] = {}
@@ -228,8 +257,8 @@ def _syntax(error: Exception) -> tuple[int, str, str]:
         (words for part, words in _SYNTAX.items() if part in said),
         ("the text is not YAML", "Correct the line, or the one before it."),
     )
-    if begun and said.startswith(("expected ',' or", "found unexpected end of stream")):
-        mark = begun  # where the bracket or the quote was opened: the parser noticed it much later
+    if begun and said.startswith(_BEGUN):
+        mark = begun
     return (mark.line + 1 if mark else 0), f"{problem}.", remedy
 
 
@@ -246,7 +275,7 @@ def _reason(error: Exception) -> tuple[str, str] | None:
     if other := re.search(r"Interpolation key '([^']*)' not found", said):
         return f"the file has no '{other[1]}'.", "Correct the name; a global is ${globals:NAME}."
     if type(error).__name__ == "GrammarParseError":
-        return "${...} is not closed, or holds what cannot stand there.", "Write as in ${globals:landing}."
+        return _NOT_CLOSED
     return None
 
 

@@ -287,7 +287,7 @@ def _bad_inputs(tables: Tables) -> Iterator[TableProblem]:
             if name == owner:
                 problem = "the table is made from itself."
                 yield TableProblem(f"{owner}.derive.inputs", problem, "Break the circle.")
-            if name not in reached:
+            if name in by_text and name not in reached:
                 reached.add(name)
                 ahead += inputs_of(name)
 

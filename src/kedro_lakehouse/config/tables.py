@@ -20,6 +20,7 @@ from kedro_lakehouse.config.history import (
     ValidFromConfig,
     not_reserved,
 )
+from kedro_lakehouse.config.sql import condition, statement
 from kedro_lakehouse.errors import did_you_mean
 
 QUARANTINE_REASONS: Final = frozenset(
@@ -131,7 +132,7 @@ class DeriveConfig(Declaration):
 
     inputs: Mapping[InputAlias, Name] = Field(min_length=1)
     """Tables that are read, as {name in the SQL: namespace.table}."""
-    sql: Name
+    sql: Annotated[Name, AfterValidator(statement)]
     """A SELECT over the inputs; its rows are the whole table."""
 
 
@@ -199,7 +200,7 @@ class TableConfig(Declaration):
     """How long single events stay in `_changes`, such as `90 days`; default: for ever."""
     schema_policy: Literal["evolve", "fixed"] = "evolve"
     """Whether new columns and wider types are taken over, or refused."""
-    checks: Mapping[CheckName, Name] = {}
+    checks: Mapping[CheckName, Annotated[Name, AfterValidator(condition)]] = {}
     """SQL conditions that each row must meet, as {name: condition}; others are quarantined."""
     expectations: tuple[Annotated[ExpectationConfig, AfterValidator(of_one_table)], ...] = ()
     """What the table must be like: see `expectations` below."""
