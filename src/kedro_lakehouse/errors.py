@@ -186,7 +186,8 @@ class InvalidNameError(TerminalError):
     def sentences(self) -> tuple[str, str]:
         """Return the name, and the command that lists those in use."""
         what, _ = super().sentences()
-        return what, then(self.remedy, "kedro lakehouse tables")
+        lists = "`kedro lakehouse tables` lists those in use."
+        return what, self.remedy if "`kedro " in self.remedy else f"{self.remedy} {lists}"
 
 
 class UnknownPluginError(TerminalError):
@@ -287,7 +288,7 @@ class JarsNotFetchedError(TransientError):
     code = "JARS_NOT_FETCHED"
     packages: Sequence[str]
     summary = "Spark's jars cannot be fetched: {packages}."
-    advice = "The lines above tell which; look at the network and at spark.jars.packages, then `kedro run`."
+    advice = "The lines above name them; look at the network and at spark.jars.packages, then `kedro run`."
 
 
 class UnsupportedError(TerminalError):
@@ -557,7 +558,7 @@ class SnapshotOutOfOrderError(TableError):
 
 
 class RefusedExtractsError(TableError):
-    """Some extracts of a table were refused; ``published`` tells that everything else of it went on."""
+    """Some extracts of a table were refused; ``published``: everything else of it went on."""
 
     code = "EXTRACTS_REFUSED"
     errors: Sequence[LakehouseError]
@@ -599,7 +600,7 @@ class BatchNotFoundError(TableError):
         return f"Table {self.table} has no batch {self.batch}; {there}.", advice
 
 
-# Commits that failed, or whose outcome nobody told.
+# Commits that failed, or whose outcome is unknown.
 
 
 class AuditFailedError(TableError):
@@ -694,8 +695,8 @@ class ExpectationFailedError(TableError):
     expectations: Sequence[str]
     summary = "Table {table}, batch {batch}: {rows} row(s) fail the expectation {expectations}."
     advice = (
-        "Nothing was published. Deliver correcting events (all pending batches are judged as one), or "
-        "withdraw the failing ones: `kedro lakehouse quarantine {table} --batch {batch}`."
+        "Nothing was published. Deliver correcting events (all pending batches are validated as one), or "
+        "exclude the failing ones: `kedro lakehouse quarantine {table} --batch {batch}`."
     )
 
     def sentences(self) -> tuple[str, str]:
@@ -714,7 +715,8 @@ class NothingToWithdrawError(TableError):
     blocked_by: Sequence[int]
     summary = "Table {table}: no event of batch {batch} fails; the failing batches are: {blocked_by}."
     advice = (
-        "Nothing was withdrawn. Name a failing batch, deliver correcting events, or run `kedro run` again."
+        "Nothing was excluded. Name a failing batch: `kedro lakehouse quarantine {table} --batch NUMBER`; or "
+        "deliver correcting events, then `kedro run`."
     )
 
 
@@ -758,19 +760,22 @@ class ColumnNotFoundError(TerminalError):
 
 
 class SearchBelowThresholdError(TerminalError):
-    """The column search judged by its own evaluation set is worse than it must be."""
+    """The column search, measured on its own evaluation set, is worse than it must be."""
 
     code = "SEARCH_BELOW_THRESHOLD"
     measures: Sequence[str]
     summary = "Column search misses its thresholds: {measures}."
-    advice = "See what changed of model, weights or profiles, then `kedro run --pipelines=column_eval`."
+    advice = (
+        "Restore the former model or weights in parameters_column_index.yml, or lower the thresholds there; "
+        "then `kedro run --pipelines=column_eval`."
+    )
 
 
 # What AWS does not give.
 
 
 class AwsRefusedError(TerminalError):
-    """A call to AWS failed; its error's code tells why."""
+    """A call to AWS failed; its error's code says why."""
 
     code = "AWS_REFUSED"
     what: str

@@ -254,7 +254,7 @@ def test_every_key_of_the_interface_is_available_or_planned_but_not_both():
         (DMS | {"type": None}, "type", ["missing", "Use one of: "]),
         (DMS | {"path": None}, "path", ["missing"]),
         (DMS | {"pth": "x"}, "pth", ["Did you mean 'path'?"]),
-        (DMS | {"shared": True}, "shared", ["only JSON records tell their table"]),
+        (DMS | {"shared": True}, "shared", ["only JSON records name their table"]),
         (DMS | {"file_format": "parket"}, "file_format", ["Did you mean 'parquet'?"]),
         (DMS | {"max_files": 0}, "max_files", ["at least 1"]),
         (DMS | {"max_bytes": "2 gigs"}, "max_bytes", ["'512 MiB'"]),

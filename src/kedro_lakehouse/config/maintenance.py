@@ -69,7 +69,7 @@ class OrphansConfig(Declaration):
 
 
 class LandingConfig(Declaration):
-    """What becomes of landed files that are in the record of changes."""
+    """What becomes of landed files that are in the change log."""
 
     archive: Name | None = None
     """Folder that they are moved to, outside of every source; default: they stay."""

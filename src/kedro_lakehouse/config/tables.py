@@ -191,7 +191,7 @@ class TableConfig(Declaration):
     speaks of the whole table.
     """
     max_delete_fraction: float = Field(0.3, ge=0, le=1)
-    """Fraction of the rows in scope that an extract may delete; without the key it is judged from 100 rows
+    """Fraction of the rows in scope that an extract may delete; without the key it is checked from 100 rows
     on.
     """
     allow_empty_extract: bool = False
@@ -244,12 +244,12 @@ class TableConfig(Declaration):
         return self
 
     @model_validator(mode="after")
-    def _something_to_judge(self) -> Self:
+    def _something_to_validate(self) -> Self:
         if self.expectations and not self.current and not self.history:
-            problem = "the declaration keeps neither a current table nor a history to judge"
+            problem = "the declaration keeps neither a current table nor a history to validate"
             raise refuse(problem, "Remove the expectations.", key="expectations")
         if not self.current and any(e.nature == "drift" for e in self.expectations):
-            problem = "a change of the number of rows is told of a current table, and none is kept"
+            problem = "a change of the number of rows is one of a current table, and none is kept"
             raise refuse(problem, "Remove the expectation.", key="expectations")
         return self
 
