@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from kedro_lakehouse.console.lake import opened_project
-from kedro_lakehouse.monitoring.table_status import status_of
+from kedro_lakehouse.monitoring.table_status import statuses_of
 from kedro_lakehouse.ops.store import BATCHES, QUALITY_RESULTS, RUNS
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def show() -> None:
     """The page."""
     st.title("Health of the lake")
     project = opened_project()
-    found = [status_of(project.bind(name)) for name in sorted(project.declarations.tables)]
+    found = statuses_of(project)
     numbers = st.columns(4)
     numbers[0].metric("tables", len(found))
     numbers[1].metric("behind", sum(one.lag > 0 for one in found))

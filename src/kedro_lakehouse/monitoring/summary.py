@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from kedro_lakehouse.errors import counted, listed
 from kedro_lakehouse.monitoring.runs import failures
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.project import Project
 
 _WIDTH: Final = 120
 
 
-def print_summary(project: Project, error: Exception | None) -> None:
-    """Print a line for each table that changed or failed, and one for all others."""
+def print_summary(
+    project: Project, error: Exception | None, reached: Collection[str], unreached: Collection[str]
+) -> None:
+    """Print a line for each table that changed or failed, and one for all others.
+
+    Args:
+        project: The project after the run.
+        error: What the run ended with.
+        reached: The tables of which every planned node ran.
+        unreached: The tables that need one that failed.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -41,9 +53,11 @@ def print_summary(project: Project, error: Exception | None) -> None:
             view.add_row(name, *_cells([r for r in project.reports if r.table == name]), outcome)
     if changed or failed:
         console.print(view)
-    quiet = [n for n in map(str, project.declarations.tables) if n not in changed and n not in failed]
-    if quiet and not failed.get(""):
-        console.print(f"{len(quiet)} tables are unchanged.")
+    others = set(map(str, project.declarations.tables)) - set(changed) - set(failed)
+    if quiet := others & set(reached) if "" not in failed else set():
+        console.print(f"{counted(len(quiet), 'table')} had nothing new.")
+    if waiting := sorted(others & set(unreached)):
+        console.print(f"Not reached, as a table that they need failed: {listed(waiting)}.")
 
 
 def _cells(reports: list[CommitReport]) -> list[str]:

@@ -6,7 +6,7 @@ import errno
 import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from kedro_lakehouse.errors import LakehouseError, PlaceUnusableError, TerminalError
+from kedro_lakehouse.errors import LakehouseError, PlaceUnusableError, TerminalError, counted
 from kedro_lakehouse.redaction import redacted
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _OF_NAMES_ONLY: Final = ("AnalysisException", "ParseException")
 
 
 class TablesFailedError(TerminalError):
-    """Some tables failed, every other one was finished; ``retry`` is the command that tries them again."""
+    """Some tables failed, every other one was finished; ``retry`` tries again what may end otherwise then."""
 
     code: ClassVar[str] = "TABLES_FAILED"
 
@@ -54,16 +54,16 @@ class TablesFailedError(TerminalError):
 
     def sentences(self) -> tuple[str, str]:
         """What failed, and the command that tries only that again."""
-        count = len(self.tables)
-        what = f"{count} table{'' if count == 1 else 's'} failed; all others are done."
-        return f"{what} {' '.join(self._reasons())}", self._again()
+        return " ".join([self._what(), *self._reasons()]), self._again()
 
     def __post_init__(self) -> None:
         """Make the message: a line for each of the first tables, and the command that tries them again."""
         super().__post_init__()
-        count = len(self.tables)
-        first = f"[{self.code}] {count} table{'' if count == 1 else 's'} failed; all others are done."
-        self.args = ("\n".join([first, *self._reasons(), self._again()]),)
+        lines = [f"[{self.code}] {self._what()}", *self._reasons(), self._again()]
+        self.args = ("\n".join(filter(None, lines)),)
+
+    def _what(self) -> str:
+        return f"{counted(len(self.tables), 'table')} failed; the rest are done."
 
     def _reasons(self) -> list[str]:
         shown = [f"{table}: {message_of(error)}" for table, error in sorted(self.tables.items())]
@@ -71,7 +71,7 @@ class TablesFailedError(TerminalError):
         return shown[:_MAX_TABLES] + ([f"... and {more} more."] if more > 0 else [])
 
     def _again(self) -> str:
-        return f"Retry only what failed: {self.retry}"
+        return f"Retry only what failed: {self.retry}" if self.retry else ""
 
 
 def innermost(error: BaseException) -> BaseException:
