@@ -41,7 +41,7 @@ def console(*, port: int, browser: bool) -> None:
             what="The console needs Streamlit, which is not installed.",
             remedy="`pip install 'kedro-lakehouse[console]'`, then `kedro lakehouse console`.",
         )
-    project = open_project()  # a wrong declaration is told here, not in the browser
+    project = open_project()  # a wrong declaration is reported here, not in the browser
     if _is_taken(port):  # whoever listens there must not be shown the token
         raise errors.UnsupportedError(
             what=f"Something else listens on port {port}.",
@@ -49,7 +49,7 @@ def console(*, port: int, browser: bool) -> None:
         )
     token = secrets.token_urlsafe(32)
     chosen = os.environ | {"KEDRO_ENV": project.env, CONSOLE_TOKEN: token}
-    # On its standard output Streamlit tells an address without the token.
+    # On its standard output Streamlit prints an address without the token.
     server = subprocess.Popen(_command(port), cwd=find_root(), env=chosen, stdout=subprocess.DEVNULL)  # noqa: S603 - our own words
     try:
         with tempfile.TemporaryDirectory(prefix="kedro-lakehouse-") as folder:
