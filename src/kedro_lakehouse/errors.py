@@ -235,8 +235,9 @@ class JarsNotFetchedError(TransientError):
 
     code = "JARS_NOT_FETCHED"
     packages: Sequence[str]
+    log: str
     summary = "Spark's jars cannot be fetched: {packages}."
-    advice = "The lines above tell which; look at the network and at spark.jars.packages, then `kedro run`."
+    advice = "{log} tells why; look at the network and at spark.jars.packages, then `kedro run`."
 
 
 class UnsupportedError(TerminalError):

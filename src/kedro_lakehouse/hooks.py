@@ -71,6 +71,8 @@ class LakehouseHooks:
         except BaseException:
             self._close_log()
             raise
+        if not spark_runs():
+            logger.info("Starting Spark, which takes some ten seconds.")
         if owed:
             logger.info("Wrote %s rows of lake.ops.batches that an interrupted run owed.", owed)
 
