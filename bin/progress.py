@@ -18,9 +18,9 @@ import sys
 import time
 from typing import IO, TextIO, cast
 
-BEAT = 3.0
+BEAT = 2.0
 """After so many seconds without a word something is shown."""
-_LOOK = 0.5
+LOOK = 0.5
 _INFORMATION = re.compile(r"^\d\d:\d\d:\d\d INFO +(.*)")
 _END = re.compile(r"\(\d+ s\)\.$")
 _NOISE = ("WARNING: Using incubator modules: jdk.incubator.vector",)
@@ -130,7 +130,7 @@ def _relay(process: subprocess.Popen[bytes], progress: Progress) -> None:
             selector.register(stream, selectors.EVENT_READ)
         rest = b""
         while selector.get_map():
-            ready = [key.fileobj for key, _ in selector.select(_LOOK)]
+            ready = [key.fileobj for key, _ in selector.select(LOOK)]
             if not ready and process.poll() is not None:  # a Java that it left has its streams still
                 break
             # What it logged before it printed something is shown before that.

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from progress import BEAT, Progress
+from progress import LOOK, Progress
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = {"spark41": ".venv", "spark35": ".venv-spark35"}
@@ -125,7 +125,7 @@ def _awaited(words: list[str], env: dict[str, str] | None = None) -> subprocess.
     ) as process:
         while True:
             try:
-                told, _ = process.communicate(timeout=BEAT)
+                told, _ = process.communicate(timeout=LOOK)
             except subprocess.TimeoutExpired:
                 PROGRESS.beat()
             else:

@@ -236,8 +236,8 @@ class JarsNotFetchedError(TransientError):
     code = "JARS_NOT_FETCHED"
     packages: Sequence[str]
     log: str
-    summary = "Spark's jars cannot be fetched: {packages}."
-    advice = "{log} tells why; look at the network and at spark.jars.packages, then `kedro run`."
+    summary = "Spark's jars cannot be fetched: {packages}. {log} tells why."
+    advice = "Look at the network and at spark.jars.packages, then `kedro run`."
 
 
 class UnsupportedError(TerminalError):
