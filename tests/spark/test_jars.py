@@ -66,6 +66,4 @@ def test_what_is_nowhere_is_told_and_where_ivy_says_why(conf: dict[str, str], tm
     conf["spark.jars.packages"] = "org.example:none:1.0"
     with pytest.raises(JarsNotFetchedError, match=r"org\.example:none:1\.0.*fetch\.log tells why"):
         checked_jars(conf)
-    assert "unresolved dependency: org.example#none" in (tmp_path / "ivy/fetch.log").read_text(
-        encoding="utf-8"
-    )
+    assert "org.example#none;1.0: not found" in (tmp_path / "ivy/fetch.log").read_text(encoding="utf-8")

@@ -90,6 +90,7 @@ def test_python_of_the_pages_compiles_and_its_imports_exist(block):
         body = ast.parse(source).body
         defined = {getattr(node, "name", None) for node in body}
         defined |= {one.name for node in body if isinstance(node, ast.ImportFrom) for one in node.names}
+        defined |= {ast.unparse(node.target) for node in body if isinstance(node, ast.AnnAssign)}
         assert {one.strip() for one in names.split(",")} <= defined, module
 
 
