@@ -40,7 +40,7 @@ _BATCHES: Final[Titles] = {
 _QUALITY: Final[Titles] = {
     "judged_at": time("Validated (UTC)"),
     "table": "Table",
-    "expectation": "Expectation",
+    "expectation": st.column_config.TextColumn("Expectation", width="medium"),
     "severity": st.column_config.TextColumn("Severity", width="small"),
     "success": st.column_config.CheckboxColumn("Met", width="small"),
     "elements": number("Rows"),

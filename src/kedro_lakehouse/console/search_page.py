@@ -37,7 +37,7 @@ _HITS: Final[Titles] = {
     "column": "Column",
     "score": _SCORE,
     "type": st.column_config.TextColumn("Type", width="small"),
-    "values": "Some values",
+    "values": st.column_config.TextColumn("Some values", width="medium"),
     "location": "Location",
 }
 _TABLES: Final[Titles] = {

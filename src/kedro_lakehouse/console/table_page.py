@@ -79,7 +79,7 @@ def show() -> None:
         show_rows([asdict(status_of(declared))], _STANDING, key="standing")
     _show_columns(columns, declared.config.keys if declared else ())
     nulls = [{"column": one.profile.name, "share": one.profile.null_fraction} for one in columns]
-    st.bar_chart(nulls, x="column", y="share", x_label="", y_label="share without a value", height=200)
+    st.bar_chart(nulls, x="column", y="share", x_label="", y_label="share without a value", height=260)
     chosen = st.selectbox("Column", [one.profile.name for one in columns], key="column")
     one = next((c for c in columns if c.profile.name == chosen), columns[0])
     _show_profile(one.profile)
