@@ -21,6 +21,7 @@ MAX_EXAMPLES: Final = 5
 _MAX_ADVICE: Final = 500  # room for the allowed keys of a table
 MAX_FACT: Final = 160
 _MAX_ITEM: Final = 60
+_NAMED_EXTRACTS: Final = 3
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
@@ -44,6 +45,16 @@ def listed(names: Iterable[object]) -> str:
     shown = [cut(str(name), _MAX_ITEM) for name in names]
     more = len(shown) - MAX_EXAMPLES
     return ", ".join(shown[:MAX_EXAMPLES]) + (f" and {more} more" if more > 0 else "") or "none"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Example:
+        >>> counted(1, "table"), counted(2, "table")
+        ('1 table', '2 tables')
+    """
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def cut(text: str, limit: int) -> str:
@@ -294,6 +305,16 @@ class LogNotFoundError(TerminalError):
     )
 
 
+class RunNotFoundError(TerminalError):
+    """No recorded run, or more than one, has a name that begins so."""
+
+    code = "RUN_NOT_FOUND"
+    wanted: str
+    known: Sequence[str]
+    summary = "Not exactly one run's name begins with {wanted}; there are: {known}."
+    advice = "Give one that `kedro lakehouse runs` lists: a run that changed nothing leaves no record."
+
+
 class LandedFilesGoneError(TableError):
     """Files that were ingested, and are needed again, are gone or replaced."""
 
@@ -465,61 +486,73 @@ class LedgerGapError(TableError):
     )
 
 
-class SnapshotEmptyError(TableError):
+_EXTRACT: Final = "Table {table}: the extract {extract} "
+
+
+class RefusedExtractError(TableError):
+    """An extract of a table is not applied; ``because`` says why, in the words that follow its name."""
+
+    because: ClassVar[str]
+    extract: str
+
+    @property
+    def reason(self) -> str:
+        """What is wrong with the extract, as the rest of a sentence that begins with its name."""
+        return self.because.format_map({name: shown(fact) for name, fact in vars(self).items()})
+
+
+class SnapshotEmptyError(RefusedExtractError):
     """An extract holds no row."""
 
     code = "SNAPSHOT_EMPTY"
-    extract: str
-    summary = "Table {table}: the extract {extract} is empty."
+    because = "is empty"
+    summary = f"{_EXTRACT}{because}."
     advice = (
-        "It was not applied. Deliver it again, or set 'allow_empty_extract: true' if the source is empty; "
-        "then `kedro run`."
+        "If the source is empty, set 'allow_empty_extract: true', then `kedro run`; else land a later one."
     )
 
 
-class SnapshotDeletesTooManyError(TableError):
+class SnapshotDeletesTooManyError(RefusedExtractError):
     """An extract would delete more of the table than it may."""
 
     code = "SNAPSHOT_DELETES_TOO_MANY"
-    extract: str
     deletes: int
     rows: int
     limit: float
-    summary = (
-        "Table {table}: the extract {extract} lacks {deletes} of {rows} rows; the limit is {limit} of them."
-    )
+    because = "lacks {deletes} of {rows} rows, the limit is {limit} of them"
+    summary = f"{_EXTRACT}{because}."
     advice = (
-        "It was not applied. Check that it is complete, or raise 'max_delete_fraction'; then `kedro run`."
+        "If these rows are gone in the source, raise 'max_delete_fraction' and `kedro run`; else deliver a "
+        "later, complete one."
     )
 
 
-class SnapshotOutOfOrderError(TableError):
+class SnapshotOutOfOrderError(RefusedExtractError):
     """An extract is older than the last accepted one."""
 
     code = "SNAPSHOT_OUT_OF_ORDER"
-    extract: str
     last: str
-    summary = "Table {table}: the extract {extract} is older than the last accepted one, {last}."
-    advice = (
-        "It was not applied. Remove it from the landing folder, or declare a new table on all extracts; "
-        "then `kedro run`."
-    )
+    because = "is older than the last accepted one, {last}"
+    summary = f"{_EXTRACT}{because}."
+    advice = "To apply all extracts in their order: `kedro lakehouse rebuild {table} --from-landing`."
 
 
 class RefusedExtractsError(TableError):
     """Some extracts of a table were refused; ``published`` tells that everything else of it went on."""
 
     code = "EXTRACTS_REFUSED"
-    errors: Sequence[LakehouseError]
+    errors: Sequence[RefusedExtractError]
     published: bool = True
 
     def sentences(self) -> tuple[str, str]:
-        """Return each extract with the code that refused it."""
-        named = [f"{cut(str(getattr(e, 'extract', '?')), 32)} ({e.code})" for e in self.errors]
+        """Return each extract with the reason, and what to do about each kind of reason."""
+        named = "; ".join(f"{cut(e.extract, _MAX_ITEM)} {e.reason}" for e in self.errors[:_NAMED_EXTRACTS])
+        more = len(self.errors) - _NAMED_EXTRACTS
+        what = f"Table {self.table} refused {counted(len(self.errors), 'extract')}: {named}"
+        what += f"; and {more} more." if more > 0 else "."
         rest = "All else" if self.published else "Nothing"
-        what = f"Table {self.table} refused {len(named)} extract(s): {listed(named)}."
-        again = "Deliver them again, or change the guard that refused them; then `kedro run`."
-        return what, f"{rest} of the table was published. {again}"
+        kinds = dict.fromkeys(e.sentences()[1] for e in self.errors)
+        return what, " ".join([f"{rest} of the table was published.", *kinds])
 
 
 class BatchContentChangedError(TableError):

@@ -97,19 +97,23 @@ class LakehouseHooks:
     def _finish(self, run_params: dict[str, Any], error: Exception | None, pipeline: Pipeline) -> None:
         if self._project is None:
             return
+        from kedro.framework.project import pipelines
+
         from kedro_lakehouse.datasets.viz import write_viz_stats
-        from kedro_lakehouse.monitoring.runs import record_run
+        from kedro_lakehouse.monitoring.outcome import tell_outcome, unreached_subjects, whole_subjects
+        from kedro_lakehouse.monitoring.runs import failures, record_run
         from kedro_lakehouse.monitoring.summary import print_summary
 
         try:
-            record_run(self._project, run_params, self._started, error)
+            whole = whole_subjects(pipeline, dict(pipelines), failures(error))
+            record_run(self._project, run_params, self._started, error, whole=whole)
             # After kedro-viz's own hook: it writes the file anew.
             write_viz_stats(self._project, self._folder)
-            print_summary(self._project, error)
+            unreached = unreached_subjects(pipeline, failures(error))
+            reached = {node.namespace for node in pipeline.nodes if node.namespace} - unreached
+            print_summary(self._project, error, reached, unreached)
             if self._project.monitoring is not None:
-                from kedro_lakehouse.monitoring.outcome import tell_outcome
-
-                tell_outcome(self._project, self._project.monitoring, error, pipeline)
+                tell_outcome(self._project, self._project.monitoring, error, whole)
         finally:
             self._close_log()
 

@@ -16,7 +16,7 @@ from kedro_lakehouse.ops.failures import TablesFailedError, innermost, message_o
 from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from kedro.io import CatalogProtocol
     from kedro.pipeline import Pipeline
@@ -62,7 +62,12 @@ class IsolatingThreadRunner(ThreadRunner):
                     break
                 finished, busy = wait(running, timeout=_TELL_AFTER_SECONDS, return_when=FIRST_COMPLETED)
                 if not finished:
-                    logger.info("Still at work: %s", ", ".join(sorted(running[f].name for f in busy)))
+                    logger.info(
+                        "Still at work, %s of %s nodes done: %s",
+                        len(pipeline.nodes) - len(waiting) - len(running),
+                        len(pipeline.nodes),
+                        ", ".join(sorted(running[f].name for f in busy)),
+                    )
                 for future in finished:
                     node, error = running.pop(future), future.exception()
                     if error is None or _rest_went_on(error):
@@ -75,9 +80,8 @@ class IsolatingThreadRunner(ThreadRunner):
                         _let_go(error)
         if failures:
             by_table = {node.namespace or node.name: _cause(error) for node, error in failures.items()}
-            raise TablesFailedError(tables=by_table, retry=_retry(by_table)) from next(
-                iter(failures.values())
-            )
+            again = [t for t, error in by_table.items() if not _rest_went_on(error)]
+            raise TablesFailedError(tables=by_table, retry=_retry(again)) from next(iter(failures.values()))
 
 
 def _ready(
@@ -112,6 +116,11 @@ def _rest_went_on(error: BaseException) -> bool:
     return isinstance(cause, RefusedExtractsError) and cause.published
 
 
-def _retry(tables: Iterable[str]) -> str:
-    """The command that runs all stages of these tables again, in the environment that ran now."""
+def _retry(tables: Collection[str]) -> str:
+    """The command that runs all stages of these tables again, in the environment that ran now, if any.
+
+    Extracts that were refused are not among them: they would be refused again.
+    """
+    if not tables:
+        return ""
     return f"kedro run{active_project().env_option} --namespaces={','.join(sorted(tables))}"

@@ -76,7 +76,7 @@ def test_a_mail_arrives_at_all_receivers():
         EmailNotifier(email(box), dict).send(MESSAGE)
     (mail,) = box.mails
     assert mail["To"] == "a@example.com, b@example.com"
-    assert mail["Subject"] == "[lakehouse local] shop.item failed [SNAPSHOT_EMPTY]"
+    assert mail["Subject"] == "[lakehouse local] shop.item failing [SNAPSHOT_EMPTY]"
     assert mail.get_content().splitlines() == MESSAGE.text.splitlines()
 
 

@@ -143,7 +143,7 @@ def test_a_mail_leads_to_the_raw_record_in_three_commands(told, monkeypatch):
     assert f"Run {run_id}, environment local." in failed.get_content()
     for headline, raw in (
         ("crm.master has quarantined events [QUARANTINED]", "CANARY"),
-        ("crm.address failed [TOO_MANY_INVALID]", "Bonn"),
+        ("crm.address failing [TOO_MANY_INVALID]", "Bonn"),
     ):
         commands = commands_of(failed, headline)
         assert len(commands) == 3

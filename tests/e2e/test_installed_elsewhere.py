@@ -148,7 +148,7 @@ def test_init_then_declare_then_run(elsewhere: Elsewhere) -> None:
     assert "error occurred" not in kept.stderr  # Kedro looks for ours among the project's own pipelines
     shown = elsewhere.kedro("lakehouse", "tables", "--json")
     (table,) = json.loads(shown.stdout)
-    assert (table["table"], table["state"], table["rows"]) == ("sales.order", "up to date", 2)
+    assert (table["table"], table["state"], table["rows"]) == ("sales.order", "fresh", 2)
     assert (project / "data/lakehouse/catalog.db").is_file()
     figures = json.loads((project / ".viz/stats.json").read_text(encoding="utf-8"))
     assert figures["sales.order.current"]["rows"] == 2  # written after kedro-viz's own hook

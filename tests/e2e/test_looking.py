@@ -102,7 +102,7 @@ def test_viz_previews_tables_without_personal_values(viz: Viz) -> None:
         assert (row[1], row[4]) == ("(personal)", "(personal)")
         assert "(personal)" not in (row[2], row[3])
     quarantined = viz.nodes["sp500.constituents.quarantine"]["preview"]
-    assert quarantined["columns"] == ["_batch", "_position", "_reasons", "_op"]
+    assert quarantined["columns"] == ["_batch", "_position", "_reasons", "_columns", "_op"]
     assert quarantined["data"]
 
 

@@ -15,6 +15,7 @@ import yaml
 from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 
+from kedro_lakehouse.monitoring.table_status import TableStatus, statuses_of
 from kedro_lakehouse.names import ROLES, TableName, quote
 from kedro_lakehouse.ops.failures import TablesFailedError
 from kedro_lakehouse.project import Project, active_project
@@ -206,6 +207,10 @@ class TemporaryProject:
     def ops(self, table: str) -> list[dict[str, Any]]:
         """Rows of one of the project's own tables."""
         return self._project.ops.read(table)
+
+    def statuses(self) -> list[TableStatus]:
+        """The status of each declared table, as commands and console show it."""
+        return statuses_of(self._project)
 
     def state(self, table: str) -> Any:
         """Where a stored table stands."""

@@ -141,9 +141,9 @@ def test_the_list_of_tables_tells_keys_and_loads(
 ) -> None:
     told = {row["table"]: row for row in answer("tables")}
     assert {t: (r["record_key"], r["partition_key"], r["load"], r["state"]) for t, r in told.items()} == {
-        "cow.item": (["id"], ["name"], "delta", "up to date"),
-        "mor.item": (["id"], [], "delta", "up to date"),
-        "db.object": (["object_id"], [], "delta", "up to date"),
+        "cow.item": (["id"], ["name"], "delta", "fresh"),
+        "mor.item": (["id"], [], "delta", "fresh"),
+        "db.object": (["object_id"], [], "delta", "fresh"),
     }  # fmt: skip
 
 

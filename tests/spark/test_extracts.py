@@ -25,6 +25,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "ext.dirty": {"types": {"id": "string", "name": "string", "qty": "int"}},
     "ext.guarded": {},
     "ext.shrunk": {},
+    "ext.waiting": {},
     "ext.emptied": {"allow_empty_extract": True},
     "ext.late": {},
     "ext.kept": {"hard_deletes": "ignore"},
@@ -75,6 +76,8 @@ def land_everything(landing: Path) -> None:
     land(ext / "guarded", 4, rows_from(2, 121))
     land(ext / "shrunk", 1, rows_from(1, 100))
     land(ext / "shrunk", 2, rows_from(1, 69))
+    land(ext / "waiting", 1, rows_from(1, 100))
+    land(ext / "waiting", 2, rows_from(1, 69))
     land(ext / "emptied", 1, rows_from(1, 120))
     land(ext / "emptied", 2, [])
     land(ext / "late", 10, ["1,a"])
@@ -187,6 +190,9 @@ def test_broken_rows_of_an_extract_are_quarantined_with_their_reasons(runs: Runs
         ("2026-01-02.csv", 5, "incompatible_type"),
         ("2026-01-02.csv", 7, "null_key"),
     }
+    assert {(r["_reasons"][0], *r["_columns"]) for r in runs.project.rows("ext.dirty_quarantine")} == {
+        ("duplicate_key",), ("malformed",), ("incompatible_type", "qty"), ("null_key", "id")
+    }  # fmt: skip
     (counts,) = runs.outcomes[0].counts("ext.dirty", "ingestion")
     assert (counts["events_in"], counts["applied"], counts["quarantined"]) == (11, 6, 5)
     assert counts["unchanged"] == 0
@@ -204,12 +210,23 @@ def test_empty_and_shrunken_extracts_are_refused_and_the_others_go_on(runs: Runs
 
 
 def test_a_run_with_refused_extracts_fails_and_names_only_their_tables(runs: Runs) -> None:
-    assert set(runs.outcomes[0].failed) == {"ext.guarded", "ext.shrunk"}
-    assert runs.outcomes[0].retry == "kedro run --namespaces=ext.guarded,ext.shrunk"
+    refused = ("ext.guarded", "ext.shrunk", "ext.waiting")
+    assert set(runs.outcomes[0].failed) == set(refused)
+    assert runs.outcomes[0].retry == ""  # they would be refused again
     (failed, *_) = sorted(runs.project.ops("runs"), key=lambda r: r["started_at"])
-    assert {f["table"]: f["code"] for f in failed["failed"]} == dict.fromkeys(
-        ("ext.guarded", "ext.shrunk"), "EXTRACTS_REFUSED"
-    )
+    assert {f["table"]: f["code"] for f in failed["failed"]} == dict.fromkeys(refused, "EXTRACTS_REFUSED")
+
+
+def test_a_refused_extract_is_judged_and_told_once_and_stays_to_be_seen(runs: Runs) -> None:
+    assert codes(runs.outcomes[0].failed["ext.waiting"]) == [("SNAPSHOT_DELETES_TOO_MANY", "2026-01-02.csv")]
+    assert "ext.waiting" not in {*runs.outcomes[1].failed, *runs.outcomes[2].failed}
+    recorded = [r for r in runs.project.ops("batch_ledger") if r["table"] == "ext.waiting" and r["waiting"]]
+    assert len(recorded) == 1
+    states = {one.table: one for one in runs.project.statuses()}
+    assert (states["ext.waiting"].state, states["ext.waiting"].reason) == (
+        "refused", "2026-01-02.csv lacks 31 of 100 rows, the limit is 0.3 of them"
+    )  # fmt: skip
+    assert {one.state for one in states.values() if one.table != "ext.waiting"} == {"fresh"}
 
 
 def test_a_shrunken_newest_extract_waits_until_its_guard_lets_it_through(runs: Runs) -> None:

@@ -70,7 +70,7 @@ def test_the_next_run_ends_in_the_same_tables(project, answer, batch):
     answer("rollback", "shop.item", "--to-batch", str(batch), "--yes")
     assert names(project) == {1: {1: "a", 2: "b"}, 2: {1: "a2", 2: "b", 3: "c"}}[batch]
     assert project.state("shop.item").bookmark.batch == batch
-    assert answer("tables")[0]["state"] == "behind"
+    assert answer("tables")[0]["state"] == "waiting"
     project.run()
     assert stored(project) == before
     assert project.state("shop.item_history").bookmark.batch == 3

@@ -37,7 +37,7 @@ def report(table, batch, quarantined):
 
 def stands(table, last_commit):
     return TableStatus(
-        table=table, state="up to date", rows=1, history_rows=None, batch=1, current_batch=1,
+        table=table, state="fresh", rows=1, history_rows=None, batch=1, current_batch=1,
         history_batch=None, lag=0, last_commit=last_commit, quarantined=0,
     )  # fmt: skip
 
@@ -125,7 +125,7 @@ def test_a_message_names_what_failed_and_the_commands():
     message = Message(
         run_id="r1", env="local", alerts=[Alert(state=told, commands=["kedro lakehouse runs"])] * 4
     )
-    assert message.subject.startswith("[lakehouse local] shop.item failed [SNAPSHOT_EMPTY]; ")
+    assert message.subject.startswith("[lakehouse local] shop.item failing [SNAPSHOT_EMPTY]; ")
     assert message.subject.endswith(" and 1 more")
     assert "Run r1, environment local." in message.text
     assert "    kedro lakehouse runs\n" in message.text

@@ -141,8 +141,8 @@ def rows_of(result):
 def test_tables_tells_rows_lag_and_quarantine_of_each_declared_table(call):
     found = {row["table"]: row for row in rows_of(call("tables", "--json"))}
     wanted = {
-        "shop.item": ("up to date", 3, 3, 2, 2, 2, 0, 3),
-        "shop.line": ("behind", 3, None, 3, 1, None, 2, 0),
+        "shop.item": ("fresh", 3, 3, 2, 2, 2, 0, 3),
+        "shop.line": ("failing", 3, None, 3, 1, None, 2, 0),
         "shop.nothing": ("empty", 0, 0, 0, 0, 0, 0, 0),
     }
     keys = (
@@ -151,13 +151,17 @@ def test_tables_tells_rows_lag_and_quarantine_of_each_declared_table(call):
     assert {name: tuple(row[k] for k in keys) for name, row in found.items()} == wanted
     assert found["shop.item"]["last_commit"] == "2026-11-21T00:02:00.123000+00:00"
     assert found["shop.nothing"]["last_commit"] is None
+    assert (found["shop.line"]["words"], found["shop.line"]["reason"]) == (
+        "failing since 2026-11-21 01:00", "m"
+    )  # fmt: skip
 
 
 def test_tables_prints_one_aligned_line_a_table(call):
     lines = call("tables").stdout.splitlines()
     assert lines[0].split("  ")[0] == "table"
-    assert [line.split()[0] for line in lines[1:]] == ["shop.item", "shop.line", "shop.nothing"]
+    assert [line.split()[0] for line in lines[1:4]] == ["shop.item", "shop.line", "shop.nothing"]
     assert "3 (current 1)" in lines[2]
+    assert lines[4:] == ["shop.line is failing since 2026-11-21 01:00: m"]
 
 
 def test_narrow_terminal_cuts_nothing(call, monkeypatch):
@@ -280,6 +284,27 @@ def test_runs_come_newest_first_with_what_failed(call):
     assert [line.split()[0] for line in result.stdout.splitlines()] == ["run", "run3", "run2"]
     assert "first 2 rows" in result.stderr
     assert "shop.line (SNAPSHOT_EMPTY)" in call("runs").stdout
+
+
+def test_a_run_is_shown_with_its_commits_its_failures_and_the_states_now(call):
+    (run,) = [rows_of(call("runs", "run1", "--json"))]
+    assert [(one["table"], one["words"]) for one in run["states"]] == [
+        ("shop.item", "fresh"), ("shop.line", "failing since 2026-11-21 01:00")
+    ]  # fmt: skip
+    lines = call("runs", "run1").stdout.splitlines()
+    assert lines[0].startswith(
+        "Run run1: __default__, environment local, 2026-11-21 01:00:00, failed after 90 s"
+    )
+    assert lines[1] == "shop.line failed: m"
+    assert lines[-2:] == ["shop.item is fresh now.", "shop.line is failing since 2026-11-21 01:00 now. m"]
+
+
+@pytest.mark.parametrize("name", ["run", "nobody"])
+def test_a_run_must_be_named_so_that_it_is_found(call, name):
+    result = call("runs", name)
+    assert result.exit_code == 1
+    assert "RUN_NOT_FOUND" in result.stderr
+    assert "run3" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -443,6 +468,7 @@ def test_health_of_the_console_has_few_columns_with_titles_in_words(call):
     standing, *others = app.dataframe
     assert len(standing.value.columns) <= 7  # what 1280 pixels hold
     assert list(standing.value["table"]) == ["shop.item", "shop.line", "shop.nothing"]
+    assert list(standing.value["words"]) == ["fresh", "failing since 2026-11-21 01:00", "empty"]
     for grid in (standing, *others):
         titles = json.loads(grid.proto.columns)
         told = [titles[name].get("label", "") for name in grid.value.columns]

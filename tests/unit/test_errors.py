@@ -85,6 +85,7 @@ FACTS = {
     "COLUMN_NOT_FOUND": {"column": "a.b.c", "columns": 3},
     "SEARCH_BELOW_THRESHOLD": {"measures": ["m mrr 0.1 < 0.7"]},
     "LOG_NOT_FOUND": {"id": "manual__1", "kept": ["run1"]},
+    "RUN_NOT_FOUND": {"wanted": "20261", "known": ["20261125T1_a", "20261125T2_b"]},
     "SOURCE_NOT_FOUND": {"table": "a.b", "path": "/landing/b", "remedy": "Create it."},
 }
 LEAVES = {
@@ -177,11 +178,13 @@ def test_missing_column_points_at_the_nearest_one():
     )
 
 
-def test_refused_extracts_are_each_named_with_their_code():
+def test_refused_extracts_are_each_named_with_the_reason():
     many = SnapshotDeletesTooManyError(table="a.b", extract="2024-01-02.csv", deletes=9, rows=10, limit=0.3)
     error = RefusedExtractsError(table="a.b", errors=[EMPTY, many])
     assert error.published is True
-    assert "x.csv (SNAPSHOT_EMPTY), 2024-01-02.csv (SNAPSHOT_DELETES_TOO_MANY)" in str(error)
+    assert "x.csv is empty; 2024-01-02.csv lacks 9 of 10 rows, the limit is 0.3 of them." in str(error)
+    assert "allow_empty_extract" in str(error)
+    assert "max_delete_fraction" in str(error)
     assert "Nothing of the table was published" in str(
         RefusedExtractsError(table="a.b", errors=[EMPTY], published=False)
     )

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.unit
 
 AT = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 ITEM = TableStatus(
-    table="shop.item", state="behind", rows=3, history_rows=5, batch=4, current_batch=3, history_batch=4,
+    table="shop.item", state="waiting", rows=3, history_rows=5, batch=4, current_batch=3, history_batch=4,
     lag=1, last_commit=AT, quarantined=2,
 )  # fmt: skip
 NEW = TableStatus(

@@ -22,6 +22,8 @@ BATCH: Final = "_batch"
 POSITION: Final = "_position"
 RAW: Final = "_raw"
 REASONS: Final = "_reasons"
+CONCERNED: Final = "_columns"
+"""The columns that the reasons to quarantine an event are about; only quarantine has this column."""
 UNSET: Final = "_unset"
 """Names of an upsert's columns that were not sent, sorted; null where all were. Only tables whose source
 leaves values out have this column."""

@@ -49,12 +49,36 @@ REASON_ORDER: Final = (
 """Quarantine reasons by precedence; failed row checks, by their names, come after them."""
 
 
-def reasons_of(conditions: Mapping[str, Column], checks: Mapping[str, str]) -> Column:
+_NAMED: Final = "\x1f"
+"""Separates a reason from the names of the columns that it is about, until the event is quarantined."""
+
+
+def split_reasons() -> tuple[Column, Column]:
+    """The reasons of an event alone, and the columns that they are about, each once."""
+    parts = F.transform(REASONS, lambda reason: F.split(reason, _NAMED))
+    names = F.flatten(F.transform(parts, lambda part: F.slice(part, F.lit(2), F.size(part))))
+    return F.transform(parts, lambda part: F.get(part, F.lit(0))), F.array_distinct(names)
+
+
+def _about(reason: str, names: Column) -> Column:
+    return F.array_join(F.concat(F.array(F.lit(reason)), names), _NAMED)
+
+
+def reasons_of(
+    conditions: Mapping[str, Column], checks: Mapping[str, str], about: Mapping[str, Column] | None = None
+) -> Column:
     """The reasons to quarantine a row, the strongest first; an empty array where the row is valid.
+
+    ``about`` gives the columns that a reason is about, as an array of names: they follow the reason.
 
     A row check whose result is null passes, as an SQL CHECK constraint does. Checks apply to upserts only.
     """
-    found = [F.when(conditions[r], F.lit(r)) for r in REASON_ORDER if r in conditions]
+    about = about or {}
+    found = [
+        F.when(conditions[r], _about(r, about[r]) if r in about else F.lit(r))
+        for r in REASON_ORDER
+        if r in conditions
+    ]
     upsert = F.coalesce(column(OP) == UPSERT, F.lit(False))
     failed_checks = [F.when(upsert & ~F.expr(f"({sql})"), F.lit(name)) for name, sql in checks.items()]
     return F.filter(F.array(*found, *failed_checks), lambda reason: reason.isNotNull())
@@ -91,12 +115,22 @@ def check_events(
         conditions[TOO_LATE] = before(horizon)
     if UNSET in events.columns:
         events = events.withColumn(UNSET, F.when(column(OP) == UPSERT, column(UNSET)))
-    checked = _with_reasons(events, conditions, contract)
+    empty_keys = F.filter(
+        F.array(*[F.when(column(key).isNull(), F.lit(key)) for key in contract.keys]),
+        lambda name: name.isNotNull(),
+    )
+    about = {NULL_KEY: empty_keys, INCOMPATIBLE_TYPE: column("__failed")}
+    checked = _with_reasons(events, conditions, contract, about=about)
     return checked.drop("__failed", "__malformed", KEY_MISMATCHED)
 
 
 def _with_reasons(
-    events: DataFrame, conditions: Mapping[str, Column], contract: TableContract, absent: tuple[str, ...] = ()
+    events: DataFrame,
+    conditions: Mapping[str, Column],
+    contract: TableContract,
+    *,
+    about: Mapping[str, Column],
+    absent: tuple[str, ...] = (),
 ) -> DataFrame:
     """Add the reasons; a column that a check names and no record has had yet counts as null.
 
@@ -106,7 +140,7 @@ def _with_reasons(
         ConfigurationError: A check is not an SQL condition on the table's columns.
     """
     try:
-        checked = events.withColumn(REASONS, reasons_of(conditions, contract.checks))
+        checked = events.withColumn(REASONS, reasons_of(conditions, contract.checks, about))
         names = checked.columns
     except AnalysisException as error:
         name = _unresolved(error)
@@ -117,7 +151,8 @@ def _with_reasons(
                 problem=str(error).partition(" SQLSTATE")[0].partition("\n")[0],
                 remedy="Correct the SQL of the check that it speaks of, then `kedro run` again.",
             ) from error
-        return _with_reasons(events.withColumn(name, F.lit(None)), conditions, contract, (*absent, name))
+        events = events.withColumn(name, F.lit(None))
+        return _with_reasons(events, conditions, contract, about=about, absent=(*absent, name))
     if absent:
         logger.warning(
             "%s: its checks name columns without values so far: %s", contract.table, ", ".join(absent)

@@ -111,13 +111,14 @@ def _counts(project: Project, name: TableName, batch: int | None) -> list[dict[s
 
 def _events(project: Project, name: TableName, batch: int | None, *, raw: bool) -> list[dict[str, Any]]:
     """The quarantined events of a table by batch, file and row; ``raw`` reads the records too."""
-    fields = ("_batch", "_position", "_reasons", *(("_raw",) if raw else ()))
+    fields = ("_batch", "_position", "_reasons", "_columns", *(("_raw",) if raw else ()))
     rows = (_scanned if project.bind(name).in_catalog else _read)(project, name, batch, fields)
     events = []
     for row in rows:
         place = row["_position"] or {}
         event = {"batch": row["_batch"], "file": place.get("file"), "row": place.get("row")}
-        events.append(event | {"reasons": row["_reasons"]} | ({"raw": row["_raw"]} if raw else {}))
+        event |= {"reasons": row["_reasons"], "columns": row.get("_columns") or []}
+        events.append(event | ({"raw": row["_raw"]} if raw else {}))
     return sorted(events, key=lambda e: (e["batch"] or 0, e["file"] or "", e["row"] or 0))
 
 
@@ -132,7 +133,9 @@ def _scanned(
         return []
     where: Any = built  # its models hide their positional arguments from type checkers
     wanted = where.AlwaysTrue() if batch is None else where.EqualTo("_batch", batch)
-    rows: list[dict[str, Any]] = found.scan(row_filter=wanted, selected_fields=fields).to_arrow().to_pylist()
+    there = {field.name for field in found.schema().fields}  # one of an earlier version names no columns
+    scan = found.scan(row_filter=wanted, selected_fields=tuple(f for f in fields if f in there))
+    rows: list[dict[str, Any]] = scan.to_arrow().to_pylist()
     return rows
 
 
@@ -146,11 +149,14 @@ def _read(
         return []
     rows = table.read("quarantine")
     wanted = rows if batch is None else rows.where(rows["_batch"] == batch)
-    return [row.asDict(recursive=True) for row in wanted.select(*fields).collect()]
+    return [
+        row.asDict(recursive=True)
+        for row in wanted.select(*[f for f in fields if f in state.columns]).collect()
+    ]
 
 
 def _cells(event: dict[str, Any]) -> dict[str, object]:
-    return event | {"reasons": ", ".join(event["reasons"] or ())}
+    return event | {"reasons": ", ".join(event["reasons"] or ()), "columns": ", ".join(event["columns"])}
 
 
 def _replay(project: Project, name: TableName, *, as_json: bool) -> None:

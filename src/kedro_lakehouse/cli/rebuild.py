@@ -41,7 +41,7 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
       kedro lakehouse rebuild shop.item
       kedro lakehouse rebuild shop.item --from-landing --yes
     """  # noqa: D301 - \b keeps click from wrapping the examples
-    from kedro_lakehouse.monitoring.table_status import status_of
+    from kedro_lakehouse.monitoring.table_status import LakeFacts, status_of
     from kedro_lakehouse.operations.rebuild import begin_again, rebuild_from_changes, refuse_rebuild
 
     project, bound = open_table(table)
@@ -56,8 +56,8 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
         begin_again(bound)
         _run(project, name, as_json=as_json)
     else:
-        recorded(project, f"rebuild {name}", lambda: rebuild_from_changes(bound))
-    stands = status_of(bound)
+        recorded(project, f"rebuild {name}", lambda: rebuild_from_changes(bound), changed=[str(name)])
+    stands = status_of(bound, LakeFacts(project))
     kept = {"rows": stands.rows, "history_rows": stands.history_rows}
     told = ", ".join(f"{n:,} {word.replace('_', ' ')}" for word, n in kept.items() if n is not None)
     told = f"{name} is rebuilt up to batch {stands.batch}: {told or 'nothing is kept'}."

@@ -1,30 +1,42 @@
-"""``kedro lakehouse runs``: the runs that changed a table or failed."""
+"""``kedro lakehouse runs``: the runs that changed a table or failed, and what one of them did."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kedro_lakehouse.cli.options import limit_option, open_project, project_options
-from kedro_lakehouse.cli.show import print_rows
+from kedro_lakehouse.cli.show import print_json, print_rows, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kedro_lakehouse.project import Project
 
 
 @click.command()
+@click.argument("run_id", metavar="[RUN]", required=False)
 @limit_option(20)
 @project_options
-def runs(*, limit: int, as_json: bool) -> None:
-    """List the last runs, newest first.
+def runs(*, run_id: str | None, limit: int, as_json: bool) -> None:
+    """List the last runs, newest first; or show what one run did.
 
     Shows what each one changed, and what failed. A run that found nothing new and did not fail
-    leaves no record. Times are UTC.
+    leaves no record. With RUN (the beginning of its name is enough) it shows the commits of that run,
+    why tables failed, and the state of each of its tables now. Times are UTC.
     """
     from kedro_lakehouse.ops.store import RUNS
 
-    rows = sorted(open_project().ops.read(RUNS), key=lambda run: run["started_at"], reverse=True)
+    project = open_project()
+    rows = sorted(project.ops.read(RUNS), key=lambda run: run["started_at"], reverse=True)
     timed = [
         run | {"seconds": round((run["ended_at"] - run["started_at"]).total_seconds(), 3)} for run in rows
     ]
+    if run_id is not None:
+        _show_one(project, _chosen(timed, run_id), as_json=as_json)
+        return
     nothing = "No run changed a table or failed yet: `kedro run` makes the first."
     right, whole = ("duration", "tables changed"), ("run",)
     print_rows(timed, as_json=as_json, nothing=nothing, limit=limit, cells=_cells, right=right, whole=whole)
@@ -43,4 +55,57 @@ def _cells(run: dict[str, Any]) -> dict[str, object]:
         "duration": f"{run['seconds']:.0f} s",
         "tables changed": len(run["tables"] or ()),
         "failed": listed(failed) if failed else "",
+    }
+
+
+def _chosen(rows: Sequence[dict[str, Any]], run_id: str) -> dict[str, Any]:
+    from kedro_lakehouse.errors import RunNotFoundError
+
+    found = [run for run in rows if run["run_id"].startswith(run_id)]
+    if len(found) != 1:
+        known = [run["run_id"] for run in found or rows]
+        raise RunNotFoundError(wanted=run_id, known=known)
+    return found[0]
+
+
+def _show_one(project: Project, run: dict[str, Any], *, as_json: bool) -> None:
+    from kedro_lakehouse.monitoring.table_status import LakeFacts, status_of
+    from kedro_lakehouse.ops.store import BATCHES
+
+    failed = {f["table"]: f for f in run["failed"] or () if f["table"]}
+    named = {*(run["tables"] or ()), *(run.get("recovered") or ()), *failed}
+    facts = LakeFacts(project)
+    states = [
+        status_of(project.bind(n), facts) for n in sorted(project.declarations.tables) if str(n) in named
+    ]
+    commits = [row for row in project.ops.read(BATCHES) if row["run_id"] == run["run_id"]]
+    commits.sort(key=lambda row: (row["table"], row["committed_at"]))
+    if as_json:
+        tables = [asdict(one) | {"words": one.words} for one in states]
+        print_json(run | {"commits": commits, "states": tables})
+        return
+    ended = f"{run['status']} after {run['seconds']:.0f} s"
+    began = f"{run['started_at']:%Y-%m-%d %H:%M:%S}"
+    click.echo(f"Run {run['run_id']}: {run['pipeline']}, environment {run['env']}, {began}, {ended}.")
+    for failure in run["failed"] or ():
+        click.echo(printable(f"{failure['table'] or 'the run'} failed: {failure['message']}"))
+    for table in run.get("recovered") or ():
+        click.echo(f"{table} recovered.")
+    right = ("batch", "events", "quarantined")
+    print_rows(commits, as_json=False, nothing="It committed nothing.", cells=_commit, right=right)
+    for one in states:
+        click.echo(f"{one.table} is {one.words} now." + (f" {printable(one.reason)}" if one.reason else ""))
+
+
+def _commit(row: dict[str, Any]) -> dict[str, object]:
+    counts = {
+        name: row.get(name) for name in ("inserted", "updated", "deleted", "opened", "closed", "removed")
+    }
+    return {
+        "table": row["table"],
+        "stage": row["stage"],
+        "batch": row["batch"],
+        "events": row.get("events_in"),
+        "quarantined": row.get("quarantined"),
+        "rows": ", ".join(f"{count:,} {name}" for name, count in counts.items() if count),
     }

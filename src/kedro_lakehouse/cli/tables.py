@@ -8,26 +8,38 @@ from typing import Any
 import click
 
 from kedro_lakehouse.cli.options import open_project, project_options
-from kedro_lakehouse.cli.show import print_rows
+from kedro_lakehouse.cli.show import print_rows, printable
 
 
 @click.command()
 @project_options
 def tables(*, as_json: bool) -> None:
-    """List the tables, and where each one stands.
+    """List the tables, and the state of each.
 
-    "empty": nothing was ingested yet. "behind": current or history lack batches that are recorded
-    in changes; the next `kedro run` brings them. "held": a rollback keeps its state. Times are UTC.
+    "empty": nothing was ingested yet. "running": a run works on it now. "failing": it failed, and no
+    run of all its steps has ended well since. "refused": its newest extract was refused. "held": a
+    rollback keeps its state. "waiting": current or history lack batches of the change log; the next
+    `kedro run` brings them. "stale": its last commit is older than monitoring.yml allows. "fresh":
+    none of these. Times are UTC.
     """
-    from kedro_lakehouse.monitoring.table_status import status_of
+    from kedro_lakehouse.monitoring.table_status import statuses_of
 
     project = open_project()
     # Only metadata is read here, and Arrow's reader of files takes a second to import (it imports pandas).
     project.catalog.catalog.properties["py-io-impl"] = "pyiceberg.io.fsspec.FsspecFileIO"
-    found = [asdict(status_of(project.bind(name))) for name in sorted(project.declarations.tables)]
+    found = [asdict(one) | {"words": one.words} for one in statuses_of(project)]
     nothing = "No table is declared: add one to conf/base/tables.yml."
     right, whole = ("rows", "history rows", "lag", "quarantined"), ("table",)
     print_rows(found, as_json=as_json, nothing=nothing, cells=_cells, right=right, whole=whole)
+    if not as_json:
+        show_reasons(found)
+
+
+def show_reasons(statuses: list[dict[str, Any]]) -> None:
+    """Print why tables fail or are refused, one line each."""
+    for one in statuses:
+        if one["state"] in ("failing", "refused"):
+            click.echo(printable(f"{one['table']} is {one['words']}: {one['reason']}"))
 
 
 def _cells(one: dict[str, Any]) -> dict[str, object]:
@@ -36,7 +48,7 @@ def _cells(one: dict[str, Any]) -> dict[str, object]:
     rows, versions, last = one["rows"], one["history_rows"], one["last_commit"]
     return {
         "table": one["table"],
-        "state": one["state"],
+        "state": one["words"],
         "rows": "" if rows is None else f"{rows:,}",
         "history rows": "" if versions is None else f"{versions:,}",
         "batch": f"{one['batch'] or ''}" + (f" ({', '.join(behind)})" if behind else ""),

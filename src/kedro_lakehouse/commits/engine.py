@@ -67,4 +67,4 @@ class SparkEngine:
         from kedro_lakehouse.changes.events import BATCH, column
 
         kept = table.read("quarantine").where(column(BATCH) < before)
-        return kept if more is None else kept.unionByName(more)
+        return kept if more is None else kept.unionByName(more, allowMissingColumns=True)

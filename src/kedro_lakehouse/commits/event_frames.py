@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.compare import comparable, comparable_row
 from kedro_lakehouse.changes.events import (
+    CONCERNED,
     EVENT_COLUMNS,
     OP,
     ORDER,
@@ -26,7 +27,7 @@ from kedro_lakehouse.changes.events import (
     value_columns,
 )
 from kedro_lakehouse.changes.fold import flag_repeats
-from kedro_lakehouse.changes.validate import TOO_LATE
+from kedro_lakehouse.changes.validate import TOO_LATE, split_reasons
 from kedro_lakehouse.commits.reading import reading_errors
 from kedro_lakehouse.commits.rows import QUARANTINE_COLUMNS, Staged
 from kedro_lakehouse.errors import AuditFailedError
@@ -79,7 +80,9 @@ class EventFrames:
 
     def rejected(self) -> DataFrame:
         """The rejected events as rows of the quarantine table."""
-        return self._rejected.where(F.size(REASONS) > 0).select(*QUARANTINE_COLUMNS)
+        reasons, concerned = split_reasons()
+        rejected = self._rejected.where(F.size(REASONS) > 0)
+        return rejected.withColumns({REASONS: reasons, CONCERNED: concerned}).select(*QUARANTINE_COLUMNS)
 
     def reading(self) -> AbstractContextManager[None]:
         """While the block runs, name the landed file in the error if Spark cannot read one."""

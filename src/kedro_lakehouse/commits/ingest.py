@@ -166,6 +166,9 @@ class IngestionCommit(runner.Change):
         if state is None:
             lake.create(target, QUARANTINE_COLUMNS, Layout(properties=_UNORDERED))
             state = lake.state(target)
+        elif QUARANTINE_COLUMNS.keys() - state.columns.keys():  # an earlier version made it
+            lake.evolve(target, QUARANTINE_COLUMNS, state)
+            state = lake.state(target)
         if state is None:
             raise CommitConflictError(table=target, attempts=1)
         held = state.bookmark

@@ -119,7 +119,7 @@ class MergeFrames:
         """Stage the first rows of an empty table."""
         written = write_counted(rows, stage.append, self._table.config)
         self._audit(stage, inserted=written, removed=0, before=0)
-        return {_METRIC[self._kind][INSERT]: written, "late": 0}
+        return self._counts({INSERT: written}, late=0, stale=0)
 
     def _stage_changes(
         self, stage: Stage, events: DataFrame, target: Target, state: TableState

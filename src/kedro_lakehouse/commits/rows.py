@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import BATCH, OP, POSITION, RAW, REASONS
+from kedro_lakehouse.changes.events import BATCH, CONCERNED, OP, POSITION, RAW, REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,7 @@ QUARANTINE_COLUMNS: Final[Mapping[str, T.DataType]] = {
     BATCH: T.LongType(),
     POSITION: T.StructType([T.StructField("file", T.StringType()), T.StructField("row", T.LongType())]),
     REASONS: T.ArrayType(T.StringType()),
+    CONCERNED: T.ArrayType(T.StringType()),
     OP: T.StringType(),
     RAW: T.StringType(),
 }

@@ -63,6 +63,8 @@ class Change:
         """
         self.table, self.target, self.step, self.batch = table, target, step, batch
         self.format, self.inputs = table.format, inputs or {}
+        self.begun: float | None = None
+        """When its planning began, on the clock ``perf_counter``; None if its set of changes plans it."""
 
     def report_of(self, plan: BatchToken | PlannedFiles, *, batches: int = 1, **facts: Any) -> CommitReport:
         """The report of a commit of the last of ``batches`` planned batches, with further ``facts``."""
@@ -156,22 +158,25 @@ def attempt(changes: Iterable[Change], held: Lease) -> bool:
     """
     published, has_work = list[Commit](), False
     try:
+        begun = perf_counter()
         for change in changes:
             state = change.format.state(change.target)
             if not change.is_done(state):
                 has_work = True
-                published += _commit(change, state, held)
+                published += _commit(change, state, held, change.begun or begun)
+            begun = perf_counter()
     finally:
         acknowledge(published)
     return has_work
 
 
-def _commit(change: Change, state: TableState | None, held: Lease) -> list[Commit]:
+def _commit(change: Change, state: TableState | None, held: Lease, begun: float) -> list[Commit]:
     """Stage, audit and publish a change; return what is to be acknowledged.
 
-    A change that keeps the bookmark, such as a compaction, has no row of its own in ``lake.ops.batches``.
+    The seconds of the commit count from ``begun``, when its planning began. A change that keeps the bookmark,
+    such as a compaction, has no row of its own in ``lake.ops.batches``.
     """
-    begun, lake = perf_counter(), change.format
+    lake = change.format
     found = _ensured(change, state)
     held.check()
     planned_on = {change.target: found, **change.inputs}

@@ -222,6 +222,13 @@ class TableConfig(Declaration):
     tags: tuple[Tag, ...] = ()
     """Kedro tags of the table's nodes."""
 
+    @property
+    def guards(self) -> str:
+        """The declared guards of extracts, as text: if it differs, a refused extract is judged again."""
+        named = {"max_delete_fraction", "allow_empty_extract", "hard_deletes", "delete_scope"}
+        declared = "declared " if "max_delete_fraction" in self.model_fields_set else ""
+        return declared + self.model_dump_json(include=named)
+
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
         if (self.source is None) == (self.derive is None):

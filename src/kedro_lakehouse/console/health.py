@@ -9,7 +9,7 @@ import streamlit as st
 
 from kedro_lakehouse.console.grids import number, show_rows, time
 from kedro_lakehouse.console.lake import opened_project
-from kedro_lakehouse.monitoring.table_status import status_of
+from kedro_lakehouse.monitoring.table_status import statuses_of
 from kedro_lakehouse.ops.store import BATCHES, QUALITY_RESULTS, RUNS
 
 if TYPE_CHECKING:
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 _LAST: Final = 50
 _TABLES: Final[Titles] = {
     "table": "Table",
-    "state": "State",
+    "words": "State",
     "rows": number("Rows"),
     "lag": number("Batches behind"),
     "last_commit": time("Last commit (UTC)"),
     "quarantined": number("Quarantined"),
+    "reason": "Reason",
 }
 """What fits a small screen; the page of a table shows the rest."""
 _BATCHES: Final[Titles] = {
@@ -59,14 +60,15 @@ def show() -> None:
     """The page."""
     st.title("Health of the lake")
     project = opened_project()
-    found = [status_of(project.bind(name)) for name in sorted(project.declarations.tables)]
-    numbers = st.columns(4)
+    found = statuses_of(project)
+    numbers = st.columns(5)
     numbers[0].metric("tables", len(found))
-    numbers[1].metric("behind", sum(one.lag > 0 for one in found))
-    numbers[2].metric("quarantined events", sum(one.quarantined for one in found))
-    numbers[3].metric("empty", sum(one.state == "empty" for one in found))
+    numbers[1].metric("failing or refused", sum(one.state in ("failing", "refused") for one in found))
+    numbers[2].metric("behind", sum(one.lag > 0 for one in found))
+    numbers[3].metric("quarantined events", sum(one.quarantined for one in found))
+    numbers[4].metric("empty", sum(one.state == "empty" for one in found))
     if found:
-        show_rows([asdict(one) for one in found], _TABLES, key="standing")
+        show_rows([asdict(one) | {"words": one.words} for one in found], _TABLES, key="standing")
         st.caption("Keys, partitions, histories and batches of a table are on the page Table.")
     quarantined = [{"table": one.table, "events": one.quarantined} for one in found if one.quarantined]
     if quarantined:

@@ -12,7 +12,7 @@ from kedro_lakehouse.column_search.lake_index import signature_store
 from kedro_lakehouse.column_search.values import number_of
 from kedro_lakehouse.console.grids import COUNTED_EXACTLY, distinct_told, number, share, show_rows, time
 from kedro_lakehouse.console.lake import chosen_model, opened_project, search_of, tables_of
-from kedro_lakehouse.monitoring.table_status import status_of
+from kedro_lakehouse.monitoring.table_status import LakeFacts, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.lake_table import LakeTable
 
 _STANDING: Final[Titles] = {
-    "state": "State",
+    "words": "State",
     "rows": number("Rows"),
     "history_rows": number("History rows"),
     "lag": number("Batches behind"),
@@ -76,7 +76,10 @@ def show() -> None:
     st.text(columns[0].table.location)
     declared = _declared(name)
     if declared:
-        show_rows([asdict(status_of(declared))], _STANDING, key="standing")
+        status = status_of(declared, LakeFacts(opened_project()))
+        show_rows([asdict(status) | {"words": status.words}], _STANDING, key="standing")
+        if status.reason:
+            st.text(status.reason)
     _show_columns(columns, declared.config.keys if declared else ())
     nulls = [{"column": one.profile.name, "share": one.profile.null_fraction} for one in columns]
     st.bar_chart(nulls, x="column", y="share", x_label="", y_label="share without a value", height=260)

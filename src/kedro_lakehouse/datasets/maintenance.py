@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 from kedro_lakehouse.datasets.base import DeclaredDataset
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.operations.maintain import maintain_ops, maintain_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,6 +53,8 @@ class MaintenanceDataset(DeclaredDataset):
         self._done(None if data is True else data, dry_run=False)
 
     def _done(self, thresholds: TableMaintenanceConfig | None, *, dry_run: bool) -> list[MaintenanceReport]:
+        from kedro_lakehouse.operations.maintain import maintain_ops, maintain_table  # it imports Spark
+
         if self._own:
             return maintain_ops(self.project, thresholds, dry_run=dry_run)
         return maintain_table(self.project, self.table, thresholds, dry_run=dry_run)

@@ -44,8 +44,8 @@ from kedro_lakehouse.commits.rows import QUARANTINE_COLUMNS
 from kedro_lakehouse.decoders.extract import decode_extracts
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import (
-    LakehouseError,
     MissingColumnError,
+    RefusedExtractError,
     RefusedExtractsError,
     SnapshotOutOfOrderError,
 )
@@ -111,12 +111,17 @@ class ExtractBatches:
         """Take the planner and the source; nothing is read yet."""
         self._planner, self._order = planner, source.order_of
         self._table, self._contract = planner.table, planner.table.contract
-        self._refused: dict[LandedFile, LakehouseError] = {}
+        self._guards = planner.table.config.guards
+        self._refused: dict[LandedFile, RefusedExtractError] = {}
         self._waiting: dict[LandedFile, str] = {}
+        self._chain: Chain | None = None
         self._cached = ExitStack()
 
     def next_batch(self, chain: Chain) -> LandedExtracts | None:
         """The unfinished batch of a dead run, or the next new one; frames stay cached until ``release``."""
+        self._chain = chain
+        # What these guards have refused in an earlier run stays refused, without a look at its rows.
+        self._waiting |= {r.file: r.code for guards, r in chain.waiting if guards == self._guards}
         unfinished = self._planner.unfinished(chain)
         if unfinished is not None:
             files = [f for f in unfinished.files if f not in unfinished.refused]
@@ -135,15 +140,20 @@ class ExtractBatches:
     def forget_refusals(self) -> None:
         """Forget the refusals of guards, which were decided against another state of the table."""
         for file in self._waiting:
-            del self._refused[file]
+            self._refused.pop(file, None)
         self._waiting.clear()
 
     def end(self) -> None:
-        """Raise one error for all refused extracts.
+        """Record what guards refused, and raise one error for all extracts that this run refused.
 
         Raises:
             RefusedExtractsError: Extracts were refused; all others are done.
         """
+        if self._chain is not None:
+            # An extract before one that was accepted is refused for good: it is no longer new.
+            waiting = [f for f in self._chain.new(self._waiting) if f in self._refused]
+            reasons = {f: (self._refused[f].code, self._refused[f].reason) for f in waiting}
+            self._planner.ledger.wait(self._chain, reasons, self._guards)
         if self._refused:
             raise RefusedExtractsError(table=self._table.name, errors=list(self._refused.values()))
 
@@ -170,7 +180,7 @@ class ExtractBatches:
         """Check extracts with the guards, one job plus one per refusal; the accepted ones become a batch."""
         planner = self._planner
         rows = self._rows(files, self._cached)
-        accepted, refused = list(files), dict[LandedFile, LakehouseError]()
+        accepted, refused = list(files), dict[LandedFile, RefusedExtractError]()
         seen = None
         while accepted:
             numbers = [files.index(f) + 1 for f in accepted]

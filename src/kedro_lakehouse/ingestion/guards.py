@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
     from kedro_lakehouse.config.tables import TableConfig
-    from kedro_lakehouse.errors import LakehouseError
+    from kedro_lakehouse.errors import RefusedExtractError
     from kedro_lakehouse.names import TableName
 
 _ROWS_FOR_A_FRACTION: Final = 100
@@ -50,7 +50,7 @@ def counts_by_extract(found: Iterable[Row]) -> dict[int, ExtractCounts]:
 
 def first_refused(
     counts: Mapping[int, ExtractCounts], names: Sequence[str], table: TableConfig, name: TableName
-) -> tuple[int, LakehouseError] | None:
+) -> tuple[int, RefusedExtractError] | None:
     """The first extract that a guard refuses, and why; None where all may be applied.
 
     Args:

@@ -70,7 +70,7 @@ def ingest_batch(table: LakeTable, token: BatchToken, *, accepted: Any, rejected
     commit = IngestionCommit(table, token, rows)
     try:
         if given is not None and waits:
-            given.was_saved = True
+            given.was_saved, commit.begun = True, given.begun
             commit.run(given.lease)
         else:
             with table.lease("ingestion") as held:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kedro_lakehouse.commits.ingest import clear_void_quarantine, drop_given_up
@@ -32,6 +33,8 @@ class Ingesting:
 
     planned: PlannedFiles
     lease: Lease
+    begun: float
+    """When its planning began, on the clock ``perf_counter``."""
     was_saved: bool = False
     """Whether its commit was tried, with whatever outcome."""
 
@@ -73,15 +76,17 @@ class Planner:
             LeaseLostError: Another run may be working on the table by now.
             RefusedExtractsError: Extracts were refused; raised after all others were yielded.
         """
-        chain, ingesting = self.chain(anew=True), self.table.environment.ingesting
+        begun, ingesting = perf_counter(), self.table.environment.ingesting
+        chain = self.chain(anew=True)
         while (batch := batches.next_batch(chain)) is not None:
             planned = batch.planned
-            given = ingesting[self.table.name] = Ingesting(planned=planned, lease=held)
+            given = ingesting[self.table.name] = Ingesting(planned=planned, lease=held, begun=begun)
             try:
                 yield batch
             finally:
                 ingesting.pop(self.table.name, None)
                 batches.release()
+            begun = perf_counter()
             chain = self.chain()
             if chain.holds(planned.batch, planned.content_hash):
                 patience.succeeded()

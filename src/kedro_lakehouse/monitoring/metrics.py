@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.monitoring.table_status import status_of
+from kedro_lakehouse.monitoring.table_status import statuses_of
 from kedro_lakehouse.ops.store import RUNS
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def write_metrics(project: Project, path: Path, error: BaseException | None) -> 
     The metrics are read from table metadata and ``lake.ops.runs`` alone: no Spark job. The file is replaced
     in one step. A problem with the file is logged as a warning: it fails no run.
     """
-    statuses = [status_of(project.bind(name)) for name in sorted(project.declarations.tables)]
+    statuses = statuses_of(project)
     runs = [run for run in project.ops.read(RUNS) if run["env"] == project.env]
     last = max(runs, key=lambda run: run["started_at"], default=None)
     text = metrics_text(project.env, statuses, last, succeeded=error is None)

@@ -15,7 +15,7 @@ from kedro_lakehouse.monitoring.alerts import (
     recorded_states,
     staleness_states,
 )
-from kedro_lakehouse.monitoring.table_status import status_of
+from kedro_lakehouse.monitoring.table_status import LakeFacts, status_of, statuses_of, summary_of
 from kedro_lakehouse.notifiers.base import RUN, Alert, AlertState, Message, Notifier
 from kedro_lakehouse.plugins import NOTIFIERS, load_plugin
 
@@ -47,9 +47,9 @@ def notify(
     now = datetime.now(UTC)
     statuses: list[TableStatus] = []
     if monitoring.stale_after:
-        statuses = [status_of(project.bind(n)) for n in sorted(project.declarations.tables)]
+        statuses = statuses_of(project)
     states = [
-        *failure_states(error, whole),
+        *failure_states(error, set(whole) - _still_refused(project, known)),
         *quarantine_states(project.reports),
         *staleness_states(statuses, monitoring.stale_after, now),
     ]
@@ -60,6 +60,18 @@ def notify(
         wanted = [s for s in crossed if s.raised or "recovery" in config.kinds]
         if not wanted or _delivered(project, name, config, wanted, error):
             record_states(project.ops, name, crossed, project.run_id)
+
+
+def _still_refused(project: Project, known: Mapping[str, Mapping[tuple[str, str], bool]]) -> set[str]:
+    """The tables with a reported failure whose newest extract is still refused: they have not recovered."""
+    states = [state for of_one in known.values() for state in of_one.items()]
+    reported = {subject for (kind, subject), raised in states if (kind, raised) == ("failure", True)}
+    facts = LakeFacts(project)
+    return {
+        str(name)
+        for name in project.declarations.tables
+        if str(name) in reported and status_of(project.bind(name), facts).state == "refused"
+    }
 
 
 def _delivered(
@@ -111,7 +123,8 @@ def commands(project: Project, state: AlertState, error: BaseException | None) -
     table = state.subject
     declared = {str(name): name for name in project.declarations.tables}
     name = declared.get(table)
-    if name is not None and status_of(project.bind(name)).quarantined:
+    quarantine = summary_of(project.bind(name), "quarantine") if name is not None else None
+    if quarantine is not None and quarantine.rows:
         batch = f" --batch {state.batch}" if state.batch else ""
         return [
             runs,

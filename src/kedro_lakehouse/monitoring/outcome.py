@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.errors import LakehouseError
-from kedro_lakehouse.monitoring.runs import failures
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -22,20 +21,21 @@ logger = logging.getLogger(__name__)
 
 
 def tell_outcome(
-    project: Project, monitoring: MonitoringConfig, error: BaseException | None, pipeline: Pipeline
+    project: Project, monitoring: MonitoringConfig, error: BaseException | None, whole: Collection[str]
 ) -> None:
-    """Write the metrics and notify; where that fails, log a warning: it never fails the run."""
+    """Write the metrics and notify; where that fails, log a warning: it never fails the run.
+
+    ``whole`` are the tables of which every node ran to its end.
+    """
     try:
         if monitoring.metrics is not None:
             from kedro_lakehouse.monitoring.metrics import write_metrics
 
             write_metrics(project, Path(monitoring.metrics.path), error)
         if monitoring.notifiers:
-            from kedro.framework.project import pipelines
-
             from kedro_lakehouse.monitoring.notify import notify
 
-            notify(project, monitoring, error, whole_subjects(pipeline, pipelines, failures(error)))
+            notify(project, monitoring, error, whole)
     except LakehouseError as problem:
         logger.warning("The outcome of this run was not told in full: %s", problem)
 
@@ -48,12 +48,23 @@ def whole_subjects(ran: Pipeline, registered: Mapping[str, Pipeline], failed: Co
     """
     default = registered.get("__default__")
     wanted = _by_namespace(default.nodes) if default is not None else {}
+    stopped = _stopped(ran, failed)
+    given = _by_namespace(node for node in ran.nodes if node not in stopped)
+    return {subject for subject, names in given.items() if names >= wanted.get(subject, names)}
+
+
+def unreached_subjects(ran: Pipeline, failed: Collection[str]) -> set[str]:
+    """The namespaces that did not fail, but of which a node did not run because it needs one that failed."""
+    return {_subject(node) for node in _stopped(ran, failed)} - set(failed)
+
+
+def _stopped(ran: Pipeline, failed: Collection[str]) -> set[Node]:
+    """The nodes of what failed, and all that depend on them."""
     stopped = {node for node in ran.nodes if _subject(node) in failed}
     dependencies = ran.node_dependencies
     while more := {node for node, awaited in dependencies.items() if awaited & stopped} - stopped:
         stopped |= more
-    given = _by_namespace(node for node in ran.nodes if node not in stopped)
-    return {subject for subject, names in given.items() if names >= wanted.get(subject, names)}
+    return stopped
 
 
 def _subject(node: Node) -> str:

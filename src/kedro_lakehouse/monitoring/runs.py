@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from kedro_lakehouse.errors import RefusedExtractsError
 from kedro_lakehouse.ops.failures import TablesFailedError, message_of
 from kedro_lakehouse.ops.store import RUNS
 
@@ -14,19 +16,29 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 
-def record_run(
+def record_run(  # noqa: PLR0913 - the facts of a run
     project: Project,
     run_params: dict[str, Any],
     started: datetime,
     error: Exception | None,
     *,
     changed: Collection[str] = (),
+    whole: Collection[str] = (),
 ) -> None:
-    """Write the run's row of ``lake.ops.runs``; a run that changed nothing and did not fail leaves none.
+    """Write the run's row of ``lake.ops.runs``.
 
-    ``changed`` names tables that it changed without a commit's report.
+    A run that changed nothing, did not fail, and in which no table recovered leaves none.
+
+    Args:
+        project: The project after the run.
+        run_params: Kedro's facts about the run.
+        started: When it began.
+        error: What it ended with.
+        changed: The tables that it changed without a commit's report.
+        whole: The tables of which every node ran to its end.
     """
-    if error is None and not project.reports and not changed:
+    recovered = sorted(set(whole) & set(failing_tables(project))) if whole else []
+    if error is None and not project.reports and not changed and not recovered:
         return
     row = {
         "run_id": project.run_id,
@@ -41,8 +53,39 @@ def record_run(
             {"table": table, "code": getattr(e, "code", type(e).__name__), "message": message_of(e)}
             for table, e in failures(error).items()
         ],
+        "recovered": recovered,
     }
     project.ops.append(RUNS, [row])
+
+
+@dataclass(frozen=True)
+class TableFailure:
+    """Since when a table fails, and what its last failure was."""
+
+    since: datetime
+    code: str
+    message: str
+
+
+def failing_tables(project: Project) -> dict[str, TableFailure]:
+    """The tables that failed in an earlier run of this environment and have not recovered since.
+
+    A table with refused extracts is not among them: it is not wrong, and its other extracts were applied.
+    """
+    found: dict[str, TableFailure] = {}
+    runs = (run for run in project.ops.read(RUNS) if run["env"] == project.env)
+    for run in sorted(runs, key=lambda run: run["ended_at"]):
+        failed = {f["table"]: f for f in run["failed"] or () if f["code"] != RefusedExtractsError.code}
+        recovered = run.get("recovered")
+        # Rows of earlier versions do not say what recovered: there it is what changed and did not fail.
+        well = recovered if recovered is not None else run["tables"] or ()
+        for table in well:
+            if table not in failed:
+                found.pop(table, None)
+        for table, failure in failed.items():
+            since = found[table].since if table in found else run["started_at"]
+            found[table] = TableFailure(since, failure["code"], failure["message"])
+    return found
 
 
 def pipeline_of(run_params: dict[str, Any]) -> str:

@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from kedro_lakehouse.errors import counted, listed
 from kedro_lakehouse.monitoring.runs import failures
 from kedro_lakehouse.ops.failures import message_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.project import Project
 
 _WIDTH: Final = 120
 
 
-def print_summary(project: Project, error: Exception | None) -> None:
-    """Print a line for each table that changed or failed, and one for all others."""
+def print_summary(
+    project: Project, error: Exception | None, reached: Collection[str], unreached: Collection[str]
+) -> None:
+    """Print a line for each table that changed or failed, and one for all others.
+
+    Args:
+        project: The project after the run.
+        error: What the run ended with.
+        reached: The tables of which every planned node ran.
+        unreached: The tables that need one that failed.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -42,13 +54,15 @@ def print_summary(project: Project, error: Exception | None) -> None:
             view.add_row(name, *_cells([r for r in project.reports if r.table == name]), outcome)
     if changed or failed:
         console.print(view)
-    quiet = [n for n in map(str, project.declarations.tables) if n not in changed and n not in failed]
-    if quiet and not failed.get(""):
-        console.print(f"{len(quiet)} tables are unchanged.")
+    others = set(map(str, project.declarations.tables)) - set(changed) - set(failed)
+    if quiet := others & set(reached) if "" not in failed else set():
+        console.print(f"{counted(len(quiet), 'table')} had nothing new.")
+    if waiting := sorted(others & set(unreached)):
+        console.print(f"Not reached, as a table that they need failed: {listed(waiting)}.")
     for name, problem in failed.items():
         console.print(f"{name or 'run'}: {message_of(problem)}", soft_wrap=True, markup=False, style="red")
-    if error is not None and hasattr(error, "retry"):
-        console.print(f"Retry only what failed: {error.retry}", soft_wrap=True, markup=False)
+    if retry := getattr(error, "retry", ""):
+        console.print(f"Retry only what failed: {retry}", soft_wrap=True, markup=False)
 
 
 def _cells(reports: list[CommitReport]) -> list[str]:

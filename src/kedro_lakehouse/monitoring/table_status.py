@@ -1,29 +1,37 @@
-"""The status of every declared table, from metadata alone."""
+"""The status of every declared table, from metadata and the rows of ``lake.ops`` alone."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
-from kedro_lakehouse.ops.table_summary import Glanceable, TableSummary
+from kedro_lakehouse.ops.table_summary import Glanceable, State, TableSummary, in_words
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Mapping, Sequence
 
     from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.monitoring.runs import TableFailure
     from kedro_lakehouse.names import Role
+    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.sources.ledger import Refusal
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableStatus:
     """The status of one declared table; figures of a target that the declaration does not have are None.
 
-    ``lag`` is the number of batches in the change log that current or history do not have yet; ``load`` is
-    ``full`` after the first batch and ``delta`` after later ones.
+    ``since`` is when it began to fail, or was refused; ``reason`` says why. ``lag`` is the number of batches
+    in the change log that current or history do not have yet; ``load`` is ``full`` after the first batch and
+    ``delta`` after later ones.
     """
 
     table: str
-    state: Literal["empty", "up to date", "behind", "held"]
+    state: State
+    since: datetime | None = None
+    reason: str = ""
     load: Literal["full", "delta"] | None = None
     record_key: tuple[str, ...] = ()
     partition_key: tuple[str, ...] = ()
@@ -36,9 +44,66 @@ class TableStatus:
     last_commit: datetime | None
     quarantined: int
 
+    @property
+    def words(self) -> str:
+        """The state in words, as commands, console and notifiers show it."""
+        return in_words(self.state, self.since)
 
-def status_of(table: LakeTable) -> TableStatus:
-    """Read a declared table's status from the metadata of its stored tables."""
+
+class LakeFacts:
+    """What the states of tables depend on beside their metadata: each fact is read once for all tables."""
+
+    def __init__(self, project: Project) -> None:
+        """Keep the project; nothing is read yet."""
+        self._project, self._now = project, datetime.now(UTC)
+
+    @cached_property
+    def running(self) -> set[str]:
+        """The tables on which runs work now."""
+        from kedro_lakehouse.ops.lease import held_leases
+
+        return {name.rpartition(".")[0] for name in held_leases(self._project.leases)}
+
+    @cached_property
+    def failing(self) -> Mapping[str, TableFailure]:
+        """The tables that failed and have not recovered."""
+        from kedro_lakehouse.monitoring.runs import failing_tables
+
+        return failing_tables(self._project)
+
+    @cached_property
+    def _unnumbered(self) -> dict[str, list[dict[str, object]]]:
+        from kedro_lakehouse.ops.store import BATCH_LEDGER
+
+        found: dict[str, list[dict[str, object]]] = {}
+        for row in self._project.ops.read_without_batch(BATCH_LEDGER):
+            found.setdefault(row["table"], []).append(row)
+        return found
+
+    def refused(self, table: LakeTable, head: str) -> list[Refusal]:
+        """The extracts that the present guards refused on top of a table's last batch, oldest first."""
+        if str(table) not in self._unnumbered:
+            return []
+        from kedro_lakehouse.sources.ledger import waiting_in
+
+        found = waiting_in(self._unnumbered[str(table)], head)
+        return [refusal for guards, refusal in found if guards == table.config.guards]
+
+    def is_stale(self, table: str, last_commit: datetime | None) -> bool:
+        """Whether a table's last commit is older than monitoring.yml allows."""
+        limits = self._project.monitoring.stale_after if self._project.monitoring else {}
+        limit = limits.get(table, limits.get("default"))
+        return limit is not None and last_commit is not None and self._now - last_commit > limit
+
+
+def statuses_of(project: Project) -> list[TableStatus]:
+    """The status of each declared table, by name."""
+    facts = LakeFacts(project)
+    return [status_of(project.bind(name), facts) for name in sorted(project.declarations.tables)]
+
+
+def status_of(table: LakeTable, facts: LakeFacts) -> TableStatus:
+    """Read a declared table's status from the metadata of its stored tables, and from these facts."""
 
     def look(role: Role) -> TableSummary:
         return summary_of(table, role) or TableSummary()
@@ -49,9 +114,14 @@ def status_of(table: LakeTable) -> TableStatus:
     targets = [target for target in (current, history) if target]
     commits = [seen.committed for seen in (changes, *targets) if seen.committed]
     lag = max((changes.batch - target.batch for target in targets), default=0)
+    last = max(commits, default=None)
+    work = _work(table, facts, changes.head)
+    state, since, reason = work or _rows(table, facts, changes.batch, targets, last)
     return TableStatus(
         table=str(table),
-        state=_state(lag, committed=bool(commits), held=any(t.held for t in targets)),
+        state=state,
+        since=since,
+        reason=reason,
         load=None if not changes.batch else "full" if changes.batch == 1 else "delta",
         record_key=config.keys,
         partition_key=config.partition_by,
@@ -61,15 +131,38 @@ def status_of(table: LakeTable) -> TableStatus:
         current_batch=current.batch if current else None,
         history_batch=history.batch if history else None,
         lag=max(lag, 0),
-        last_commit=max(commits, default=None),
+        last_commit=last,
         quarantined=look("quarantine").rows,
     )
 
 
-def _state(lag: int, *, committed: bool, held: bool) -> Literal["empty", "up to date", "behind", "held"]:
-    if not committed:
-        return "empty"
-    return "held" if held else "behind" if lag > 0 else "up to date"
+_Found = tuple[State, "datetime | None", str]
+
+
+def _work(table: LakeTable, facts: LakeFacts, head: str) -> _Found | None:
+    """What the work on a table is or ended with, since when, and why; None if there is no such fact."""
+    name = str(table)
+    if name in facts.running:
+        return "running", None, ""
+    if failure := facts.failing.get(name):
+        return "failing", failure.since, failure.message
+    if refused := facts.refused(table, head):
+        why = "; ".join(f"{one.file.name} {one.reason}" for one in refused)
+        return "refused", min(one.since for one in refused), why
+    return None
+
+
+def _rows(
+    table: LakeTable, facts: LakeFacts, batch: int, targets: Sequence[TableSummary], last: datetime | None
+) -> _Found:
+    """What the stored tables are like beside a change log up to this batch, and why."""
+    if last is None:
+        return "empty", None, ""
+    if any(target.held for target in targets):
+        return "held", None, "a rollback keeps its state"
+    if any(target.batch < batch for target in targets):
+        return "waiting", None, "current or history lack batches of the change log"
+    return ("stale" if facts.is_stale(str(table), last) else "fresh"), None, ""
 
 
 _COUNTED: Final = {
@@ -102,4 +195,6 @@ def _counted(table: LakeTable, role: Role) -> TableSummary | None:
         return None
     rows = sum((r[more] or 0) - ((less and r[less]) or 0) for r in commits)
     last = max(commits, key=lambda r: r["committed_at"])
-    return TableSummary(rows=rows, batch=last["batch"], committed=last["committed_at"])
+    return TableSummary(
+        rows=rows, batch=last["batch"], head=last["content_hash"], committed=last["committed_at"]
+    )

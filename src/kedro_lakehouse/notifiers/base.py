@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, runtime_checkable
 
+from kedro_lakehouse.errors import RefusedExtractsError
+from kedro_lakehouse.ops.table_summary import in_words
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -15,10 +18,10 @@ RUN: Final = ""
 """Subject of a failure that is the run's own, not a table's."""
 
 _WORDS: Final = {
-    ("failure", True): "failed",
+    ("failure", True): in_words("failing"),
     ("failure", False): "recovered",
-    ("staleness", True): "stale",
-    ("staleness", False): "fresh again",
+    ("staleness", True): in_words("stale"),
+    ("staleness", False): f"{in_words('fresh')} again",
     ("quarantine", True): "has quarantined events",
     ("quarantine", False): "has no new quarantined events",
 }
@@ -52,7 +55,10 @@ class Alert:
         """What happened to what, in a few words."""
         subject = "the run" if self.state.subject == RUN else self.state.subject
         code = f" [{self.state.code}]" if self.state.code else ""
-        return f"{subject} {_WORDS[self.state.kind, self.state.raised]}{code}"
+        words = _WORDS[self.state.kind, self.state.raised]
+        if self.state.raised and self.state.code == RefusedExtractsError.code:
+            words = in_words("refused")
+        return f"{subject} {words}{code}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from kedro_lakehouse.errors import LakehouseError, TerminalError, listed
+from kedro_lakehouse.errors import LakehouseError, TerminalError, counted, listed
 from kedro_lakehouse.redaction import redacted
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _OF_NAMES_ONLY: Final = ("AnalysisException", "ParseException")
 
 
 class TablesFailedError(TerminalError):
-    """Some tables failed, every other one was finished; ``retry`` is the command that tries them again."""
+    """Some tables failed, every other one was finished; ``retry`` tries again what may end otherwise then."""
 
     code: ClassVar[str] = "TABLES_FAILED"
 
@@ -27,8 +27,8 @@ class TablesFailedError(TerminalError):
     def sentences(self) -> tuple[str, str]:
         """What failed, and the command that tries only that again."""
         return (
-            f"{len(self.tables)} tables failed: {listed(sorted(self.tables))}; the rest are done.",
-            f"Retry: {self.retry}",
+            f"{counted(len(self.tables), 'table')} failed: {listed(sorted(self.tables))}; the rest are done.",
+            f"Retry: {self.retry}" if self.retry else "",
         )
 
 

@@ -6,7 +6,7 @@ import fcntl
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from kedro_lakehouse.errors import LeaseLostError, UnsupportedError
 from kedro_lakehouse.private import private_folder
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
 
 logger = logging.getLogger(__name__)
+
+_LOCK: Final = ".lock"
 
 
 class Lease(Protocol):
@@ -56,11 +58,29 @@ def lease(folder: str, table: TableName, stage: str) -> AbstractContextManager[L
     return object_lease(folder, table, stage)
 
 
+def held_leases(folder: str) -> set[str]:
+    """The leases that runs hold now, as ``<table>.<stage>``; takes none and waits for none."""
+    if "://" in folder:
+        from kedro_lakehouse.ops.object_lease import held_objects
+
+        return held_objects(folder)
+    return {path.name.removesuffix(_LOCK) for path in Path(folder).glob(f"*{_LOCK}") if _is_locked(path)}
+
+
+def _is_locked(path: Path) -> bool:
+    with path.open() as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 class _FileLease:
     """A lock on a file: the operating system releases it when the process dies, however it dies."""
 
     def __init__(self, folder: Path, table: TableName, stage: str) -> None:
-        self._path, self._table, self._stage = folder / f"{table}.{stage}.lock", table, stage
+        self._path, self._table, self._stage = folder / f"{table}.{stage}{_LOCK}", table, stage
 
     def __enter__(self) -> Self:
         private_folder(self._path.parent)

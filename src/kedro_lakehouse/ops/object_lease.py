@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.aws import client, is_unanswered
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_LEASE: Final = ".lease"
 BEAT: Final = 20.0
 DEAD_AFTER: Final = 90.0
 PATIENCE: Final = 300.0
@@ -70,6 +72,18 @@ def object_lease(  # noqa: PLR0913 - whose lease, and times that tests make shor
         held.release()
 
 
+def held_objects(folder: str) -> set[str]:
+    """The leases below a folder that were written in the last ``DEAD_AFTER`` seconds, by S3's own clock."""
+    bucket, _, prefix = folder.removeprefix("s3://").partition("/")
+    held: set[str] = set()
+    for page in client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/"):
+        now = parsedate_to_datetime(page["ResponseMetadata"]["HTTPHeaders"]["date"])
+        for found in page.get("Contents", ()):
+            if found["Key"].endswith(_LEASE) and (now - found["LastModified"]).total_seconds() < DEAD_AFTER:
+                held.add(found["Key"].rpartition("/")[2].removesuffix(_LEASE))
+    return held
+
+
 class _UnansweredError(Exception):
     """S3 did not answer, or was at its limit; what was asked for may have been done."""
 
@@ -94,7 +108,7 @@ class ObjectLease:
         bucket, _, prefix = folder.removeprefix("s3://").partition("/")
         self._table, self._stage, self._name = table, stage, f"{table}.{stage}"
         self._client = client("s3", timeout=max(_SHORTEST_TIMEOUT, dead_after / _TIMEOUTS))
-        self._place = {"Bucket": bucket, "Key": f"{prefix}/{self._name}.lease"}
+        self._place = {"Bucket": bucket, "Key": f"{prefix}/{self._name}{_LEASE}"}
         self._holder, self._beats, self._tag = uuid.uuid4().hex, 0, ""
         self._dead_after, self._confirmed, self._lost = dead_after, 0.0, False
         self._writing = threading.Lock()  # the heartbeat and the run that confirms write one at a time

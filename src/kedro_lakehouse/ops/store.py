@@ -38,6 +38,7 @@ def _times(*names: str) -> _Fields:
 
 _FILE: Final = pa.struct([*_texts("path"), *_numbers("size", "modified")])
 _REFUSAL: Final = pa.struct(_texts("path", "code"))
+_WAITING: Final = pa.struct([*_texts("path"), *_numbers("size", "modified"), *_texts("code", "reason")])
 _FAILURE: Final = pa.struct(_texts("table", "code", "message"))
 
 BATCH_LEDGER: Final = "batch_ledger"
@@ -51,7 +52,8 @@ PUBLISHED: Final = "published"
 """Stage of a quality result about a published table."""
 
 _FIELDS: Final[Mapping[str, _Fields]] = {
-    # One row per planned batch; a row without a batch number only refuses files.
+    # One row per planned batch. A row without a batch number refuses files: those of `files` for good, those
+    # of `waiting` as long as the guards are as in `guards` and the batch that it follows is the last one.
     BATCH_LEDGER: [
         *_texts("table"),
         *_numbers("batch"),
@@ -62,6 +64,8 @@ _FIELDS: Final[Mapping[str, _Fields]] = {
         *_times("planned_at"),
         *_numbers("epoch"),
         *_texts("follows"),
+        ("waiting", pa.list_(_WAITING)),
+        *_texts("guards"),
     ],
     # One row per commit: contract section 12.
     BATCHES: [
@@ -74,13 +78,15 @@ _FIELDS: Final[Mapping[str, _Fields]] = {
         ("lag_seconds", pa.float64()),
         *_texts("correlation_id", "follows"),
     ],
-    # One row per run that changed a table or failed.
+    # One row per run that changed a table or failed, or in which a table recovered: all of its nodes ran well
+    # for the first time since it failed.
     RUNS: [
         *_texts("run_id", "pipeline", "env", "status"),
         *_times("started_at", "ended_at"),
         ("tables", pa.list_(pa.string())),
         ("failed", pa.list_(_FAILURE)),
         *_texts("correlation_id"),
+        ("recovered", pa.list_(pa.string())),
     ],
     # One row per change of state that was reported to a notifier or, without a notifier, that was found.
     # The newest rows are the known states.
@@ -214,10 +220,17 @@ class OpsStore:
 
     def read(self, table: str, *, of_table: str | None = None) -> list[dict[str, Any]]:
         """Read rows in no order, about one declared table or all; none where nothing was written yet."""
+        return self._rows(table, _of_declared(of_table) if of_table is not None else None)
+
+    def read_without_batch(self, table: str) -> list[dict[str, Any]]:
+        """Read the rows that are about no batch, in no order."""
+        return self._rows(table, _expressions().IsNull("batch"))
+
+    def _rows(self, table: str, where: BooleanExpression | None) -> list[dict[str, Any]]:
         found = self._catalog.find(TableName.ops(table))
         if found is None:
             return []
-        scan = found.scan() if of_table is None else found.scan(row_filter=_of_declared(of_table))
+        scan = found.scan() if where is None else found.scan(row_filter=where)
         return list(scan.to_arrow().to_pylist())
 
 

@@ -53,6 +53,16 @@ class PlannedFiles:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """An extract that a guard refused, and why; it is judged again when the guards or the table change."""
+
+    file: LandedFile
+    code: str
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True)
 class Chain:
     """What the ledger says about a table, given the bookmark of its change log.
 
@@ -66,6 +76,8 @@ class Chain:
     refused: frozenset[LandedFile]
     void: frozenset[tuple[int, str]] = frozenset()
     """Number and identity of the plans that will never be published: another one was in their place."""
+    waiting: tuple[tuple[str, Refusal], ...] = ()
+    """What guards refused on top of the last published batch, each with those guards."""
 
     @property
     def batch(self) -> int:
@@ -182,6 +194,13 @@ class Ledger:
         """Record files that no batch will hold as long as the chain's last batch stays published."""
         self._append(None, None, tuple(sorted(refused)), refused, chain)
 
+    def wait(self, chain: Chain, refused: Mapping[LandedFile, tuple[str, str]], guards: str) -> None:
+        """Record files that these guards refuse on top of the chain's last batch: the code and the reason."""
+        if not refused:
+            return
+        waiting = [{**asdict(f), "code": c, "reason": r} for f, (c, r) in sorted(refused.items())]
+        self._append(None, None, (), {}, chain, waiting=waiting, guards=guards)
+
     def _append(
         self,
         batch: int | None,
@@ -189,6 +208,7 @@ class Ledger:
         files: Sequence[LandedFile],
         refused: Mapping[LandedFile, str],
         after: Chain,
+        **more: Any,
     ) -> None:
         row = {
             "table": self._table,
@@ -200,9 +220,27 @@ class Ledger:
             "planned_at": datetime.now(UTC),
             "epoch": after.epoch,
             "follows": after.head,
-        }
+        } | more
         self._store.append(BATCH_LEDGER, [row])
         self._read().append(row)
+
+
+def waiting_in(rows: Iterable[Mapping[str, Any]], head: str) -> list[tuple[str, Refusal]]:
+    """What guards refused on top of the batch with this identity, with those guards.
+
+    Args:
+        rows: Rows of one table's ledger; of these, those without a batch matter.
+        head: The identity of the last published batch; empty if nothing is published.
+    """
+    unnumbered = [r for r in rows if r["batch"] is None]
+    epoch = max(map(_epoch, unnumbered), default=0)
+    found: dict[tuple[str, str], tuple[str, Refusal]] = {}
+    for row in _by_time(r for r in unnumbered if _epoch(r) == epoch and (r.get("follows") or "") == head):
+        for one in row.get("waiting") or ():
+            file = LandedFile(one["path"], one["size"], one["modified"])
+            refusal = Refusal(file, one["code"], one["reason"], row["planned_at"])
+            found.setdefault((row["guards"], one["path"]), (row["guards"], refusal))
+    return list(found.values())
 
 
 def _epoch(row: Mapping[str, Any]) -> int:
@@ -246,6 +284,7 @@ def _chain(rows: Sequence[Mapping[str, Any]], bookmark: CommitReport | None, epo
             if r["batch"] is None and _epoch(r) == epoch and (r.get("follows") or "") in hashes
             for f in r["files"] or ()
         ),
+        waiting=tuple(waiting_in(rows, follows)),
     )
 
 

@@ -136,6 +136,7 @@ class DeltaFormat(FormatAtPaths):
             columns=len(log.schema),
             size=log.size(),
             batch=bookmark.batch if bookmark else 0,
+            head=bookmark.content_hash if bookmark else "",
             committed=datetime.fromisoformat(bookmark.committed_at) if bookmark else None,
         )
 
