@@ -132,7 +132,7 @@ def test_the_seconds_of_a_batch_count_the_reading(
         return listed(planner)
 
     monkeypatch.setattr(Planner, "listed", slowly)
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="kedro_lakehouse"):
         ingest(world, world.project("first").bind(ITEM))
     (line,) = [r.getMessage() for r in caplog.records if "shop.item ingestion batch 1" in r.getMessage()]
     found = re.search(r"\((\d+\.\d) s\)", line)
