@@ -16,7 +16,7 @@ from kedro_lakehouse.errors import (
     IncompatibleTypeError,
     UnsupportedError,
 )
-from kedro_lakehouse.formats.base import Layout
+from kedro_lakehouse.formats.base import Layout, RenamesColumns
 from kedro_lakehouse.formats.maintenance import MaintainsTables
 from kedro_lakehouse.names import TableName, quote
 from kedro_lakehouse.ops.table_summary import Glanceable
@@ -178,6 +178,21 @@ class TableFormatContract(CommitContract):
         state = state_of(made, filled)
         assert (list(state.columns), state.batch, state.rows) == (["id", "n"], 2, 3)
         assert made.read(filled).columns == ["id", "n"]
+
+    def test_columns_are_renamed_without_a_row(
+        self, made: TableFormat, session: SparkSession, filled: TableName
+    ) -> None:
+        if not isinstance(made, RenamesColumns):
+            return
+        before = state_of(made, filled)
+        made.rename_columns(filled, {"word": "a `new` name"})
+        state = state_of(made, filled)
+        assert (list(state.columns), state.rows) == (["id", "a `new` name", "n"], before.rows)
+        assert state.bookmark == before.bookmark
+        with made.stage(filled, state) as stage:
+            stage.append(frame_of(session, (9, "nine", 9), columns=state.columns))
+            stage.publish(report(2))
+        assert (9, "nine") in rows_of(made.read(filled), "id", "a `new` name")
 
     def test_a_table_is_read_as_it_was(
         self, made: TableFormat, session: SparkSession, filled: TableName
