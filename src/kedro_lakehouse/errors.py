@@ -18,6 +18,7 @@ from kedro_lakehouse.redaction import redacted
 
 MAX_MESSAGE: Final = 700  # five examples, or every allowed key of a table
 MAX_EXAMPLES: Final = 5
+MAX_MISTAKES: Final = 10
 _MAX_ADVICE: Final = 500  # room for the allowed keys of a table
 MAX_FACT: Final = 160
 _MAX_ITEM: Final = 60
@@ -151,19 +152,37 @@ class UnknownOutcomeError(LakehouseError):
 
 
 class ConfigurationError(TerminalError):
-    """A declaration cannot be used."""
+    """A declaration cannot be used; ``others`` are the mistakes that were found beside it."""
 
     code = "CONFIGURATION"
     file: str
     key: str
     problem: str
     remedy: str
+    place: str = ""
+    others: Sequence[ConfigurationError] = ()
+
+    def __post_init__(self) -> None:
+        """Make the message."""
+        self.describe()
+
+    def describe(self) -> None:
+        """Make the message again: of one mistake one line, of several a line for each of the first ten."""
+        super().__post_init__()
+        if self.others:
+            shown = [f"[{one.code}] {one.problem_at()} {one.remedy}" for one in (self, *self.others)]
+            more = len(shown) - MAX_MISTAKES
+            end = [f"... and {more} more."] if more > 0 else []
+            lines = [cut(line, MAX_MESSAGE) for line in shown[:MAX_MISTAKES]]
+            self.args = ("\n".join([*lines, *end, "Correct them, then `kedro run`."]),)
+
+    def problem_at(self) -> str:
+        """The problem, after the place and the key that it is about."""
+        return f"{cut(self.place or self.file, MAX_FACT)}: '{cut(self.key, MAX_FACT)}': {self.problem}"
 
     def sentences(self) -> tuple[str, str]:
         """Return the problem at its key; it may be as long as the message lets it."""
-        return f"{cut(self.file, MAX_FACT)}: '{cut(self.key, MAX_FACT)}': {self.problem}", then(
-            self.remedy, "kedro lakehouse tables"
-        )
+        return self.problem_at(), then(self.remedy, "kedro run")
 
 
 class InvalidNameError(TerminalError):
@@ -178,7 +197,8 @@ class InvalidNameError(TerminalError):
     def sentences(self) -> tuple[str, str]:
         """Return the name, and the command that lists those in use."""
         what, _ = super().sentences()
-        return what, then(self.remedy, "kedro lakehouse tables")
+        lists = "`kedro lakehouse tables` lists those in use."
+        return what, self.remedy if "`kedro " in self.remedy else f"{self.remedy} {lists}"
 
 
 class UnknownPluginError(TerminalError):
@@ -195,6 +215,38 @@ class UnknownPluginError(TerminalError):
         what, _ = super().sentences()
         advice = "Correct the name, or install what registers it; `kedro lakehouse plugins` lists all."
         return what + did_you_mean(self.name, self.known), advice
+
+
+class UnknownNameError(TerminalError):
+    """A name on the command line is not that of anything there is."""
+
+    code = "UNKNOWN_NAME"
+    option: str
+    kind: str
+    name: str
+    known: Sequence[str]
+    remedy: str
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the option and the name, and the nearest one that there is."""
+        there = f"; there are: {listed(self.known)}" if self.known else ""
+        what = f"{self.option}: there is no {self.kind} '{shown(self.name)}'{there}."
+        return what + did_you_mean(self.name, self.known), self.remedy
+
+
+class PlaceUnusableError(TerminalError):
+    """A folder or file that is needed cannot be read or written."""
+
+    code = "PLACE_UNUSABLE"
+    path: str
+    problem: str
+    remedy: str
+    summary = "{path}: {problem}."
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the place and what hinders, and what to do before the next run."""
+        what, _ = super().sentences()
+        return what, then(self.remedy, "kedro run")
 
 
 class JavaNotFoundError(TerminalError):
@@ -247,7 +299,7 @@ class JarsNotFetchedError(TransientError):
     code = "JARS_NOT_FETCHED"
     packages: Sequence[str]
     log: str
-    summary = "Spark's jars cannot be fetched: {packages}. {log} tells why."
+    summary = "Spark's jars cannot be fetched: {packages}. {log} says why."
     advice = "Look at the network and at spark.jars.packages, then `kedro run`."
 
 
@@ -538,7 +590,7 @@ class SnapshotOutOfOrderError(RefusedExtractError):
 
 
 class RefusedExtractsError(TableError):
-    """Some extracts of a table were refused; ``published`` tells that everything else of it went on."""
+    """Some extracts of a table were refused; ``published``: everything else of it went on."""
 
     code = "EXTRACTS_REFUSED"
     errors: Sequence[RefusedExtractError]
@@ -582,7 +634,7 @@ class BatchNotFoundError(TableError):
         return f"Table {self.table} has no batch {self.batch}; {there}.", advice
 
 
-# Commits that failed, or whose outcome nobody told.
+# Commits that failed, or whose outcome is unknown.
 
 
 class AuditFailedError(TableError):
@@ -677,8 +729,8 @@ class ExpectationFailedError(TableError):
     expectations: Sequence[str]
     summary = "Table {table}, batch {batch}: {rows} row(s) fail the expectation {expectations}."
     advice = (
-        "Nothing was published. Deliver correcting events (all pending batches are judged as one), or "
-        "withdraw the failing ones: `kedro lakehouse quarantine {table} --batch {batch}`."
+        "Nothing was published. Deliver correcting events (all pending batches are validated as one), or "
+        "exclude the failing ones: `kedro lakehouse quarantine {table} --batch {batch}`."
     )
 
     def sentences(self) -> tuple[str, str]:
@@ -697,7 +749,8 @@ class NothingToWithdrawError(TableError):
     blocked_by: Sequence[int]
     summary = "Table {table}: no event of batch {batch} fails; the failing batches are: {blocked_by}."
     advice = (
-        "Nothing was withdrawn. Name a failing batch, deliver correcting events, or run `kedro run` again."
+        "Nothing was excluded. Name a failing batch: `kedro lakehouse quarantine {table} --batch NUMBER`; or "
+        "deliver correcting events, then `kedro run`."
     )
 
 
@@ -741,19 +794,22 @@ class ColumnNotFoundError(TerminalError):
 
 
 class SearchBelowThresholdError(TerminalError):
-    """The column search judged by its own evaluation set is worse than it must be."""
+    """The column search, measured on its own evaluation set, is worse than it must be."""
 
     code = "SEARCH_BELOW_THRESHOLD"
     measures: Sequence[str]
     summary = "Column search misses its thresholds: {measures}."
-    advice = "See what changed of model, weights or profiles, then `kedro run --pipelines=column_eval`."
+    advice = (
+        "Restore the former model or weights in parameters_column_index.yml, or lower the thresholds there; "
+        "then `kedro run --pipelines=column_eval`."
+    )
 
 
 # What AWS does not give.
 
 
 class AwsRefusedError(TerminalError):
-    """A call to AWS failed; its error's code tells why."""
+    """A call to AWS failed; its error's code says why."""
 
     code = "AWS_REFUSED"
     what: str

@@ -67,14 +67,12 @@ class LakehouseHooks:
         self._log = RunLog(self._project, run_params).open()
         try:
             tables = map(self._project.bind, self._project.all_tables)
-            owed = write_unrecorded_commits(self._project.ops, tables)
+            unrecorded = write_unrecorded_commits(self._project.ops, tables)
         except BaseException:
             self._close_log()
             raise
-        if not spark_runs():
-            logger.info("Starting Spark, which takes some ten seconds.")
-        if owed:
-            logger.info("Wrote %s rows of lake.ops.batches that an interrupted run owed.", owed)
+        if unrecorded:
+            logger.info("Wrote %s rows of lake.ops.batches that an interrupted run left out.", unrecorded)
 
     @hook_impl
     def before_dataset_loaded(self, node: Node) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,14 +15,16 @@ from kedro.utils import find_kedro_project
 from omegaconf.resolvers import oc
 
 from kedro_lakehouse.config.columns import ColumnIndexConfig
+from kedro_lakehouse.config.files import ConfigurationFiles, all_of
 from kedro_lakehouse.config.loading import (
     Declarations,
+    Formats,
     load_column_index,
     load_declarations,
-    refuse_unknown_formats,
 )
+from kedro_lakehouse.config.validation import Mistakes
 from kedro_lakehouse.environment import Environment
-from kedro_lakehouse.errors import ConfigurationError, did_you_mean
+from kedro_lakehouse.errors import ConfigurationError, LakehouseError, did_you_mean
 from kedro_lakehouse.lake_table import LakeTable
 from kedro_lakehouse.names import OWN_FORMAT, ROLES
 from kedro_lakehouse.ops.patience import DEADLINE
@@ -29,7 +32,7 @@ from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, TABLE_FORMATS, list_plug
 from kedro_lakehouse.session.line import by_spark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kedro.framework.context import KedroContext
 
@@ -40,8 +43,17 @@ if TYPE_CHECKING:
     from kedro_lakehouse.formats.base import TableFormat
     from kedro_lakehouse.names import TableName
 
+_NO_FILES: Final = ConfigurationFiles(Path(), (), {})
+_KEDRO_FILES: Final = {
+    "globals": ("globals.yml",),
+    "credentials": ("credentials*", "credentials*/**", "**/credentials*"),
+    "parameters": ("parameters*", "parameters*/**", "**/parameters*"),
+    "catalog": ("catalog*", "catalog*/**", "**/catalog*"),
+}
 _OWN: Final = ("sources", "tables", "expectations", "monitoring", "maintenance", "convert", "spark")
 """The project's own configuration files, beside Kedro's."""
+KINDS: Final = (*_KEDRO_FILES, *_OWN)
+"""Every kind of configuration file."""
 
 
 def project_path(path: str) -> str:
@@ -69,6 +81,7 @@ class Project(Environment):
     monitoring: MonitoringConfig | None = None
     _maintenance: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _convert: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _files: ConfigurationFiles = field(default=_NO_FILES, repr=False)
 
     @classmethod
     def load(
@@ -79,18 +92,38 @@ class Project(Environment):
         Raises:
             ConfigurationError: A declaration is wrong; the error names file, key and remedy.
         """
+        files = configuration_files(conf_source, env, base=base, default=default)
+        files.require_environment(env if env != default else None)
+        with _explained(files):
+            return cls._load(files, conf_source, env, base=base, default=default)
+
+    @classmethod
+    def _load(
+        cls, files: ConfigurationFiles, conf_source: str, env: str | None, *, base: str, default: str
+    ) -> Project:
         args = CONFIG_LOADER_ARGS | {"base_env": base, "default_run_env": default}
         loader = OmegaConfigLoader(conf_source=conf_source, env=env, **args)
         settings = _section(loader, "globals")
         default_format = str(settings.get("table_format") or OWN_FORMAT)
-        declarations = load_declarations(
-            _section(loader, "sources"),
-            _section(loader, "tables"),
-            _config_models(SOURCES),
-            _section(loader, "expectations"),
-            table_format=default_format,
-        )
-        refuse_unknown_formats(declarations, default_format, list_plugins(TABLE_FORMATS))
+        mistakes = Mistakes()
+        declarations, column_index, monitoring = Declarations({}, {}), ColumnIndexConfig(), None
+        with mistakes.collected():
+            declarations = load_declarations(
+                _section(loader, "sources"),
+                _section(loader, "tables"),
+                _config_models(SOURCES),
+                _section(loader, "expectations"),
+                formats=Formats(list_plugins(TABLE_FORMATS), default_format),
+            )
+        with mistakes.collected():
+            column_index = load_column_index(_section(loader, "parameters"))
+        raw_tables = [str(name) for name in _section(loader, "tables")]
+        with mistakes.collected():
+            monitoring = _monitoring(_section(loader, "monitoring"), raw_tables)
+        deadline = DEADLINE
+        with mistakes.collected():
+            deadline = _seconds(settings.get("commit_deadline"))
+        mistakes.refuse()
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
         return cls(
@@ -99,14 +132,15 @@ class Project(Environment):
             spark_conf=spark,
             lakehouse=lakehouse,
             cache=str(settings.get("cache") or project_path(".cache")),
-            column_index=load_column_index(_section(loader, "parameters")),
+            column_index=column_index,
             secrets=settings.get("secrets"),
-            monitoring=_monitoring(_section(loader, "monitoring"), declarations),
-            commit_deadline=float(settings.get("commit_deadline") or DEADLINE),
+            monitoring=monitoring,
+            commit_deadline=deadline,
             default_format=default_format,
             logs_folder=settings.get("logs"),
             _convert=lambda: _section(loader, "convert"),
             _maintenance=lambda: _section(loader, "maintenance"),
+            _files=files,
             _credentials=lambda: _section(loader, "credentials"),
         )
 
@@ -144,7 +178,8 @@ class Project(Environment):
         from kedro_lakehouse.config.maintenance import load_maintenance
 
         known = [*self.declarations.tables, *self.conversions]
-        return load_maintenance(self._maintenance(), [str(name) for name in known])
+        with _explained(self._files):
+            return load_maintenance(self._maintenance(), [str(name) for name in known])
 
     @cached_property
     def conversions(self) -> Mapping[TableName, ConvertConfig]:
@@ -153,12 +188,17 @@ class Project(Environment):
         Raises:
             ConfigurationError: Something is wrong in the file.
         """
-        raw = self._convert()
-        if not raw:
-            return {}
-        from kedro_lakehouse.config.convert import load_conversions
+        with _explained(self._files):
+            raw = self._convert()
+            if not raw:
+                return {}
+            from kedro_lakehouse.config.convert import load_conversions
 
-        return load_conversions(raw, self.declarations.tables)
+            return load_conversions(raw, self.declarations.tables)
+
+    def placed(self, error: ConfigurationError) -> ConfigurationError:
+        """The error with the file and line of its key, where these are found."""
+        return self._files.placed(error)
 
     @property
     def all_tables(self) -> list[TableName]:
@@ -201,14 +241,51 @@ def _config_models(group: str) -> dict[str, Any]:
     return {name: cast("Any", load_plugin(group, name)).config_model for name in list_plugins(group)}
 
 
-def _monitoring(raw: Mapping[str, Any], declarations: Declarations) -> MonitoringConfig | None:
+def _monitoring(raw: Mapping[str, Any], tables: Sequence[str]) -> MonitoringConfig | None:
     """The checked monitoring.yml; without that file, none of its code is imported."""
     if not raw:
         return None
     from kedro_lakehouse.config.monitoring import load_monitoring
 
     models = _config_models(NOTIFIERS) if raw.get("notifiers") else {}
-    return load_monitoring(raw, [str(table) for table in declarations.tables], models)
+    return load_monitoring(raw, tables, models)
+
+
+def _seconds(value: object) -> float:
+    """The global ``commit_deadline``."""
+    try:
+        return float(cast("float", value or DEADLINE))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            file="globals.yml",
+            key="commit_deadline",
+            problem="expected a number of seconds.",
+            remedy=f"Write for example {DEADLINE:g}.",
+        ) from error
+
+
+def configuration_files(
+    conf_source: str, env: str | None, *, base: str = "base", default: str = "local"
+) -> ConfigurationFiles:
+    """The files that an environment reads: the project's own kinds, and Kedro's."""
+    patterns = _KEDRO_FILES | {name: (f"{name}*",) for name in _OWN}
+    environments = tuple(dict.fromkeys((env or default, base)))
+    return ConfigurationFiles(Path(conf_source), environments, patterns)
+
+
+@contextmanager
+def _explained(files: ConfigurationFiles) -> Iterator[None]:
+    """Give mistakes their files and lines, and those of YAML their names; other errors pass as they are."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise files.placed(error) from error.__cause__
+    except LakehouseError:
+        raise
+    except Exception as error:
+        if mistakes := files.mistakes(KINDS):
+            raise all_of(mistakes) from error
+        raise
 
 
 def _section(loader: OmegaConfigLoader, name: str) -> dict[str, Any]:

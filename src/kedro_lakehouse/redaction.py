@@ -154,19 +154,19 @@ def _install() -> None:
     if _installed.is_set():
         return
     _installed.set()
-    made_before, told_before = logging.getLogRecordFactory(), sys.excepthook
+    made_before, shown_before = logging.getLogRecordFactory(), sys.excepthook
 
     def made(*args: Any, **kwargs: Any) -> logging.LogRecord:
         record = made_before(*args, **kwargs)
         _mask_record(record)
         return record
 
-    def told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    def shown(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         mask_error(error)
-        told_before(kind, error, trace)
+        shown_before(kind, error, trace)
 
     logging.setLogRecordFactory(made)
-    sys.excepthook = told
+    sys.excepthook = shown
 
 
 def _mask_record(record: logging.LogRecord) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro.runner import ThreadRunner
 from kedro.runner.task import Task
 
-from kedro_lakehouse.errors import LakehouseError, RefusedExtractsError
+from kedro_lakehouse.errors import ConfigurationError, RefusedExtractsError
 from kedro_lakehouse.logs.context import working_on
-from kedro_lakehouse.ops.failures import TablesFailedError, innermost, message_of
+from kedro_lakehouse.logs.lines import WHOLE
+from kedro_lakehouse.ops.failures import TablesFailedError, known, message_of
 from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class IsolatingThreadRunner(ThreadRunner):
                     if error is not None:
                         failures[node] = error
                         with working_on(node=node.name, table=node.namespace):
-                            logger.error("%s failed: %s", node.name, message_of(_cause(error)))
+                            _log_failure(node, _cause(error))
                             logger.debug("%s", node.name, exc_info=error)
                         _let_go(error)
         if failures:
@@ -96,6 +97,12 @@ def _ready(
     return [n for n in nodes if n in waiting and waiting[n] <= (settled if ALWAYS in n.tags else done)]
 
 
+def _log_failure(node: Node, error: BaseException) -> None:
+    """Log the reason: whole in the run's log, by its code on the console, whose last lines have it whole."""
+    code = getattr(error, "code", type(error).__name__)
+    logger.error("%s failed: %s", node.name, code, extra={WHOLE: f"{node.name} failed: {message_of(error)}"})
+
+
 def _let_go(error: BaseException | None) -> None:
     """Drop what an error's frames hold: a generator of batches among them would keep its table's lease."""
     seen = set()
@@ -107,8 +114,10 @@ def _let_go(error: BaseException | None) -> None:
 
 def _cause(error: BaseException) -> BaseException:
     """The error that a dataset raised, out of the one in which Kedro wraps it."""
-    inner = innermost(error)
-    return inner if isinstance(inner, LakehouseError) else error
+    found = known(error)
+    if isinstance(found, ConfigurationError):
+        return active_project().placed(found)
+    return found or error
 
 
 def _rest_went_on(error: BaseException) -> bool:

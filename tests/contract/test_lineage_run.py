@@ -199,7 +199,7 @@ def test_a_server_that_fails_is_warned_of_once_and_left_alone(open_project, capl
         with caplog.at_level(logging.DEBUG, logger="kedro_lakehouse"):
             run.finish(None)
     assert len(posts.bodies) == 1
-    assert caplog.text.count("Lineage is not told for the rest of this run") == 1
+    assert caplog.text.count("Lineage is not sent for the rest of this run") == 1
     assert "CANARY" not in caplog.text
 
 

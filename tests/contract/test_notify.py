@@ -77,7 +77,7 @@ def test_a_notifier_that_fails_is_warned_of_and_told_in_the_next_run(open_projec
         posts.status = 500
         with caplog.at_level(logging.DEBUG, logger="kedro_lakehouse"):
             tell(open_project(declared), FAILED)
-        assert "'hook' (webhook) could not be told, the next run tries again: HTTPError 500" in caplog.text
+        assert "'hook' (webhook) could not be reached, the next run tries again: HTTPError 500" in caplog.text
         assert "CANARY" not in caplog.text
         assert "SECRET-PATH" not in caplog.text
         posts.status = 200

@@ -50,6 +50,8 @@ def test_a_failed_table_is_named_and_its_retry_command_works(
     failed = kedro(project, "run")
     assert failed.returncode == 1
     assert "SOURCE_NOT_FOUND" in failed.stdout
+    assert "[TABLES_FAILED] 1 table failed; the rest are done." in failed.stderr
+    assert failed.stderr.count("there is nothing at") == 1
     assert "Traceback" not in failed.stdout + failed.stderr
     assert [r["name"] for r in project.rows("shop.item")] == ["a"]
     (run,) = project.ops("runs")
@@ -60,7 +62,7 @@ def test_a_failed_table_is_named_and_its_retry_command_works(
     write_parquet(
         project.landing / "not_mounted/order/LOAD00000001.parquet", [{"id": 7, "name": "o", "seq": None}], ROW
     )
-    found = re.search(r"Retry only what failed: kedro (run \S+)", failed.stdout)
+    found = re.search(r"Retry only what failed: kedro (run \S+)", failed.stderr)
     assert found is not None
     assert kedro(project, *found[1].split()).returncode == 0
     assert [r["id"] for r in project.rows("shop.order")] == [7]

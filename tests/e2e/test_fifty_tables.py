@@ -43,7 +43,7 @@ def test_one_broken_table_of_fifty_stops_no_other(make_project: Callable[..., Te
     write_parquet(
         project.landing / "shop/t17/LOAD00000001.parquet", [{"id": 17, "name": "a", "seq": None}], ROW
     )
-    found = re.search(r"Retry only what failed: kedro (run \S+)", failed.stdout)
+    found = re.search(r"Retry only what failed: kedro (run \S+)", failed.stderr)
     assert found is not None
     assert found[1] == f"run --namespaces={BROKEN}"
     again = subprocess.run(

@@ -16,6 +16,7 @@ from harness.project import ROOT, TemporaryProject
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.errors import LakehouseError
+from kedro_lakehouse.ops.failures import TablesFailedError
 
 pytestmark = pytest.mark.e2e
 
@@ -66,10 +67,11 @@ class Tried:
         asked = [w.removeprefix("--namespaces=") for w in words if w.startswith("--namespaces=")]
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             try:
-                self.project.attempt(namespaces=asked)
+                ended = self.project.attempt(namespaces=asked)
             except LakehouseError as error:  # before any table
                 return str(error)
-        return printed.getvalue()
+        failure = str(TablesFailedError(tables=ended.failed, retry=ended.retry)) if ended.failed else ""
+        return printed.getvalue() + failure
 
 
 @pytest.fixture(scope="module")

@@ -81,3 +81,61 @@ def test_the_guard_refuses(tmp_path: Path) -> None:
         done = guarded(code, cwd=tmp_path)
         assert done.returncode != 0
         assert ATTEMPT in done.stderr
+
+
+FOREIGN = {
+    "pyproject.toml": """
+[tool.kedro]
+package_name = "others"
+project_name = "others"
+kedro_init_version = "1.7.0"
+""",
+    "src/others/__init__.py": "",
+    "src/others/settings.py": "from kedro_lakehouse.project import CONFIG_LOADER_ARGS\n",
+    "src/others/pipeline_registry.py": """
+from kedro.pipeline import Pipeline, node
+def register_pipelines():
+    own = Pipeline([node(lambda x: 1 / 0, "params:x", "y", name="own", namespace="mine")])
+    try:
+        from kedro_lakehouse.pipeline_registry import register_with_own
+        return register_with_own() | {"own": own}
+    except Exception:
+        return {"__default__": own}
+""",
+    "conf/base/catalog.yml": "",
+    "conf/base/parameters.yml": "x: 1\n",
+    "conf/local/.gitkeep": "",
+}
+DECLARED = {
+    "conf/base/globals.yml": "lakehouse: ${project_path:lake}\n",
+    "conf/base/sources.yml": "shop: {type: dms, path: landing}\n",
+    "conf/base/tables.yml": "shop.item: {source: shop, keys: [id]}\n",
+    "conf/base/spark.yml": """
+spark.sql.catalog.lake.type: jdbc
+spark.sql.catalog.lake.uri: jdbc:sqlite:file:${globals:lakehouse}/catalog.db
+spark.sql.catalog.lake.warehouse: ${globals:lakehouse}/warehouse
+""",
+}
+
+
+def _make(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def test_in_a_project_of_somebody_else_mistakes_end_in_one_message_too(tmp_path: Path) -> None:
+    _make(tmp_path, FOREIGN | DECLARED)
+    done = guarded(kedro("run", "--namespaces=shp"), cwd=tmp_path, path=[ROOT / "src"])
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "[UNKNOWN_NAME] --namespaces: there is no namespace 'shp'" in done.stderr
+    assert "Did you mean 'shop'?" in done.stderr
+
+
+def test_in_a_project_without_tables_kedros_own_run_is_left_alone(tmp_path: Path) -> None:
+    _make(tmp_path, FOREIGN)
+    done = guarded(kedro("run", "--namespaces=shp"), cwd=tmp_path, path=[ROOT / "src"])
+    assert done.returncode == 1
+    assert "UNKNOWN_NAME" not in done.stderr
+    assert "ValueError" in done.stdout + done.stderr

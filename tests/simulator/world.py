@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from kedro_lakehouse.config.loading import load_declarations
+from kedro_lakehouse.config.loading import Formats, load_declarations
 from kedro_lakehouse.errors import CommitUnknownError, LeaseLostError
 from kedro_lakehouse.formats.base import FormatContext
 from kedro_lakehouse.ops.patience import Patience
@@ -274,5 +274,9 @@ def _no_session() -> Any:
 def _declarations() -> Any:
     sources = {"shop": {"type": "simulated", "path": "memory", "max_files": 3}}
     return load_declarations(
-        sources, TABLES, {"simulated": SimulatedSource.config_model}, {}, table_format="memory"
+        sources,
+        TABLES,
+        {"simulated": SimulatedSource.config_model},
+        {},
+        formats=Formats(["memory"], "memory"),
     )

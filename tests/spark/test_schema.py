@@ -320,10 +320,17 @@ def test_a_check_of_a_column_that_no_record_has_had_yet_sees_null(session):
     assert [r["_reasons"] for r in checked(session, {"v": "x"}, contract=strict).collect()] == [["has_plan"]]
 
 
-@pytest.mark.parametrize("sql", ["lenght(v) < 3", "v <", "_order.m > 1"])
-def test_a_check_that_is_no_condition_is_named(session, sql):
-    with pytest.raises(ConfigurationError, match=r"tables\.yml: 'a\.b\.checks'"):
-        checked(session, {"v": "x"}, contract=replace(CONTRACT, checks={"wrong": sql}))
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [("lenght(v) < 3", "lenght"), ("v <", "end of input"), ("_order.m > 1", "m"), ("v + 1", "boolean")],
+)
+def test_a_check_that_is_no_condition_is_named_with_what_spark_says(session, sql, said):
+    both = {"right": "w > 1 or v is null", "wrong": sql}
+    with pytest.raises(
+        ConfigurationError, match=r"tables\.yml: 'a\.b\.checks\.wrong': Spark refuses"
+    ) as caught:
+        checked(session, {"v": "x"}, contract=replace(CONTRACT, checks=both))
+    assert said in caught.value.problem.lower()
 
 
 def test_only_upserts_leave_values_unset(session):

@@ -46,7 +46,7 @@ def test_an_expectation_warns_about_rows_unless_told_otherwise():
         ({"severity": "stop"}, "'stop' is not allowed"),
         ({"type": "expect_column_values_to_be_between"}, "needs min_value or max_value"),
         ({"type": "expect_column_values_to_be_in_set"}, "needs 'value_set'"),
-        ({"mostly": 1.5}, "less than or equal to 1"),
+        ({"mostly": 1.5}, "at most 1"),
     ],
 )
 def test_what_is_not_known_is_refused_by_name(wrong, words):

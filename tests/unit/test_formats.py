@@ -65,8 +65,8 @@ def test_an_environment_that_does_not_load_the_format_is_told() -> None:
 @pytest.mark.parametrize(
     ("environments", "tables", "place"),
     [
-        ("iceborg", "null", "globals.yml: 'table_format'"),
-        ("iceberg", "iceborg", "tables.yml: 'shop.orders.format'"),
+        ("iceborg", "null", "globals.yml, line 1: 'table_format'"),
+        ("iceberg", "iceborg", "tables.yml, line 1: 'shop.orders.format'"),
     ],
 )
 def test_an_unknown_format_is_refused_where_it_is_declared(

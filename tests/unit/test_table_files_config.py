@@ -83,7 +83,7 @@ def test_a_table_differs_from_the_thresholds_of_all_where_it_says_so():
         ({"expire": {"older_than": "1 minute"}}, "expire.older_than", "below 1 hour"),
         ({"tables": {"a.x": {}}}, "tables.a.x", "Did you mean 'a.b'?"),
         ({"tables": {"a.b": {"orphans": {"older_than": "1 h"}}}}, "tables.a.b.orphans.older_than", "below"),
-        ({"compact": {"small_files": 1}}, "compact.small_files", "greater than or equal to 2"),
+        ({"compact": {"small_files": 1}}, "compact.small_files", "at least 2"),
     ],
 )
 def test_what_maintenance_cannot_mean_is_refused(raw, key, told):

@@ -65,7 +65,7 @@ def batch_effects(
         .unionByName(_side(after, _AFTER, values, keys))
         .unionByName(_side(touched, _TOUCHED, values, keys, like=after))
     )
-    told = sides.groupBy(*columns(keys)).agg(
+    compared = sides.groupBy(*columns(keys)).agg(
         _of(_BEFORE).alias("__before"),
         _of(_AFTER).alias("__after"),
         F.count(F.when(column(_SIDE) == _TOUCHED, 1)).alias(_ASKED),
@@ -77,7 +77,7 @@ def batch_effects(
         .when(was & is_ & ~column("__before").eqNullSafe(column("__after")), UPDATED)
         .otherwise(NOTHING)
     )
-    found = told.select(*columns(keys), effect.alias(EFFECT), (column(_ASKED) > 0).alias(_ASKED))
+    found = compared.select(*columns(keys), effect.alias(EFFECT), (column(_ASKED) > 0).alias(_ASKED))
     listed = found if every_key else found.where(column(_ASKED) | (column(EFFECT) != NOTHING))
     return listed.select(*columns(keys), EFFECT)
 

@@ -39,7 +39,7 @@ VALID_FROM: Final = "__valid_from"
 """A row's own start as a timestamp; only where the contract names the column that holds it."""
 START: Final = "__start"
 """The declared start of the first load's rows; null for every other extract."""
-HELD_ROW, TOLD, RETURNS, ENDED = "__row", "__told", "__returns", "__ended"
+HELD_ROW, STATED, RETURNS, ENDED = "__row", "__stated", "__returns", "__ended"
 """Columns of a snapshot diff: the row; its start; whether its key had no row just before it; and, if so,
 which extract of this batch deleted the key's last row."""
 
@@ -128,7 +128,7 @@ def events_of_extracts(
         if past_ends is not None:
             changed = changed.join(past_ends, list(contract.keys), "left")
             end = F.coalesce(end, column("__past_end"))
-        start = F.when(column(RETURNS), F.greatest(column(TOLD), end)).otherwise(column(TOLD))
+        start = F.when(column(RETURNS), F.greatest(column(STATED), end)).otherwise(column(STATED))
         time = F.coalesce(column(START), start, column(TIME))
     accepted = changed.join(F.broadcast(extracts), EXTRACT, "inner").select(
         *columns(contract.keys),

@@ -17,7 +17,7 @@ from kedro_lakehouse.changes.extract import (
     EXTRACT,
     HELD_ROW,
     RETURNS,
-    TOLD,
+    STATED,
     VALID_FROM,
     row_columns,
     starts_by_column,
@@ -70,7 +70,7 @@ def snapshot_diff(
     fold = _Fold(contract, row_type)
     if state is None and count == 1:
         # The first extract of a new table has nothing to be compared with: each valid row is an upsert.
-        first = {HELD_ROW: column(HELD_ROW), TOLD: column(TOLD), RETURNS: F.lit(True)}
+        first = {HELD_ROW: column(HELD_ROW), STATED: column(STATED), RETURNS: F.lit(True)}
         fact = fold.fact(UPSERT, column(EXTRACT), first).alias("fact")
         facts = said.where(column(HELD_ROW).isNotNull()).select(*columns(contract.keys), fact)
         return facts.select(*columns(contract.keys), "fact.*")
@@ -81,7 +81,7 @@ def snapshot_diff(
         said = said.withColumn(_HOLDING, F.lit(None).cast("array<int>"))
     statement = F.struct(
         column(EXTRACT).alias("at"),
-        column(TOLD).alias("told"),
+        column(STATED).alias("stated"),
         column(_HOLDING).alias("holding"),
         column(HELD_ROW).alias("row"),
     )
@@ -90,7 +90,7 @@ def snapshot_diff(
     # One more statement, after the last extract: its step finds the keys that the last extracts lack.
     last = F.struct(
         F.lit(count + 1).alias("at"),
-        F.lit(None).cast("timestamp").alias("told"),
+        F.lit(None).cast("timestamp").alias("stated"),
         F.lit(None).cast("array<int>").alias("holding"),
         F.lit(None).cast(row_type).alias("row"),
     )
@@ -131,16 +131,19 @@ def _statements(
     for key in contract.keys:
         known_key &= column(key).isNotNull()
     keyed = rows.where(known_key)
-    told = F.lit(None).cast("timestamp")
+    stated = F.lit(None).cast("timestamp")
     if starts_by_column(contract):
         keyed = keyed.join(F.broadcast(extracts.select(EXTRACT, ORDER)), EXTRACT, "inner")
-        told = F.coalesce(column(VALID_FROM), column(ORDER)["extract_time"])
+        stated = F.coalesce(column(VALID_FROM), column(ORDER)["extract_time"])
     said = keyed.select(
-        *columns(contract.keys), EXTRACT, told.alias(TOLD), F.when(F.size(REASONS) == 0, row).alias(HELD_ROW)
+        *columns(contract.keys),
+        EXTRACT,
+        stated.alias(STATED),
+        F.when(F.size(REASONS) == 0, row).alias(HELD_ROW),
     )
     if state is None:
         return said
-    known = state.select(*columns(contract.keys), F.lit(0).alias(EXTRACT), TOLD, row.alias(HELD_ROW))
+    known = state.select(*columns(contract.keys), F.lit(0).alias(EXTRACT), STATED, row.alias(HELD_ROW))
     return known.unionByName(said)
 
 
@@ -152,16 +155,16 @@ def rows_before(state: DataFrame, rows: DataFrame, contract: TableContract) -> D
         returns: key and value columns + ``__told``: the row's start, with which ``updated_at`` is compared.
     """
     since = column(ORDER)["extract_time"]
-    tells = contract.updated_at
-    if tells and tells in state.columns:
-        since = F.coalesce(cast_or_null(tells, "timestamp"), since)
+    updated_at = contract.updated_at
+    if updated_at and updated_at in state.columns:
+        since = F.coalesce(cast_or_null(updated_at, "timestamp"), since)
     kinds = {f.name: f.dataType for f in rows.schema.fields}  # a batch may add and widen columns
     return state.select(
         *[
             (column(c) if c in state.columns else F.lit(None)).cast(kinds[c]).alias(c)
             for c in [*contract.keys, *row_columns(rows, contract)]
         ],
-        since.alias(TOLD),
+        since.alias(STATED),
     )
 
 
@@ -177,7 +180,7 @@ def _with_holding(said: DataFrame, scopes: DataFrame, contract: TableContract) -
 class _Fold:
     """The fold of one key: one step per statement (see ``_statements``), from the earliest to the latest.
 
-    Its state is a struct: ``held``, the key's row, null where it has none; ``told``, that row's start;
+    Its state is a struct: ``held``, the key's row, null where it has none; ``stated``, that row's start;
     ``holding``, the extracts that hold rows of its scope; ``at``, the extract of the last statement;
     ``ended``, the extract that last deleted the key; ``facts``, the results so far.
     """
@@ -197,7 +200,7 @@ class _Fold:
             OP: T.StringType(),
             EXTRACT: T.IntegerType(),
             HELD_ROW: row_type,
-            TOLD: T.TimestampType(),
+            STATED: T.TimestampType(),
             RETURNS: T.BooleanType(),
             ENDED: T.IntegerType(),
             WAS: scope,
@@ -208,7 +211,7 @@ class _Fold:
         fact = T.StructType([T.StructField(n, t) for n, t in self._kinds.items()])
         return F.struct(
             F.lit(None).cast(self._row).alias("held"),
-            F.lit(None).cast("timestamp").alias("told"),
+            F.lit(None).cast("timestamp").alias("stated"),
             F.lit(None).cast("array<int>").alias("holding"),
             F.lit(0).alias("at"),
             F.lit(None).cast("int").alias("ended"),
@@ -229,7 +232,7 @@ class _Fold:
         differs = row.isNotNull() & ~self._same(self._values, row, held)
         newer = F.lit(True)
         if self._contract.updated_at:
-            newer = held.isNull() | (said["told"] > known["told"])
+            newer = held.isNull() | (said["stated"] > known["stated"])
         applied = differs & newer
         ended = F.coalesce(gone, known["ended"])
         was = F.when(known["held"].isNotNull(), scope_of(known["held"], self._contract))
@@ -242,7 +245,7 @@ class _Fold:
                     said["at"],
                     {
                         HELD_ROW: row,
-                        TOLD: said["told"],
+                        STATED: said["stated"],
                         RETURNS: held.isNull(),
                         ENDED: F.when(held.isNull(), ended),
                         WAS: F.when(held.isNotNull(), was),
@@ -259,7 +262,7 @@ class _Fold:
         )
         return F.struct(
             F.when(applied, row).otherwise(held).alias("held"),
-            taken("told", said["told"]),
+            taken("stated", said["stated"]),
             taken("holding", said["holding"]),
             said["at"].alias("at"),
             ended.alias("ended"),

@@ -147,9 +147,9 @@ def _with_reasons(
         if name is None or name in events.columns:
             raise ConfigurationError(
                 file="tables.yml",
-                key=f"{contract.table}.checks",
-                problem=str(error).partition(" SQLSTATE")[0].partition("\n")[0],
-                remedy="Correct the SQL of the check that it speaks of, then `kedro run` again.",
+                key=".".join([f"{contract.table}.checks", *_wrong_checks(events, contract)[:1]]),
+                problem=f"Spark refuses the SQL: {_said(error)}",
+                remedy="Correct the condition.",
             ) from error
         events = events.withColumn(name, F.lit(None))
         return _with_reasons(events, conditions, contract, about=about, absent=(*absent, name))
@@ -160,13 +160,33 @@ def _with_reasons(
     return checked.select(*[column(n) for n in names if n not in absent])
 
 
+def _wrong_checks(events: DataFrame, contract: TableContract) -> list[str]:
+    """The names of the checks that Spark refuses, each looked at alone."""
+    wrong = []
+    for name, sql in contract.checks.items():
+        try:
+            events.select(~F.expr(f"({sql})"))
+        except AnalysisException as error:
+            absent = _unresolved(error)
+            if absent is None or absent in events.columns:
+                wrong.append(name)
+    return wrong
+
+
+def _said(error: AnalysisException) -> str:
+    """What Spark says, in one line without its codes, the text of the statement and its plan."""
+    lines = (line.strip() for line in str(error).splitlines())
+    first = next((line for line in lines if line), "it gives no reason.").partition(" SQLSTATE")[0]
+    return re.sub(r"^\[[A-Z_.0-9]+\] ", "", first)
+
+
 def _unresolved(error: AnalysisException) -> str | None:
     """The column that a statement names and a frame lacks; None for any other error in the statement."""
     condition = getattr(error, "getCondition", error.getErrorClass)()  # Spark 3.5 has the older name alone
     if not str(condition).startswith("UNRESOLVED_COLUMN"):
         return None
-    told = error.getMessageParameters() or {}
-    plain = re.fullmatch(r"`((?:[^`]|``)+)`", told.get("objectName", ""))
+    parameters = error.getMessageParameters() or {}
+    plain = re.fullmatch(r"`((?:[^`]|``)+)`", parameters.get("objectName", ""))
     return plain[1].replace("``", "`") if plain else None
 
 

@@ -46,8 +46,8 @@ def changes(*, table: str, batch: int, every_row: bool, as_json: bool) -> None:
     if as_json:
         print_json({"table": str(name), "batch": batch, "counts": counts, "keys": shown})
     else:
-        told = ", ".join(f"{counts[effect]:,} {word}" for effect, word in _WORDS.items())
-        click.echo(f"{name}, batch {batch}: {told}")
+        message = ", ".join(f"{counts[effect]:,} {word}" for effect, word in _WORDS.items())
+        click.echo(f"{name}, batch {batch}: {message}")
         if shown:
             print_table(tuple(shown[0]), [list(row.values()) for row in shown])
     if len(cells) > len(shown):

@@ -49,7 +49,7 @@ def console(*, port: int, browser: bool) -> None:
             what="The console needs Streamlit, which is not installed.",
             remedy="`pip install 'kedro-lakehouse[console]'`, then `kedro lakehouse console`.",
         )
-    project = open_project()  # a wrong declaration is told here, not in the browser
+    project = open_project()  # a wrong declaration is reported here, not in the browser
     if _is_taken(port):  # whoever listens there must not be shown the token
         raise errors.UnsupportedError(
             what=f"Something else listens on port {port}.",

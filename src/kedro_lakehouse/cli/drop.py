@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def drop(*, table: str, yes: bool, as_json: bool) -> None:
     """Delete all that is stored of a table, after saying what goes.
 
-    Its current and history tables, its record of changes, its quarantine, the view beside its history, and
+    Its current and history tables, its change log, its quarantine, the view beside its history, and
     its rows of ops.batches and ops.batch_ledger. Landed files, tables.yml and ops.runs stay; so the next
     `kedro run` makes the table anew from its landed files, unless its block is taken out of tables.yml.
     For a new declaration of the same table `rebuild` is safer: it looks first whether all files are there.

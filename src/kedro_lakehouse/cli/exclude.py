@@ -21,12 +21,12 @@ def exclude_batch(project: Project, name: TableName, batch: int, *, as_json: boo
     from kedro_lakehouse.operations.exclude import exclude
 
     done = recorded(project, f"quarantine {name} --batch {batch}", lambda: exclude(project.bind(name), batch))
-    text = f"{name}, batch {batch}: {done.withdrawn:,} events are withdrawn (decision {done.decision})."
+    text = f"{name}, batch {batch}: {done.withdrawn:,} events are excluded (decision {done.decision})."
     print_result(asdict(done), f"{text} Publish the rest: kedro run --namespaces={name}", as_json=as_json)
 
 
 def list_decisions(project: Project, name: TableName | None, *, limit: int, as_json: bool) -> None:
-    """List withdrawn events: by decision, batch and expectation, or of one table each with its place."""
+    """List excluded events: by decision, batch and expectation, or of one table each with its place."""
     from collections import Counter
 
     from kedro_lakehouse.ops.store import DECISIONS
@@ -42,4 +42,4 @@ def list_decisions(project: Project, name: TableName | None, *, limit: int, as_j
         found = [{f: row[f] for f in _OF_AN_EVENT} for row in rows]
         found.sort(key=lambda row: (row["decided_at"], row["file"] or "", row["row"] or 0))
     right = ("batch", "row", "events")
-    print_rows(found, as_json=as_json, nothing="No event is withdrawn.", limit=limit, right=right)
+    print_rows(found, as_json=as_json, nothing="No event is excluded.", limit=limit, right=right)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -16,46 +14,19 @@ from kedro_lakehouse.cli.import_config import import_config
 from kedro_lakehouse.cli.init import init
 from kedro_lakehouse.cli.logs import logs
 from kedro_lakehouse.cli.maintain import maintain
-from kedro_lakehouse.cli.options import AS_JSON, env_option
+from kedro_lakehouse.cli.messages import ErrorAsJson, MisuseAsJson, error_of, shown
+from kedro_lakehouse.cli.options import AS_JSON, env_option, opened_project
 from kedro_lakehouse.cli.plugins import plugins
 from kedro_lakehouse.cli.quarantine import quarantine
 from kedro_lakehouse.cli.rebuild import rebuild
 from kedro_lakehouse.cli.rollback import rollback
+from kedro_lakehouse.cli.run import run
 from kedro_lakehouse.cli.runs import runs
 from kedro_lakehouse.cli.search import search
 from kedro_lakehouse.cli.snapshots import branch, snapshots, tag
 from kedro_lakehouse.cli.sql import sql
 from kedro_lakehouse.cli.tables import tables
-from kedro_lakehouse.errors import LakehouseError, TerminalError
-from kedro_lakehouse.redaction import redacted
-
-
-class FileGoneError(TerminalError):
-    """A file that the lake's catalog names is not there."""
-
-    code = "FILE_GONE"
-    file: str
-    summary = "The lake's catalog names a file that is not there: {file}."
-    advice = "The lakehouse's folder was moved, or is being deleted or rebuilt: put it back, or `kedro run`."
-
-
-class ErrorAsJson(click.ClickException):
-    """What went wrong as one JSON object on stderr: code, what is wrong, what to do."""
-
-    def __init__(self, code: str, message: str, remedy: str) -> None:
-        """Keep the facts of an error."""
-        super().__init__(redacted(message))
-        self._facts = {"code": code, "message": redacted(message), "remedy": redacted(remedy)}
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Print it."""
-        click.echo(json.dumps({"error": self._facts}, ensure_ascii=False), file=file, err=file is None)
-
-
-class MisuseAsJson(ErrorAsJson):
-    """The same, of words that are no command."""
-
-    exit_code = click.UsageError.exit_code
+from kedro_lakehouse.errors import did_you_mean
 
 
 class LakehouseGroup(click.Group):
@@ -68,23 +39,31 @@ class LakehouseGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what the package raises on purpose becomes click's error."""
+        as_json = ctx.meta[AS_JSON]
         try:
             return super().invoke(ctx)
-        except LakehouseError as error:
-            raise _told(ctx, error) from error
-        except FileNotFoundError as error:
-            raise _told(ctx, FileGoneError(file=Path(str(error.filename)).name)) from error
         except click.ClickException as error:
-            if not ctx.meta[AS_JSON]:
+            if not as_json:
                 raise
             kind = MisuseAsJson if isinstance(error, click.UsageError) else ErrorAsJson
             remedy = "`kedro lakehouse --help` lists the commands."
             raise kind("USAGE", error.format_message(), remedy) from error
+        except (click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            found = error_of(error, opened_project())
+            if found is None:
+                raise
+            raise shown(found, as_json=as_json) from error
 
-
-def _told(ctx: click.Context, error: LakehouseError) -> click.ClickException:
-    as_json = ErrorAsJson(error.code, *error.sentences())
-    return as_json if ctx.meta[AS_JSON] else click.ClickException(redacted(str(error)))
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; name the nearest one where there is none."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            near = did_you_mean(args[0], self.commands)
+            ctx.fail(f"No such command '{args[0]}'.{near}")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(name="lakehouse", cls=LakehouseGroup)
@@ -109,3 +88,5 @@ _SET_UP: Final = (init, import_config, deploy)
 for command in (*_LOOK, *_MEND, *_SET_UP):
     lakehouse.add_command(command)
 commands.add_command(lakehouse)
+# In the place of Kedro's own: a project's cli.py comes after it.
+commands.add_command(run)

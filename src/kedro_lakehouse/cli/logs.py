@@ -53,5 +53,5 @@ def _text(line: dict[str, Any]) -> str:
     origin = "executor" if line.get("task") else "driver" if line["origin"] == "jvm" else "python"
     about = " ".join(str(line[f]) for f in ("node", "batch") if line.get(f))
     parts = (f"{line['level']:<7}", f"{origin:<8}", f"[{about}]" if about else "", line["message"])
-    told = " ".join(printable(str(part)) for part in (line["time"], *parts) if part)
-    return told + (f" ({printable(str(line['error']))})" if line.get("error") else "")
+    text = " ".join(printable(str(part)) for part in (line["time"], *parts) if part)
+    return text + (f" ({printable(str(line['error']))})" if line.get("error") else "")

@@ -29,7 +29,7 @@ def maintain(*, table: str | None, dry_run: bool, as_json: bool) -> None:
     deletes files that no snapshot has, and archives landed files: from the thresholds of maintenance.yml
     on. Below them nothing is done and no Spark is started. Rows and bookmarks stay as they are. Without a
     TABLE the project's own tables (ops) are put in order too. `kedro run --pipelines=maintenance` does
-    the same, and trims the record of changes.
+    the same, and compacts the change log.
 
     \b
     Examples:
@@ -46,8 +46,8 @@ def maintain(*, table: str | None, dry_run: bool, as_json: bool) -> None:
             project.table(name)  # says what is declared
     work = partial(_all, project, names, own=table is None, dry_run=dry_run)
     found = work() if dry_run else recorded(project, "maintain", work)
-    told = [line for report in found if report.actions for line in _told(report, dry_run=dry_run)]
-    print_result([asdict(one) for one in found], "\n".join(told) or "Nothing is due.", as_json=as_json)
+    lines = [line for report in found if report.actions for line in _lines(report, dry_run=dry_run)]
+    print_result([asdict(one) for one in found], "\n".join(lines) or "Nothing is due.", as_json=as_json)
 
 
 def _all(project: Project, names: list[TableName], *, own: bool, dry_run: bool) -> list[MaintenanceReport]:
@@ -59,7 +59,7 @@ def _all(project: Project, names: list[TableName], *, own: bool, dry_run: bool) 
     return found + (maintain_ops(project, dry_run=dry_run) if own else [])
 
 
-def _told(report: MaintenanceReport, *, dry_run: bool) -> list[str]:
+def _lines(report: MaintenanceReport, *, dry_run: bool) -> list[str]:
     from kedro_lakehouse.operations.maintain import summary_line
 
     if not dry_run:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
 _ENV: Final = "kedro_lakehouse.env"
+_PROJECT: Final = "kedro_lakehouse.project"
 AS_JSON: Final = "kedro_lakehouse.as_json"
 """Where a command's context remembers that JSON was asked for: its errors are JSON then as well."""
 
@@ -74,22 +75,20 @@ def open_project() -> Project:
     from kedro.framework.project import settings
     from kedro.framework.startup import bootstrap_project
 
-    from kedro_lakehouse.errors import ConfigurationError, did_you_mean
     from kedro_lakehouse.project import Project, activate, find_root
 
     root = find_root()
     bootstrap_project(root)
-    conf = root / settings.CONF_SOURCE
     env = click.get_current_context().meta.get(_ENV) or os.environ.get("KEDRO_ENV")
-    known = sorted(folder.name for folder in conf.iterdir() if folder.is_dir()) if conf.is_dir() else []
-    if env and env not in known:
-        raise ConfigurationError(
-            file=conf.name,
-            key=env,
-            problem=f"there is no such environment.{did_you_mean(env, known)}",
-            remedy=f"Use one of: {', '.join(known)}; or make the folder {conf.name}/{env}.",
-        )
-    return activate(Project.load(str(conf), env))
+    project = activate(Project.load(str(root / settings.CONF_SOURCE), env))
+    click.get_current_context().meta[_PROJECT] = project
+    return project
+
+
+def opened_project() -> Project | None:
+    """The project that the running command has opened; None where it did not come so far."""
+    ctx = click.get_current_context(silent=True)
+    return ctx.meta.get(_PROJECT) if ctx else None
 
 
 def open_table(text: str) -> tuple[Project, LakeTable]:

@@ -35,10 +35,10 @@ class QueryError(TerminalError):
     remedy: str
 
     def sentences(self) -> tuple[str, str]:
-        """Return both facts, and the command that tells what can be asked."""
+        """Return both facts, and the command that shows what can be asked."""
         if "`kedro " in self.remedy:
             return self.problem, self.remedy
-        return self.problem, f'{self.remedy} `kedro lakehouse sql "describe TABLE"` tells a table\'s columns.'
+        return self.problem, f'{self.remedy} `kedro lakehouse sql "describe TABLE"` shows a table\'s columns.'
 
 
 @dataclass(frozen=True, kw_only=True)

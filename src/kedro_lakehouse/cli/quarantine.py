@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 @click.option("--raw", is_flag=True, help="Print the raw records too; they may hold personal data.")
 @click.option("--replay", is_flag=True, help="Apply the events of TABLE that the present rules accept.")
-@click.option("--decisions", is_flag=True, help="List the events that were withdrawn.")
+@click.option("--decisions", is_flag=True, help="List the events that were excluded.")
 @limit_option(100)
 @project_options
 def quarantine(  # noqa: PLR0913 - one argument an option
@@ -46,7 +46,7 @@ def quarantine(  # noqa: PLR0913 - one argument an option
     their own place in the order, and leave the quarantine; the others stay. This starts Spark.
 
     With TABLE and --batch, where the batch was refused by an expectation that blocks
-    (EXPECTATION_FAILED): its failing events are withdrawn by a recorded decision, and the next run
+    (EXPECTATION_FAILED): its failing events are excluded by a recorded decision, and the next run
     publishes the rest. They take part in nothing from then on, rebuilds included. This starts Spark.
     --decisions lists them.
 
@@ -168,13 +168,13 @@ def _replay(project: Project, name: TableName, *, as_json: bool) -> None:
     from kedro_lakehouse.operations.replay import Replay
 
     done = recorded(project, f"quarantine --replay {name}", Replay(project.bind(name)).run)
-    told = f"{name}: no quarantined record is valid now; {done.left:,} are left."
+    message = f"{name}: no quarantined record is valid now; {done.left:,} are left."
     if done.replayed:
-        told = (
+        message = (
             f"{name}, batch {done.batch}: {done.replayed:,} quarantined records are valid now "
             f"({done.applied:,} events applied, {done.duplicates:,} there already); {done.left:,} are left."
         )
-    print_result(asdict(done), told, as_json=as_json)
+    print_result(asdict(done), message, as_json=as_json)
     if done.missing:
         raise click.ClickException(
             f"Not read again, for they are gone or were replaced: {listed(done.missing)}. "

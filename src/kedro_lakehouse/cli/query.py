@@ -34,7 +34,7 @@ _LOCKED_IN: Final[dict[str, str | bool | int | float | list[str]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The rows of an answer; ``cut`` tells that there are more, ``numbers`` names the columns of numbers."""
+    """The rows of an answer; ``cut``: there are more, ``numbers`` names the columns of numbers."""
 
     columns: Sequence[str]
     numbers: Sequence[str]
@@ -75,13 +75,13 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
         for scan in scans:
             _register(connection, scan, scan.empty())
         try:
-            connection.sql(text)  # wrong names are told of all columns, and before any row is read
+            connection.sql(text)  # reports wrong names, of all columns, before any row is read
             for scan in () if query.only_schema else scans:
                 _register(connection, scan, scan.read(query), query)
             cursor = connection.execute(text)
             rows = cursor.fetchall() if more is None else cursor.fetchmany(more)
         except duckdb.Error as error:
-            raise _told(error) from error
+            raise _query_error(error) from error
         header = [(str(column[0]), str(column[1]).partition("(")[0]) for column in cursor.description or ()]
     return Answer(
         columns=[name for name, _ in header],
@@ -106,7 +106,7 @@ def _scans(
     unknown = next((name for name in query.tables if stored[name] not in existing), None)
     if unknown:
         raise _unknown(unknown, [*existing, *views], {*declared, *views})
-    loaded = {name: catalog.catalog.load_table(existing[stored[name]]) for name in query.tables}
+    loaded = {name: catalog.load_table(existing[stored[name]]) for name in query.tables}
     return [
         ViewScan(table, views[name], as_of) if name in views else TableScan(table, name, as_of)
         for name, table in loaded.items()
@@ -144,7 +144,7 @@ def _register(
     connection.execute(f"CREATE OR REPLACE VIEW {view} AS {scan.select(quoted(f'__{scan.name}'), query)}")
 
 
-def _told(error: Exception) -> QueryError:
+def _query_error(error: Exception) -> QueryError:
     """DuckDB's error: in full where it speaks of the query, by kind alone where it may quote a value."""
     import duckdb
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None:
     """Make a table anew under its present declaration. Starts Spark.
 
-    Folds the current and the history table again from the record of changes: after a change of tracked
+    Folds the current and the history table again from the change log: after a change of tracked
     columns, of the columns that are kept, of ties or of ignored nulls. Each is replaced in one commit;
-    readers see the old rows until then. Columns that are no longer kept leave the record too.
+    readers see the old rows until then. Columns that are no longer kept leave the change log too.
 
-    Other keys, another order or other types of the source need --from-landing: the record, the
+    Other keys, another order or other types of the source need --from-landing: the change log, the
     quarantine, current and history are dropped, and every file that was ever ingested is read again.
 
     \b
@@ -50,7 +50,7 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
         what = f"Drop all that is stored of {name}, and read its landed files again?"
     else:
         refuse_rebuild(bound)
-        what = f"Replace all rows of {name} by what its record holds?"
+        what = f"Replace all rows of {name} by what its change log holds?"
     confirm(what, yes=yes)
     if from_landing:
         begin_again(bound)
@@ -59,9 +59,9 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
         recorded(project, f"rebuild {name}", lambda: rebuild_from_changes(bound), changed=[str(name)])
     stands = status_of(bound, LakeFacts(project))
     kept = {"rows": stands.rows, "history_rows": stands.history_rows}
-    told = ", ".join(f"{n:,} {word.replace('_', ' ')}" for word, n in kept.items() if n is not None)
-    told = f"{name} is rebuilt up to batch {stands.batch}: {told or 'nothing is kept'}."
-    print_result({"table": str(name), "batch": stands.batch, **kept}, told, as_json=as_json)
+    message = ", ".join(f"{n:,} {word.replace('_', ' ')}" for word, n in kept.items() if n is not None)
+    message = f"{name} is rebuilt up to batch {stands.batch}: {message or 'nothing is kept'}."
+    print_result({"table": str(name), "batch": stands.batch, **kept}, message, as_json=as_json)
 
 
 def confirm(question: str, *, yes: bool) -> None:

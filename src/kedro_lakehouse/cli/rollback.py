@@ -38,9 +38,9 @@ def rollback(  # noqa: PLR0913 - a command's options
 ) -> None:
     """Go back to an earlier state of a table: its rows, and its bookmark with them. Starts Spark.
 
-    Current and history go back; the record of changes stays. So the next `kedro run` applies again what
+    Current and history go back; the change log stays. So the next `kedro run` applies again what
     came after, and ends in the table that it would have had: this mends a table that was changed by hand
-    or by a fault. To keep an earlier state until a bad batch is withdrawn or corrected, add --hold.
+    or by a fault. To keep an earlier state until a bad batch is excluded or corrected, add --hold.
 
     \b
     Examples:
@@ -62,8 +62,8 @@ def rollback(  # noqa: PLR0913 - a command's options
     bound = project.bind(name)  # refuses a table that is not declared
     if release:
         freed = recorded(project, f"rollback {name}", lambda: going_back.release(bound), changed=[str(name)])
-        told = f"{', '.join(freed)}: the next `kedro run` goes on." if freed else f"{name} is not held."
-        print_result({"table": str(name), "released": freed}, told, as_json=as_json)
+        message = f"{', '.join(freed)}: the next `kedro run` goes on." if freed else f"{name} is not held."
+        print_result({"table": str(name), "released": freed}, message, as_json=as_json)
         return
     goal = going_back.Goal(batch=to_batch, snapshot=to_snapshot, time=as_of)
     confirm(f"Let readers of {name} see its state of {goal.words}?", yes=yes)

@@ -1,21 +1,38 @@
-"""``kedro run`` of this project: Kedro's own, with the isolating runner by default."""
+"""``kedro run``: Kedro's own, but a mistake ends in one message; here with the isolating runner."""
 
 from __future__ import annotations
 
 import copy
-from functools import wraps
+import os
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from kedro.framework.cli.project import run as kedro_run
 
-from kedro_lakehouse.errors import LakehouseError
-from kedro_lakehouse.redaction import redacted
+from kedro_lakehouse.cli.messages import FileGoneError, error_of, shown
+from kedro_lakehouse.errors import LakehouseError, PlaceUnusableError, UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from kedro.pipeline import Pipeline
+
+    from kedro_lakehouse.project import Project
+
+    _Choice = tuple[str, str, Iterable[str], set[str], str]
 
 RUNNER: Final = "kedro_lakehouse.runners.IsolatingThreadRunner"
+_PIPELINES: Final = "`kedro registry list` lists the pipelines."
+_NODES: Final = "`kedro registry describe __default__` lists the nodes."
+_NAMESPACES: Final = "`kedro lakehouse tables` lists the tables, a part before a dot means all of it."
+_DATASETS: Final = "`kedro registry describe __default__` lists the nodes, with the datasets of each."
+_NODE_OPTIONS: Final = {"--nodes": "node_names", "--from-nodes": "from_nodes", "--to-nodes": "to_nodes"}
+_DATASET_OPTIONS: Final = {
+    "--from-inputs": "from_inputs",
+    "--to-outputs": "to_outputs",
+    "--load-versions": "load_versions",
+}
 
 
 @click.group()
@@ -23,27 +40,172 @@ def cli() -> None:
     """Commands of this project."""
 
 
-def _told(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """End with status 1 and no traceback where the run has said what failed."""
+class RunCommand(click.Command):
+    """Kedro's command; where the package says what is wrong, it ends with status 1 and that message alone.
 
-    @wraps(callback)
-    def run(**options: object) -> object:
-        try:
-            return callback(**options)
-        except LakehouseError as error:
-            raise click.ClickException(redacted(str(error))) from error
+    An error that nobody foresaw passes, with its traceback. In a project without tables nothing else happens
+    than in Kedro's own command.
+    """
 
-    return run
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the options; one of them is a file of configuration."""
+        with _one_message({}):
+            return super().make_context(*args, **kwargs)
 
-
-def _with_default_runner(command: click.Command) -> click.Command:
-    changed = copy.copy(command)
-    changed.params = [copy.copy(p) for p in command.params]
-    for option in changed.params:
-        if option.name == "runner":
-            option.default = RUNNER
-    changed.callback = _told(command.callback) if command.callback else None
-    return changed
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run."""
+        with _one_message(ctx.params):
+            return super().invoke(ctx)
 
 
-cli.add_command(_with_default_runner(kedro_run))
+@contextmanager
+def _one_message(options: Mapping[str, Any]) -> Iterator[None]:
+    try:
+        yield
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except Exception as error:
+        found = error if isinstance(error, LakehouseError) else _mistake(error, options)
+        if found is None:
+            raise
+        raise shown(found) from error
+
+
+def _mistake(error: Exception, options: Mapping[str, Any]) -> LakehouseError | None:
+    """The mistake of the user that led to an error of Kedro's or the system's; None where there is none.
+
+    It is looked for only now: a run without mistakes does not wait for it.
+    """
+    found = None
+    with suppress(Exception):  # the error that is being explained is the one to show
+        found = _looked_for(error, options)
+    return found
+
+
+def _looked_for(error: Exception, options: Mapping[str, Any]) -> LakehouseError | None:
+    from kedro.framework.project import settings
+    from kedro.framework.startup import bootstrap_project
+
+    from kedro_lakehouse.config.files import all_of
+    from kedro_lakehouse.config.loading import folder_declares_tables
+    from kedro_lakehouse.project import KINDS, Project, configuration_files, find_root
+
+    try:
+        root = find_root()
+        bootstrap_project(root)
+        conf = str(options.get("conf_source") or root / settings.CONF_SOURCE)
+        if not folder_declares_tables(conf):
+            return None
+        env = options.get("env") or os.environ.get("KEDRO_ENV")
+        args = settings.CONFIG_LOADER_ARGS
+        base, default = args.get("base_env") or "base", args.get("default_run_env") or "local"
+        project = Project.load(conf, env, base=base, default=default)
+        if mistakes := configuration_files(conf, env, base=base, default=default).mistakes(KINDS):
+            return all_of(mistakes)
+        return _place_of_ours(error, project) or _unknown_name(options)
+    except LakehouseError as mistake:
+        return mistake
+
+
+def _place_of_ours(error: Exception, project: Project) -> LakehouseError | None:
+    """The error of a folder or file that the package needs; another one may be a node's own, and a bug."""
+    found = error_of(error, project)
+    if isinstance(found, PlaceUnusableError):
+        ours = (project.lakehouse, project.cache, project.logs, project.catalog.place)
+        return found if found.path.startswith(ours) else None
+    return None if isinstance(found, FileGoneError) else found
+
+
+def _unknown_name(options: Mapping[str, Any]) -> LakehouseError | None:
+    """The first name on the command line that is not that of anything there is."""
+    from kedro.framework.project import pipelines
+    from kedro.pipeline import Pipeline
+
+    asked = list(options.get("pipelines") or ())
+    if options.get("pipeline"):
+        asked.append(options["pipeline"])
+    choices: list[_Choice] = [("--pipelines", "pipeline", asked, set(pipelines), _PIPELINES)]
+    found = [pipelines[name] for name in asked or ["__default__"] if name in pipelines]
+    chosen = sum(found, Pipeline([]))
+    choices += _choices(options, chosen)
+    for option, kind, names, there, remedy in choices:
+        for name in names:
+            if name not in there:
+                return UnknownNameError(
+                    option=option, kind=kind, name=name, known=sorted(there), remedy=remedy
+                )
+    return _unknown_runner(options.get("runner")) or _empty_choice(options, chosen)
+
+
+def _choices(options: Mapping[str, Any], chosen: Pipeline) -> Iterator[_Choice]:
+    """Each option that names parts of a pipeline: its names, those that there are, and what lists them."""
+    nodes = {node.name for node in chosen.nodes} | {node.short_name for node in chosen.nodes}
+    spaces = {
+        ".".join(parts[: n + 1])
+        for node in chosen.nodes
+        for parts in [(node.namespace or "").split(".")]
+        for n in range(len(parts))
+    } - {""}
+    tags = {tag for node in chosen.nodes for tag in node.tags}
+    datasets = chosen.datasets()
+    yield "--namespaces", "namespace", options.get("namespaces") or (), spaces, _NAMESPACES
+    yield "--tags", "tag", options.get("tags") or (), tags, f"Declare it under 'tags' in tables.yml; {_NODES}"
+    for option, key in _NODE_OPTIONS.items():
+        yield option, "node", options.get(key) or (), nodes, _NODES
+    for option, key in _DATASET_OPTIONS.items():
+        yield option, "dataset", options.get(key) or (), datasets, _DATASETS
+
+
+def _unknown_runner(name: str | None) -> LakehouseError | None:
+    from kedro.utils import load_obj
+
+    if not name:
+        return None
+    try:
+        load_obj(name, "kedro.runner")
+    except (ImportError, AttributeError, ValueError):
+        known = ["SequentialRunner", "ThreadRunner", "ParallelRunner", RUNNER]
+        remedy = "Use one of these with `kedro run --runner=NAME`, or the path of your own class."
+        return UnknownNameError(option="--runner", kind="runner", name=name, known=known, remedy=remedy)
+    return None
+
+
+def _empty_choice(options: Mapping[str, Any], chosen: Pipeline) -> LakehouseError | None:
+    """Names that are known each, and have no node in common."""
+    keys = ("tags", "from_nodes", "to_nodes", "node_names", "from_inputs", "to_outputs")
+    given = {key: options[key] for key in keys if options.get(key)}
+    spaces = options.get("namespaces")
+    if not given and not spaces:
+        return None
+    try:
+        left = chosen.filter(**given, node_namespaces=spaces or None).nodes
+    except ValueError:
+        left = []
+    if left:
+        return None
+    names = [name for value in (*given.values(), spaces or ()) for name in value]
+    remedy = "Leave some of these options out; " + _NODES
+    return UnknownNameError(
+        option="kedro run", kind="node that fits all of", name=", ".join(names), known=[], remedy=remedy
+    )
+
+
+def _with_one_message(command: click.Command, *, runner: str | None = None) -> RunCommand:
+    """Kedro's command as one whose mistakes end in one message; with another default of --runner if given."""
+    options = [copy.copy(option) for option in command.params]
+    for option in options:
+        if option.name == "runner" and runner is not None:
+            option.default = runner
+    return RunCommand(
+        name=command.name,
+        params=options,
+        callback=command.callback,
+        help=command.help,
+        short_help=command.short_help,
+        context_settings=command.context_settings,
+    )
+
+
+run = _with_one_message(kedro_run)
+"""For any project that installs the package; its own ``cli.py`` may take the place of it."""
+cli.add_command(_with_one_message(kedro_run, runner=RUNNER))

@@ -159,8 +159,8 @@ def _show_columns(hits: Sequence[ColumnHit], *, explain: bool, as_json: bool) ->
 
 def _show_joins(found: Sequence[tuple[ColumnSignature, list[JoinHit]]], *, as_json: bool) -> None:
     if as_json:
-        told = [{"column": one.column_id, "joins": [asdict(join) for join in joins]} for one, joins in found]
-        print_json(told)
+        facts = [{"column": one.column_id, "joins": [asdict(join) for join in joins]} for one, joins in found]
+        print_json(facts)
         return
     rows = [
         [
@@ -187,8 +187,8 @@ def _show_tables(
 ) -> None:
     if as_json:
         tables = [asdict(hit) for hit in found]
-        told = [{"column": own, "hits": [asdict(hit) for hit in hits]} for own, hits in columns or ()]
-        print_json(tables if columns is None else {"tables": tables, "columns": told})
+        facts = [{"column": own, "hits": [asdict(hit) for hit in hits]} for own, hits in columns or ()]
+        print_json(tables if columns is None else {"tables": tables, "columns": facts})
         return
     shown = None if explain else _SAMPLE
     rows = [
@@ -224,9 +224,9 @@ def _values(hit: ColumnHit) -> str:
 
 def _why(hit: ColumnHit) -> str:
     ranked = sorted(hit.why.items(), key=lambda part: -abs(part[1]))
-    told: list[Any] = [f"{name} {share:+.2f}" for name, share in ranked]
+    reasons: list[Any] = [f"{name} {share:+.2f}" for name, share in ranked]
     if hit.shared:
-        told.append(f"shares {', '.join(hit.shared)}")
+        reasons.append(f"shares {', '.join(hit.shared)}")
     if hit.formats:
-        told.append(f"looks like {', '.join(name for name, _ in hit.formats[:_SAMPLE])}")
-    return "; ".join(told)
+        reasons.append(f"looks like {', '.join(name for name, _ in hit.formats[:_SAMPLE])}")
+    return "; ".join(reasons)

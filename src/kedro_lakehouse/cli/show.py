@@ -58,12 +58,12 @@ def print_table(
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 
-def print_result(facts: object, told: str, *, as_json: bool) -> None:
-    """Print what a command did: the facts as JSON, or what is told of them."""
+def print_result(facts: object, message: str, *, as_json: bool) -> None:
+    """Print what a command did: the facts as JSON, or the message about them."""
     if as_json:
         print_json(facts)
     else:
-        click.echo(told)
+        click.echo(message)
 
 
 def print_rows(  # noqa: PLR0913 - how rows may be shown
@@ -76,13 +76,13 @@ def print_rows(  # noqa: PLR0913 - how rows may be shown
     right: Collection[str] = (),
     whole: Collection[str] = (),
 ) -> None:
-    """Print the first rows as JSON, or a table of their ``cells`` by heading; ``nothing`` tells of none."""
+    """Print the first rows as JSON, or a table of their ``cells`` by heading; else ``nothing``."""
     shown = rows[: limit or None]
     if as_json:
         print_json(shown)
     elif shown:
-        told = [cells(row) for row in shown]
-        print_table(tuple(told[0]), [list(row.values()) for row in told], right=right, whole=whole)
+        printed = [cells(row) for row in shown]
+        print_table(tuple(printed[0]), [list(row.values()) for row in printed], right=right, whole=whole)
     else:
         click.echo(nothing)
     if len(rows) > len(shown):

@@ -64,11 +64,11 @@ def _names_a_snapshot(what: str, gets: str) -> Callable[[Callable[..., None]], c
     """Make a command that gives a snapshot a name of one kind, or takes it away."""
 
     def command(callback: Callable[..., None]) -> click.Command:
-        told = f"The snapshot that {gets}; default: the newest."
+        message = f"The snapshot that {gets}; default: the newest."
         made = click.option("--delete", is_flag=True, help=f"Take the {what} away.")(
             project_options(callback)
         )
-        made = click.option("--snapshot", type=int, metavar="ID", help=told)(made)
+        made = click.option("--snapshot", type=int, metavar="ID", help=message)(made)
         return click.command()(click.argument("table")(click.argument("name")(made)))
 
     return command
@@ -88,8 +88,8 @@ def tag(*, table: str, name: str, snapshot: int | None, delete: bool, as_json: b
     """  # noqa: D301 - \b keeps click from wrapping the examples
     stored, chosen = _name("tag", table, name, snapshot, delete=delete)
     facts = {"table": str(stored), "tag": name, "snapshot_id": chosen, "deleted": delete}
-    told = f"{stored}: snapshot {chosen} is {'no longer' if delete else 'now'} called {name}."
-    print_result(facts, told, as_json=as_json)
+    message = f"{stored}: snapshot {chosen} is {'no longer' if delete else 'now'} called {name}."
+    print_result(facts, message, as_json=as_json)
 
 
 @_names_a_snapshot("branch", "it begins at")
@@ -106,8 +106,8 @@ def branch(*, table: str, name: str, snapshot: int | None, delete: bool, as_json
     """  # noqa: D301 - \b keeps click from wrapping the examples
     stored, chosen = _name("branch", table, name, snapshot, delete=delete)
     facts = {"table": str(stored), "branch": name, "snapshot_id": chosen, "deleted": delete}
-    told = "is gone" if delete else f"begins at snapshot {chosen}"
-    print_result(facts, f"{stored}: the branch {name} {told}.", as_json=as_json)
+    message = "is gone" if delete else f"begins at snapshot {chosen}"
+    print_result(facts, f"{stored}: the branch {name} {message}.", as_json=as_json)
 
 
 def _name(

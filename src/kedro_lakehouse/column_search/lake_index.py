@@ -132,8 +132,8 @@ def declared_version(project: Project, name: TableName) -> TableVersion | None:
 
 def _size(state: Snapshot) -> float:
     """The bytes of a snapshot's files; without end where it does not tell."""
-    told = state.summary["total-files-size"] if state.summary else None
-    return int(told) if told else math.inf
+    size = state.summary["total-files-size"] if state.summary else None
+    return int(size) if size else math.inf
 
 
 def apply_change(project: Project, change: SignatureChange) -> Applied | None:

@@ -78,12 +78,12 @@ def column_texts(profile: ColumnProfile, table: str) -> dict[Aspect, str]:
     Of personal data the values are left out; a column without values has no text of them.
     """
     name, values = expanded(profile.name), ", ".join(value[:_MAX_VALUE] for value in profile.sample)
-    told = [name, "" if profile.kind == "empty" else profile.kind, values]
+    parts = [name, "" if profile.kind == "empty" else profile.kind, values]
     return {
         "name": name,
-        "signature": ". ".join(part for part in told if part),
+        "signature": ". ".join(part for part in parts if part),
         "values": values,
-        "context": ". ".join(part for part in (f"{name} of {expanded(table)}", *told[1:]) if part),
+        "context": ". ".join(part for part in (f"{name} of {expanded(table)}", *parts[1:]) if part),
     }
 
 
@@ -100,8 +100,8 @@ def fingerprint_of(profile: ColumnProfile, texts: Mapping[Aspect, str], model_id
         round(profile.null_fraction, 1),
         [hash_ % 16 for hash_ in profile.sketch[:4]],
     ]
-    told = json.dumps([model_id, dict(texts), sorted(profile.sample), coarse], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
+    parts = json.dumps([model_id, dict(texts), sorted(profile.sample), coarse], sort_keys=True)
+    return hashlib.sha256(parts.encode()).hexdigest()[:32]
 
 
 def _bucket(count: int) -> int:

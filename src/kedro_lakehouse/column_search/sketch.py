@@ -93,8 +93,8 @@ class ColumnSketch:
 
     def _widen(self, other: Self) -> None:
         order: Any = float if self.kind in ("integer", "decimal") else str
-        told = (self.minimum, other.minimum, self.maximum, other.maximum)
-        ends = [text for text in told if text is not None]
+        known = (self.minimum, other.minimum, self.maximum, other.maximum)
+        ends = [text for text in known if text is not None]
         if ends:
             self.minimum, self.maximum = min(ends, key=order), max(ends, key=order)
 

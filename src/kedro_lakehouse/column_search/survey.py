@@ -62,8 +62,8 @@ def table_version(
 ) -> TableVersion:
     """A table of the lake as it is now; its declaration is a part of what it is."""
     personal, tags = (config.personal, config.tags) if config else ((), ())
-    told = json.dumps([sorted(personal), sorted(tags)])
-    mark = f"+{hashlib.sha256(told.encode()).hexdigest()[:8]}" if personal or tags else ""
+    declared = json.dumps([sorted(personal), sorted(tags)])
+    mark = f"+{hashlib.sha256(declared.encode()).hexdigest()[:8]}" if personal or tags else ""
     return TableVersion(
         namespace=namespace,
         table=table,
@@ -108,18 +108,18 @@ def _table_name(path: Path, root: Path) -> str:
 
 
 def survey(
-    tables: Sequence[TableVersion], standing: Sequence[Mapping[str, Any]], model_ids: Sequence[str]
+    tables: Sequence[TableVersion], stored: Sequence[Mapping[str, Any]], model_ids: Sequence[str]
 ) -> Survey:
     """Compare tables with what stands in the index, for every model that is wanted.
 
     Args:
         tables: As they are now; together they are all there is.
-        standing: Rows of the signature table.
+        stored: Rows of the signature table.
         model_ids: The models that every table is to be indexed with; others keep what they have, but for
             the columns of tables that are gone.
     """
     seen: dict[tuple[str, str], set[str]] = {}
-    for row in standing:
+    for row in stored:
         seen.setdefault((row["location"], row["model_id"]), set()).add(row["version"])
     there = {table.location for table in tables}
     changed = [
@@ -127,5 +127,5 @@ def survey(
         for table in tables
         if any(seen.get((table.location, model)) != {table.version} for model in model_ids)
     ]
-    gone = {(row["column_id"], row["model_id"]) for row in standing if row["location"] not in there}
+    gone = {(row["column_id"], row["model_id"]) for row in stored if row["location"] not in there}
     return Survey(changed, gone)

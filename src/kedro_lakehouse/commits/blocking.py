@@ -94,7 +94,7 @@ def _failing_batch(
     failed: list[Result], events: DataFrame, frames: _Frames, contract: TableContract, kind: Kind
 ) -> int:
     """The first pending batch with an event behind a failing row; if no row is to blame, the last one."""
-    told = events.select(BATCH, ORDER, *[column(k) for k in contract.keys])
+    ordered = events.select(BATCH, ORDER, *[column(k) for k in contract.keys])
     last = ORDER if kind == "current" else ORDER_LAST
     keys = (column(key).eqNullSafe(column(f"__key{i}")) for i, key in enumerate(contract.keys))
     same = all_of([column(ORDER).eqNullSafe(column("__at")), *keys])
@@ -103,7 +103,7 @@ def _failing_batch(
         failing = failing_rows(e, frames.of(e), frames.staged).select(
             column(last).alias("__at"), *[column(k).alias(f"__key{i}") for i, k in enumerate(contract.keys)]
         )
-        batches.append(told.join(failing, same, "left_semi").agg(F.min(BATCH)).collect()[0][0])
+        batches.append(ordered.join(failing, same, "left_semi").agg(F.min(BATCH)).collect()[0][0])
     known = [b for b in batches if b is not None]
     return int(min(known) if known else events.agg(F.max(BATCH)).collect()[0][0])
 

@@ -38,14 +38,14 @@ def pending_events(table: LakeTable, plan: MergePlan, token: BatchToken) -> Data
     return without(events, table.decisions.excluded(table.name), table.config.keys)
 
 
-def without(events: DataFrame, withdrawn: Sequence[ExcludedEvent], keys: Sequence[str]) -> DataFrame:
+def without(events: DataFrame, excluded: Sequence[ExcludedEvent], keys: Sequence[str]) -> DataFrame:
     """Leave out the excluded events: each by its file, row and digest, or all events of a file."""
-    files = sorted({w.file for w in withdrawn if w.digest is None})
+    files = sorted({w.file for w in excluded if w.digest is None})
     if files:
-        told = F.coalesce(column(POSITION)["file"].isin(files), F.lit(False))
-        events = events.where(~told)
+        of_files = F.coalesce(column(POSITION)["file"].isin(files), F.lit(False))
+        events = events.where(~of_files)
     single = sorted(
-        {(w.file, _NO_ROW if w.row is None else w.row, w.digest) for w in withdrawn if w.digest is not None}
+        {(w.file, _NO_ROW if w.row is None else w.row, w.digest) for w in excluded if w.digest is not None}
     )
     if not single:
         return events

@@ -149,11 +149,11 @@ class MergeFrames:
             planned = cache(rows_by_order(events, target, self._contract), cached)
             marked = [F.count(F.when(column(c), 1)).alias(c) for c in (LATE, TIED)]
             sums = (F.count(F.lit(1)).alias("n"), *marked)
-            told = planned.groupBy(ACTION).agg(*sums).collect()
-            if any(r[TIED] for r in told):
+            counted = planned.groupBy(ACTION).agg(*sums).collect()
+            if any(r[TIED] for r in counted):
                 return None
-            found = {r[ACTION]: r["n"] for r in told if r[ACTION]}
-            late = sum(r[LATE] for r in told)
+            found = {r[ACTION]: r["n"] for r in counted if r[ACTION]}
+            late = sum(r[LATE] for r in counted)
             changed = planned.where(column(ACTION).isNotNull()).drop(LATE, TIED)
             self._apply(stage, changed, found, target, state)
         return self._counts(found, late, late)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from kedro_lakehouse.errors import did_you_mean, listed
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 
 def refuse(problem: str, remedy: str = "", *, key: str = "") -> PydanticCustomError:
@@ -37,25 +48,46 @@ class Declaration(BaseModel):
         """Return the keys as a user writes them, in the order of their declaration."""
         return tuple(field.alias or name for name, field in cls.model_fields.items())
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _refuse_what_is_not_there(cls, data: object) -> object:
-        if not isinstance(data, Mapping):
-            return data
+    def _refuse_what_is_not_there(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Name unknown keys together with what is wrong of the others."""
+        strangers = cls._strangers(data) if isinstance(data, Mapping) else []
+        if not strangers:
+            return handler(data)
+        unknown = {line["loc"][0] for line in strangers}
+        try:
+            handler({key: value for key, value in data.items() if key not in unknown})
+        except ValidationError as error:
+            # What is missing, or is wrong of the whole, may follow from a key with a misspelled name.
+            lines = error.errors(include_url=False)
+            strangers += [_again(one) for one in lines if one["loc"] and one["type"] != "missing"]
+        raise ValidationError.from_exception_data(cls.__name__, strangers, hide_input=True)
+
+    @classmethod
+    def _strangers(cls, data: Mapping[Any, Any]) -> list[InitErrorDetails]:
         allowed = cls.allowed_keys()
+        found = []
         for key in data:
             word = str(key)
-            if key in cls.planned_keys and key not in allowed:
-                raise refuse(
-                    f"'{word}' is planned but not available in this version", "Remove the key.", key=word
-                )
-            if key not in allowed:
+            if key in allowed:
+                continue
+            if key in cls.planned_keys:
+                error = refuse(f"'{word}' is planned but not available in this version", "Remove the key.")
+            else:
                 near = did_you_mean(word, allowed)
                 # All of them, where `listed` would stop at five: the allowed keys are the remedy.
-                raise refuse(
-                    f"'{word}' is not a known key.{near}", f"Allowed: {', '.join(allowed)}.", key=word
-                )
-        return data
+                error = refuse(f"'{word}' is not a known key.{near}", f"Allowed: {', '.join(allowed)}.")
+            found.append(InitErrorDetails(type=error, loc=(word,), input=None))
+        return found
+
+
+def _again(line: ErrorDetails) -> InitErrorDetails:
+    """A line of an error, as the line of another one."""
+    kind: str | PydanticCustomError = line["type"]
+    if kind == "declaration":
+        kind = PydanticCustomError("declaration", "{problem}", line["ctx"])
+    return InitErrorDetails(type=kind, loc=line["loc"], input=line.get("input"), ctx=line.get("ctx", {}))
 
 
 def _relative(path: str) -> str:

@@ -12,7 +12,7 @@ PARAMETER: Final = "column_index"
 
 
 class EvaluationThresholds(Declaration):
-    """What the search must reach on the set that pipeline ``column_eval`` judges it by."""
+    """What the search must reach on the set that pipeline ``column_eval`` evaluates it by."""
 
     mrr: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Mean reciprocal rank."""
@@ -23,7 +23,7 @@ class EvaluationThresholds(Declaration):
 
 
 class EvaluationConfig(Declaration):
-    """What pipeline ``column_eval`` judges the search by."""
+    """What pipeline ``column_eval`` evaluates the search by."""
 
     path: Name
     """Folder of the set: target.csv, <study>/source.csv and groundtruth.csv."""
@@ -41,4 +41,4 @@ class ColumnIndexConfig(Declaration):
     paths: Names = ()
     """Files and folders outside the lake that are indexed too."""
     evaluation: EvaluationConfig | None = None
-    """What `column_eval` judges the search by."""
+    """What `column_eval` evaluates the search by."""

@@ -9,10 +9,11 @@ from pydantic import AfterValidator, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
 from kedro_lakehouse.config.history import ColumnName  # noqa: TC001 - pydantic reads it at run time
-from kedro_lakehouse.config.loading import entries, table_name, validated
+from kedro_lakehouse.config.loading import entries, table_name
 from kedro_lakehouse.config.properties import iceberg_property_problem
 from kedro_lakehouse.config.sources import CsvOptions
 from kedro_lakehouse.config.tables import partition_expression, spark_type
+from kedro_lakehouse.config.validation import validated
 from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.names import ROLES, TableName
 

@@ -99,7 +99,7 @@ class ExpectationConfig(Declaration):
     type: Annotated[Name, AfterValidator(_type)]
     """Type of the expectation."""
     severity: Literal["block", "warn"] = "warn"
-    """`block`: judged before readers see a commit; `warn`: told after it."""
+    """`block`: validated before readers see a commit; `warn`: reported after it."""
     scope: Literal["rows", "table"] = "rows"
     """What `block` reads: the rows that a commit writes, or the whole table."""
     column: Name | None = None
@@ -150,7 +150,7 @@ class ExpectationConfig(Declaration):
 
     @property
     def title(self) -> str:
-        """The expectation as one line, which also tells it from the others of its table."""
+        """The expectation as one line, which also distinguishes it from the others of its table."""
         said = ", ".join(f"{k}={json.dumps(v)}" for k, v in sorted(self.kwargs.items()))
         return f"{self.type}({said})"
 
@@ -232,7 +232,7 @@ class SuiteConfig(Declaration):
     """A suite of expectations across tables."""
 
     expectations: tuple[SuiteExpectationConfig, ...] = Field(min_length=1)
-    """The expectations; judged when one of their tables changed."""
+    """The expectations; validated when one of their tables changed."""
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -138,7 +138,7 @@ class ValidFromConfig(Declaration):
 
     @property
     def source(self) -> str | None:
-        """The column that tells the time, if one does."""
+        """The column with the time, if there is one."""
         return self.column or self.updated_at
 
 

@@ -9,22 +9,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pydantic import ValidationError
-
 from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.columns import PARAMETER, ColumnIndexConfig
 from kedro_lakehouse.config.expectations import SuiteConfig
 from kedro_lakehouse.config.properties import PROPERTY_RULES
 from kedro_lakehouse.config.sources import TableProblem
 from kedro_lakehouse.config.tables import TableConfig
+from kedro_lakehouse.config.validation import Mistakes, found_kind, validated
 from kedro_lakehouse.errors import ConfigurationError, InvalidNameError, did_you_mean, listed
-from kedro_lakehouse.names import ROLES, TableName
+from kedro_lakehouse.names import OWN_FORMAT, ROLES, TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kedro.config import AbstractConfigLoader
-    from pydantic_core import ErrorDetails
 
     from kedro_lakehouse.config.sources import SourceConfig
 
@@ -38,18 +36,6 @@ SUITES_FILE: Final = "expectations.yml"
 _D = TypeVar("_D", bound=Declaration)
 _SUITE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
-_REMEDIES: Final[Mapping[str, str]] = {
-    "missing": "Add the key.",
-    "string_type": "Write text; put quotes around it if it looks like a number or a date.",
-    "tuple_type": "Write a list, such as [id].",
-    "bool_parsing": "Write true or false.",
-    "bool_type": "Write true or false.",
-    "model_type": "Write a mapping of keys.",
-    "model_attributes_type": "Write a mapping of keys.",
-    "mapping_type": "Write a mapping of keys.",
-    "string_too_short": "Write at least one character, or remove the key.",
-}
-
 
 @dataclass(frozen=True)
 class Declarations:
@@ -60,13 +46,21 @@ class Declarations:
     suites: Mapping[str, SuiteConfig] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Formats:
+    """The registered table formats, and that of tables that name none."""
+
+    known: Collection[str]
+    default: str = OWN_FORMAT
+
+
 def load_declarations(
     sources: Mapping[str, Any],
     tables: Mapping[str, Any],
     source_models: Mapping[str, type[SourceConfig]],
     suites: Mapping[str, Any] | None = None,
     *,
-    table_format: str = "iceberg",
+    formats: Formats | None = None,
 ) -> Declarations:
     """Return the checked declarations of the merged files; a key whose value is None counts as not written.
 
@@ -75,26 +69,41 @@ def load_declarations(
         tables: What tables.yml says, merged likewise.
         source_models: The model of each known source type.
         suites: What expectations.yml says, merged likewise.
-        table_format: The format of tables that name none.
+        formats: The table formats that there are; without them any name will do.
 
     Raises:
-        ConfigurationError: Something is wrong in one of the files; the first such key is named.
+        ConfigurationError: Something is wrong in the files; every such key is named.
     """
-    checked_sources = {
-        name: of_type(source_models, raw, SOURCES_FILE, name, what="source")
-        for name, raw in entries(sources, SOURCES_FILE).items()
-    }
+    mistakes = Mistakes()
+    checked_sources: dict[str, SourceConfig] = {}
     checked_tables: dict[TableName, TableConfig] = {}
-    for text, raw in entries(tables, TABLES_FILE).items():
-        name = table_name(text, TABLES_FILE)
-        table = validated(TableConfig, {"entity": name.table, **raw}, TABLES_FILE, text)
-        _refuse_first(TABLES_FILE, _table_problems(table, checked_sources, table_format), f"{text}.")
-        checked_tables[name] = table
+    checked_suites: dict[str, SuiteConfig] = {}
+    with mistakes.collected():
+        for name, raw in entries(sources, SOURCES_FILE, mistakes).items():
+            with mistakes.collected():
+                checked_sources[name] = of_type(source_models, raw, SOURCES_FILE, name, what="source")
+    for text, raw in entries(tables, TABLES_FILE, mistakes).items():
+        with mistakes.collected():
+            table_id = table_name(text, TABLES_FILE)
+            table = validated(TableConfig, {"entity": table_id.table, **raw}, TABLES_FILE, text)
+            checked_tables[table_id] = table
+            # A source whose own keys are wrong is reported there.
+            declared = dict.fromkeys(map(str, _without_none(sources))) | checked_sources
+            default = formats.default if formats else OWN_FORMAT
+            mistakes.add(TABLES_FILE, _table_problems(table, declared, default), f"{text}.")
+    for text, raw in entries(suites or {}, SUITES_FILE, mistakes).items():
+        with mistakes.collected():
+            checked_suites[text] = _suite(text, raw)
+    if formats is not None:
+        mistakes.add(TABLES_FILE, _unknown_formats(checked_tables, formats.known))
+        mistakes.add("globals.yml", _unknown_format("table_format", formats.default, formats.known))
+    mistakes.refuse()
+    # What tables say of each other: of tables that cannot be used, it would follow from that.
     for problems_of in (_collisions, _view_names, _bad_inputs):
-        _refuse_first(TABLES_FILE, problems_of(checked_tables))
-    checked_suites = {
-        name: _suite(name, raw, checked_tables) for name, raw in entries(suites or {}, SUITES_FILE).items()
-    }
+        mistakes.add(TABLES_FILE, problems_of(checked_tables))
+    for text, suite in checked_suites.items():
+        mistakes.add(SUITES_FILE, _suite_problems(suite, checked_tables), f"{text}.expectations")
+    mistakes.refuse()
     return Declarations(
         sources=MappingProxyType(checked_sources),
         tables=MappingProxyType(checked_tables),
@@ -110,7 +119,8 @@ def load_column_index(parameters: Mapping[str, Any]) -> ColumnIndexConfig:
     """
     raw = parameters.get(PARAMETER) or {}
     if not isinstance(raw, Mapping):
-        problem, remedy = "expected a mapping of keys.", "Write its keys below it."
+        problem = f"expected keys below it; found {found_kind(raw)}."
+        remedy = "Write its keys, indented, below it."
         raise ConfigurationError(file=COLUMN_INDEX_FILE, key=PARAMETER, problem=problem, remedy=remedy)
     return validated(ColumnIndexConfig, _without_none(raw), COLUMN_INDEX_FILE, PARAMETER)
 
@@ -120,47 +130,52 @@ def declares_tables(loader: AbstractConfigLoader) -> bool:
 
     Found by name, before any file is read or resolver registered; packed configuration has to be read.
     """
-    conf = Path(str(loader.conf_source))
+    return folder_declares_tables(str(loader.conf_source))
+
+
+def folder_declares_tables(conf_source: str) -> bool:
+    """The same, of a configuration's folder, archive or address."""
+    conf = Path(conf_source)
     kinds = (".yml", ".yaml", ".json")
-    return not conf.is_dir() or any(file.suffix in kinds for file in conf.glob("*/tables*"))
+    packed = "://" in conf_source or conf.is_file()
+    return packed or any(file.suffix in kinds for file in conf.glob("*/tables*"))
 
 
-def refuse_unknown_formats(declarations: Declarations, default: str, known: Collection[str]) -> None:
-    """Refuse a table format that no plug-in registers, before anything is run.
+def _unknown_formats(tables: Tables, known: Collection[str]) -> Iterator[TableProblem]:
+    for name, table in tables.items():
+        if table.format:
+            yield from _unknown_format(f"{name}.format", table.format, known)
+
+
+def _unknown_format(key: str, name: str, known: Collection[str]) -> Iterator[TableProblem]:
+    if name not in known:
+        problem = f"there is no table format '{name}'.{did_you_mean(name, known)}"
+        yield TableProblem(key, problem, f"Use one of: {', '.join(known)}.")
+
+
+def entries(raw: Mapping[Any, Any], file: str, mistakes: Mistakes | None = None) -> dict[str, dict[Any, Any]]:
+    """Return the entries of a file, by name; what is None counts as not written.
 
     Args:
-        declarations: The tables, some of which name a format.
-        default: The environment's format, of tables that name none.
-        known: The names of the registered formats.
-
-    Raises:
-        ConfigurationError: A name is not among them.
-    """
-    places = [("globals.yml", "table_format", default)]
-    places += [(TABLES_FILE, f"{n}.format", t.format) for n, t in declarations.tables.items() if t.format]
-    for file, key, name in places:
-        if name not in known:
-            problem = f"there is no table format '{name}'.{did_you_mean(name, known)}"
-            remedy = f"Use one of: {', '.join(known)}."
-            raise ConfigurationError(file=file, key=key, problem=problem, remedy=remedy)
-
-
-def entries(raw: Mapping[Any, Any], file: str) -> dict[str, dict[Any, Any]]:
-    """Return the entries of a file, by name; what is None counts as not written.
+        raw: What the file says.
+        file: Its name.
+        mistakes: Takes the entries that are no mappings; without it the first one is raised.
 
     Raises:
         ConfigurationError: An entry is not a mapping.
     """
     entries: dict[str, dict[Any, Any]] = {}
+    found = mistakes or Mistakes()
     for name, value in raw.items():
         if value is None:
             continue
-        if not isinstance(name, str) or not isinstance(value, Mapping):
-            problem = "expected a name with a mapping of keys."
-            raise ConfigurationError(
-                file=file, key=str(name), problem=problem, remedy="Write its keys below it."
-            )
-        entries[name] = _without_none(value)
+        if isinstance(name, str) and isinstance(value, Mapping):
+            entries[name] = _without_none(value)
+        else:
+            problem = f"expected a name with keys below it; found {found_kind(value)}."
+            found.add(file, [(str(name), problem, "Write its keys, indented, below it.")])
+    if mistakes is None:
+        found.refuse()
     return entries
 
 
@@ -208,40 +223,35 @@ def refuse_undeclared(
     """Refuse names, found below a key of a file, that are not those of declared tables.
 
     Raises:
-        ConfigurationError: A name is not that of a declared table.
+        ConfigurationError: Names are not those of declared tables.
     """
+    mistakes = Mistakes()
     for name in names:
         if name not in tables:
             problem = f"the table is not declared.{did_you_mean(name, tables)}"
-            raise ConfigurationError(file=file, key=f"{key}.{name}", problem=problem, remedy=remedy)
-
-
-def _refuse_first(file: str, problems: Iterable[TableProblem], prefix: str = "") -> None:
-    for key, problem, remedy in problems:
-        raise ConfigurationError(file=file, key=prefix + key, problem=problem, remedy=remedy)
+            mistakes.add(file, [(f"{key}.{name}", problem, remedy)])
+    mistakes.refuse()
 
 
 def _table_problems(
-    table: TableConfig, sources: Mapping[str, SourceConfig], table_format: str
+    table: TableConfig, sources: Mapping[str, SourceConfig | None], table_format: str
 ) -> Iterator[TableProblem]:
     """What is wrong with one table, beyond its own keys: its source, or its properties."""
     if table.source is not None and table.source not in sources:
         problem = f"no source '{table.source}' in {SOURCES_FILE}.{did_you_mean(table.source, sources)}"
         yield TableProblem("source", problem, f"Use one of: {listed(sorted(sources))}; or declare it.")
-    elif table.source is not None and (wrong := sources[table.source].table_problem(table)):
-        yield wrong
+    elif table.source is not None and (source := sources[table.source]) is not None:
+        yield from filter(None, [source.table_problem(table)])
     if rule := PROPERTY_RULES.get(table.format or table_format):
         yield from filter(None, (rule(key, value) for key, value in table.properties.items()))
 
 
-def _suite(name: str, raw: dict[Any, Any], tables: Tables) -> SuiteConfig:
+def _suite(name: str, raw: dict[Any, Any]) -> SuiteConfig:
     if not _SUITE_NAME.fullmatch(name):
         problem = "the suite's name is not [a-z][a-z0-9_]*."
         remedy = "Use lower-case letters, digits and underscores."
         raise ConfigurationError(file=SUITES_FILE, key=name, problem=problem, remedy=remedy)
-    suite = validated(SuiteConfig, raw, SUITES_FILE, name)
-    _refuse_first(SUITES_FILE, _suite_problems(suite, tables), f"{name}.expectations")
-    return suite
+    return validated(SuiteConfig, raw, SUITES_FILE, name)
 
 
 def _suite_problems(suite: SuiteConfig, tables: Tables) -> Iterator[TableProblem]:
@@ -277,7 +287,7 @@ def _bad_inputs(tables: Tables) -> Iterator[TableProblem]:
             if name == owner:
                 problem = "the table is made from itself."
                 yield TableProblem(f"{owner}.derive.inputs", problem, "Break the circle.")
-            if name not in reached:
+            if name in by_text and name not in reached:
                 reached.add(name)
                 ahead += inputs_of(name)
 
@@ -307,51 +317,3 @@ def _view_names(tables: Tables) -> Iterator[TableProblem]:
                 key, f"the name is that of {taken[view]}.", "Choose another name for the view."
             )
         taken[view] = f"the view of '{owner}'"
-
-
-def validated(model: type[_D], raw: Mapping[Any, Any], file: str, entry: str) -> _D:
-    """Return one entry of a file as its model.
-
-    Raises:
-        ConfigurationError: A key is wrong; the first one is named, by its path from the file's top.
-    """
-    try:
-        return model.model_validate(raw)
-    except ValidationError as error:
-        details = error.errors(include_url=False)
-        problem, remedy = _explained(details[0])
-        if others := [_path(entry, detail) for detail in details[1:]]:
-            problem += f" (Also wrong: {listed(dict.fromkeys(others))}.)"
-        raise ConfigurationError(
-            file=file, key=_path(entry, details[0]), problem=problem, remedy=remedy
-        ) from error
-
-
-def _path(entry: str, detail: ErrorDetails) -> str:
-    parts = [entry] if entry else []
-    for part in detail["loc"]:
-        if isinstance(part, int):
-            parts[-1] += f"[{part}]"
-        # pydantic's own words stand for a mapping's key and a union's branch.
-        elif part != "[key]" and not part.startswith("<"):
-            parts.append(part)
-    if key := detail.get("ctx", {}).get("key"):
-        parts.append(key)
-    return ".".join(parts)
-
-
-def _explained(detail: ErrorDetails) -> tuple[str, str]:
-    kind, context, value = detail["type"], detail.get("ctx", {}), detail.get("input")
-    if kind == "declaration":
-        end = "" if context["problem"].endswith("?") else "."
-        return context["problem"] + end, context["remedy"] or "Correct the value."
-    if kind == "missing":
-        return "the key is missing.", _REMEDIES[kind]
-    if kind == "literal_error":
-        allowed = context["expected"]
-        near = did_you_mean(value, re.findall(r"'([^']*)'", allowed)) if isinstance(value, str) else ""
-        shown = f"'{value}'" if isinstance(value, str) else f"a value of type {type(value).__name__}"
-        return f"{shown} is not allowed.{near}", f"Use {allowed}."
-    # Only the type of other values: a path or a property may hold what no log should.
-    problem = detail["msg"].replace("Input should be", "expected")
-    return f"{problem}; found {type(value).__name__}.", _REMEDIES.get(kind, "Correct the value.")

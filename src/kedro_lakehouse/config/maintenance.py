@@ -10,7 +10,8 @@ from pydantic import AfterValidator, Field
 
 from kedro_lakehouse.config.base import Declaration, Name, refuse
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - pydantic reads it at run time
-from kedro_lakehouse.config.loading import entries, refuse_undeclared, validated
+from kedro_lakehouse.config.loading import entries, refuse_undeclared
+from kedro_lakehouse.config.validation import validated
 
 MAINTENANCE_FILE: Final = "maintenance.yml"
 _ORPHAN_FLOOR: Final = dt.timedelta(days=1)
@@ -68,7 +69,7 @@ class OrphansConfig(Declaration):
 
 
 class LandingConfig(Declaration):
-    """What becomes of landed files that are in the record of changes."""
+    """What becomes of landed files that are in the change log."""
 
     archive: Name | None = None
     """Folder that they are moved to, outside of every source; default: they stay."""

@@ -1,4 +1,4 @@
-"""Declarations of monitoring.yml: who is told of a run, and where its metrics and lineage go."""
+"""Declarations of monitoring.yml: who is notified of a run, and where its metrics and lineage go."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - the same
-from kedro_lakehouse.config.loading import entries, of_type, refuse_undeclared, validated
+from kedro_lakehouse.config.loading import entries, of_type, refuse_undeclared
+from kedro_lakehouse.config.validation import validated
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -51,7 +52,7 @@ class NotifierConfig(Declaration):
     type: Name
     """Kind of notifier: a name that `kedro lakehouse plugins` lists."""
     kinds: tuple[NotifierKind, ...] = Field(get_args(NotifierKind), min_length=1)
-    """What it tells; default: everything."""
+    """What it reports; default: everything."""
     timeout: float = Field(10, gt=0)
     """Seconds after which it is given up, until the next run."""
 
@@ -147,7 +148,7 @@ class MonitoringConfig(Declaration):
     may be of any age.
     """
     notifiers: Mapping[Name, NotifierConfig] = {}
-    """Who is told, under names of your choice."""
+    """Who is notified, under names of your choice."""
     metrics: MetricsConfig | None = None
     """The file of metrics."""
     lineage: LineageConfig | None = None

@@ -127,7 +127,7 @@ class DmsSourceConfig(FileSourceConfig):
     @model_validator(mode="after")
     def _shared_is_json(self) -> Self:
         if self.shared and self.file_format != "json":
-            raise refuse("only JSON records tell their table", "Remove it, or land JSON.", key="shared")
+            raise refuse("only JSON records name their table", "Remove it, or land JSON.", key="shared")
         return self
 
 
@@ -204,7 +204,7 @@ class ExtractTime(Declaration):
 
 
 class ExtractSourceConfig(FileSourceConfig):
-    """Full extracts of a table, one file each, told apart by their times."""
+    """Full extracts of a table, one file each, distinguished by their times."""
 
     pattern: RelativePath = "*"
     """Pattern of the names of the files that are extracts."""

@@ -20,6 +20,7 @@ from kedro_lakehouse.config.history import (
     ValidFromConfig,
     not_reserved,
 )
+from kedro_lakehouse.config.sql import condition, statement
 from kedro_lakehouse.errors import did_you_mean
 
 QUARANTINE_REASONS: Final = frozenset(
@@ -131,7 +132,7 @@ class DeriveConfig(Declaration):
 
     inputs: Mapping[InputAlias, Name] = Field(min_length=1)
     """Tables that are read, as {name in the SQL: namespace.table}."""
-    sql: Name
+    sql: Annotated[Name, AfterValidator(statement)]
     """A SELECT over the inputs; its rows are the whole table."""
 
 
@@ -164,7 +165,7 @@ class TableConfig(Declaration):
     types: Mapping[ColumnName, Annotated[Name, AfterValidator(spark_type)]] = {}
     """Spark type of columns, where the files do not tell it."""
     rename: Mapping[Name, ColumnName] = {}
-    """New names of source columns, as {old: new}."""
+    """New names of source columns, as {old: new}; if declared later, the table's columns are renamed."""
     ignore_null: Annotated[Literal["*"] | Names, BeforeValidator(_ignore_null)] = ()
     """Columns (`*`: all) in which null means unchanged."""
     unset_marker: str | None = None
@@ -190,7 +191,7 @@ class TableConfig(Declaration):
     speaks of the whole table.
     """
     max_delete_fraction: float = Field(0.3, ge=0, le=1)
-    """Fraction of the rows in scope that an extract may delete; without the key it is judged from 100 rows
+    """Fraction of the rows in scope that an extract may delete; without the key it is checked from 100 rows
     on.
     """
     allow_empty_extract: bool = False
@@ -199,7 +200,7 @@ class TableConfig(Declaration):
     """How long single events stay in `_changes`, such as `90 days`; default: for ever."""
     schema_policy: Literal["evolve", "fixed"] = "evolve"
     """Whether new columns and wider types are taken over, or refused."""
-    checks: Mapping[CheckName, Name] = {}
+    checks: Mapping[CheckName, Annotated[Name, AfterValidator(condition)]] = {}
     """SQL conditions that each row must meet, as {name: condition}; others are quarantined."""
     expectations: tuple[Annotated[ExpectationConfig, AfterValidator(of_one_table)], ...] = ()
     """What the table must be like: see `expectations` below."""
@@ -250,12 +251,12 @@ class TableConfig(Declaration):
         return self
 
     @model_validator(mode="after")
-    def _something_to_judge(self) -> Self:
+    def _something_to_validate(self) -> Self:
         if self.expectations and not self.current and not self.history:
-            problem = "the declaration keeps neither a current table nor a history to judge"
+            problem = "the declaration keeps neither a current table nor a history to validate"
             raise refuse(problem, "Remove the expectations.", key="expectations")
         if not self.current and any(e.nature == "drift" for e in self.expectations):
-            problem = "a change of the number of rows is told of a current table, and none is kept"
+            problem = "a change of the number of rows is one of a current table, and none is kept"
             raise refuse(problem, "Remove the expectation.", key="expectations")
         return self
 

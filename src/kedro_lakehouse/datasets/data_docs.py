@@ -81,7 +81,7 @@ class DataDocsDataset(AbstractDataset[Any, Any]):
         """
         if not data:
             raise UnsupportedError(
-                what="No expectation was judged yet.", remedy="Run `kedro run --pipelines=quality` first."
+                what="No expectation was validated yet.", remedy="Run `kedro run --pipelines=quality` first."
             )
         shown = "\n".join(sorted({f"{row['suite']} {row['judged_at'].isoformat()}" for row in data}))
         storage, root = self._place()

@@ -115,8 +115,8 @@ class FreshnessDataset(DeclaredDataset):
     def load(self) -> dict[str, str]:
         """The last state of each expectation, of this table and of others: fresh | stale."""
         rows = self.project.ops.read(ALERTS)
-        told = sorted((r for r in rows if r["kind"] == _KIND), key=lambda r: r["told_at"])
-        return {r["subject"]: r["state"] for r in told}
+        alerts = sorted((r for r in rows if r["kind"] == _KIND), key=lambda r: r["told_at"])
+        return {r["subject"]: r["state"] for r in alerts}
 
     def save(self, data: Sequence[Result]) -> None:
         """Record each change of state; a table without rows in ``lake.ops.alerts`` counts as fresh."""

@@ -68,10 +68,10 @@ def _set_aside(quarantine: TableName, data: DataFrame, failed: Sequence[Expectat
 
 def _mark(data: DataFrame, failed: Sequence[ExpectationConfig]) -> tuple[Column, DataFrame]:
     """A column with the expectations that a row fails, and the frame to which the column belongs."""
-    told, types = [], types_of(data)
+    titles, types = [], types_of(data)
     for number, expectation in enumerate(failed):
         if expectation.nature == "row":
-            told.append(F.when(fails(expectation, types), F.lit(expectation.title)))
+            titles.append(F.when(fails(expectation, types), F.lit(expectation.title)))
             continue
         mark = f"__shared{number}"
         groups = failing_rows(expectation, data).select(*[F.col(f"`{c}`") for c in expectation.columns])
@@ -83,8 +83,8 @@ def _mark(data: DataFrame, failed: Sequence[ExpectationConfig]) -> tuple[Column,
             F.col(f"`{c}`").eqNullSafe(F.col(f"{mark}_{i}")) for i, c in enumerate(expectation.columns)
         )
         data = data.join(values, same, "left")
-        told.append(F.when(F.col(mark), F.lit(expectation.title)))
-    return F.filter(F.array(*told), lambda reason: reason.isNotNull()), data
+        titles.append(F.when(F.col(mark), F.lit(expectation.title)))
+    return F.filter(F.array(*titles), lambda reason: reason.isNotNull()), data
 
 
 def _message(result: Result) -> str:

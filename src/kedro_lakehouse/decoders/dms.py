@@ -57,15 +57,15 @@ class DmsDecoder:
             AWS DMS user guide, Amazon S3 as a target; contract sections 1 and 8.
         """
         time = _time(group, layout)
-        told = {
+        facts_of_event = {
             OP: _op(group, layout),
             ORDER: _order(group, layout, time),
             BEFORE: _before(group, layout, columns, keys),
         }
         if layout.timestamp:
-            told[TIME] = time
-        kept = [*told, *[c for c in CARRIED if c != FILE]]
-        facts = group.records.withColumns(told)
+            facts_of_event[TIME] = time
+        kept = [*facts_of_event, *[c for c in CARRIED if c != FILE]]
+        facts = group.records.withColumns(facts_of_event)
         converted = convert(facts, columns.conversions(group.columns), keep=kept)
         changed = F.lit(False)
         for key in keys:

@@ -49,13 +49,13 @@ class DmsJsonDecoder(DmsDecoder):
     def discover(self, lines: DataFrame, layout: DmsLayout) -> list[LineShape]:
         """Find the names in data and before images, separately for rows of the full load and for changes."""
         kind = _envelope(TEXTS, TEXTS)
-        told = _told(lines, column(VALUE), kind, layout)
+        lines_of_kinds = _with_kinds(lines, column(VALUE), kind, layout)
         keys = [
             F.collect_set(F.array_sort(F.map_keys(column("__m")[part]))).alias(alias)
             for part, alias in (("data", "names"), (_BEFORE_IMAGE, "images"))
         ]
         shapes = []
-        for row in told.groupBy(FILE, "__kind").agg(*keys).collect():
+        for row in lines_of_kinds.groupBy(FILE, "__kind").agg(*keys).collect():
             before = [layout.before_prefix + n for n in names_of(row["images"])]
             names = names_of([*row["names"], before])
             known = row["__kind"] != "skipped"
@@ -86,7 +86,9 @@ class DmsJsonDecoder(DmsDecoder):
         names = names_of([n for n, _ in s.columns] for s in members)
         images = [n.removeprefix(prefix) for n in names if n.startswith(prefix)]
         kind = _envelope(text_struct(names or ["__none"]), text_struct(images or ["__none"]))
-        told = _told(lines, exact(column(VALUE)), kind, layout).where(column("__kind").isin(*sorted(kinds)))
+        lines_of_kinds = _with_kinds(lines, exact(column(VALUE)), kind, layout).where(
+            column("__kind").isin(*sorted(kinds))
+        )
         data, image, meta = (column("__m")[p] for p in ("data", _BEFORE_IMAGE, "metadata"))
         values = {n: data[n] for n in names} | {
             prefix + n: F.coalesce(data[prefix + n] if prefix + n in names else F.lit(None), image[n])
@@ -99,7 +101,7 @@ class DmsJsonDecoder(DmsDecoder):
             control[COMMIT_TIME] = F.coalesce(meta["commit-timestamp"], meta["timestamp"])
         if layout.sequence and layout.sequence not in names:
             control[layout.sequence] = F.lit(None).cast("string")
-        records = told.select(
+        records = lines_of_kinds.select(
             *[plain(v).alias(n) for n, v in values.items() if n not in control],
             *[v.alias(n) for n, v in control.items()],
             *[column(c) for c in CARRIED_BY_LINES],
@@ -117,9 +119,9 @@ def _envelope(data: T.DataType, image: T.DataType) -> T.StructType:
     )
 
 
-def _told(lines: DataFrame, text: Column, kind: T.StructType, layout: DmsLayout) -> DataFrame:
+def _with_kinds(lines: DataFrame, text: Column, kind: T.StructType, layout: DmsLayout) -> DataFrame:
     """Add ``__m``, the parsed record, and ``__kind``: full_load, changes, skipped or malformed."""
-    told = computed_once(lines, {"__m": parsed(text, kind)})
+    lines_of_kinds = computed_once(lines, {"__m": parsed(text, kind)})
     meta: Any = column("__m")["metadata"]
     other_table = F.lit(False)
     parts = list(reversed(layout.entity or ()))
@@ -132,4 +134,4 @@ def _told(lines: DataFrame, text: Column, kind: T.StructType, layout: DmsLayout)
         .when(meta["operation"] == "load", "full_load")
         .otherwise("changes")
     )
-    return computed_once(told, {"__kind": kinds})
+    return computed_once(lines_of_kinds, {"__kind": kinds})

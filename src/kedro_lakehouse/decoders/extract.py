@@ -66,8 +66,8 @@ def decode_extracts(
 
 def _unstored(group: RecordGroup, layout: Columns, contract: TableContract) -> list[Conversion]:
     """The conversion of the column with a row's start, where the table does not store that column."""
-    told = starts_by_column(contract)
-    if told is None or told in layout.types:
+    start_column = starts_by_column(contract)
+    if start_column is None or start_column in layout.types:
         return []
     text = T.DateType() if layout.date_format and not layout.timestamp_format else T.TimestampType()
     return [
@@ -80,20 +80,20 @@ def _unstored(group: RecordGroup, layout: Columns, contract: TableContract) -> l
             timestamp_format=layout.timestamp_format,
         )
         for source, kind in group.columns.items()
-        if layout.name_of(source) == told and source not in layout.control
+        if layout.name_of(source) == start_column and source not in layout.control
     ]
 
 
 def _with_valid_from(rows: DataFrame, layout: Columns, contract: TableContract) -> DataFrame:
     """Add a row's own start as a timestamp; a value that is not a timestamp counts as one of a wrong type."""
-    told = starts_by_column(contract)
-    if told is None:
+    start_column = starts_by_column(contract)
+    if start_column is None:
         return rows
-    name = told if told in layout.types else VALID_FROM
+    name = start_column if start_column in layout.types else VALID_FROM
     if name not in rows.columns:
         return rows.withColumn(VALID_FROM, F.lit(None).cast("timestamp"))
     start = cast_or_null(name, "timestamp")
-    failed = F.when(column(name).isNotNull() & start.isNull(), F.array(F.lit(told)))
+    failed = F.when(column(name).isNotNull() & start.isNull(), F.array(F.lit(start_column)))
     none = F.array().cast("array<string>")
     return rows.withColumn(
         FAILED, F.concat(F.coalesce(column(FAILED), none), F.coalesce(failed, none))

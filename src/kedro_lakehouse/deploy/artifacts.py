@@ -60,7 +60,7 @@ def build_wheel(root: Path, to: Path) -> Path:
     """Build the project's wheel, as `kedro package` does.
 
     Raises:
-        UnsupportedError: The build failed; its last line tells why.
+        UnsupportedError: The build failed; its last line says why.
     """
     command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(to)]
     if find_spec("uv") is not None:

@@ -52,7 +52,7 @@ class Deployment:
 
     @classmethod
     def of(cls, project: Project, *, package: str, **more: object) -> Self:
-        """Collect what the job of a project's environment reads, writes, and is told by name.
+        """Collect what the job of a project's environment reads, writes, and gets by name.
 
         Raises:
             ConfigurationError: The lakehouse is not in S3, or files of a source land on this machine.
@@ -116,8 +116,8 @@ def _secrets(project: Project) -> tuple[str, ...]:
     monitoring = project.monitoring
     if monitoring is None or project.secrets is None:
         return ()
-    told = [*monitoring.notifiers.values(), *filter(None, [monitoring.lineage])]
-    names = {getattr(config, "credentials", None) for config in told} - {None}
+    reached = [*monitoring.notifiers.values(), *filter(None, [monitoring.lineage])]
+    names = {getattr(config, "credentials", None) for config in reached} - {None}
     return tuple(sorted(f"{project.secrets}{name}" for name in names))
 
 

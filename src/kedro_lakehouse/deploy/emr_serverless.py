@@ -25,7 +25,7 @@ def emr_serverless_template(deployment: Deployment) -> dict[str, Any]:
     application = part(
         "emr_serverless.yml",
         version=platform.emr,
-        told=f"A release with Spark {platform.spark}.",
+        described=f"A release with Spark {platform.spark}.",
         jars=",".join(filter(None, (platform.jars[name] for name in formats))),
         jars_told=brought,
         execution=run.run,

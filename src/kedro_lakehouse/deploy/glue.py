@@ -18,7 +18,7 @@ def glue_template(deployment: Deployment) -> dict[str, Any]:
     job = part(
         "glue.yml",
         version=deployment.platform.glue,
-        told=f"A version with Spark {deployment.platform.spark}.",
+        described=f"A version with Spark {deployment.platform.spark}.",
         script=sub(f"{deployment.place}/{ENTRY}"),
         arguments=_arguments(deployment),
         run=dict(zip(words[::2], words[1::2], strict=True)),

@@ -100,7 +100,7 @@ def require_formats(platform: Platform, formats: tuple[str, ...]) -> None:
     """
     if not formats:
         raise UnsupportedError(
-            what=f"`{_PACKAGES}` names no table format, so which ones the platform has to bring is not told.",
+            what=f"`{_PACKAGES}` names no table format, so it is not known which the platform has to bring.",
             remedy=f"Name at least Iceberg's package in spark.yml: {', '.join(_FORMATS)} are looked for.",
         )
     if "hudi" in formats and Version(platform.hudi) < Version(_HUDI):

@@ -56,12 +56,12 @@ class GlueTable:
         apart = set(self.partition_by) if self.provider != "delta" else set()
         reads, writes, serde = _CLASSES[self.provider]
         kind = "delta" if self.provider == "delta" else "hudi"
-        told = {"table_type": kind.upper(), "spark.sql.sources.provider": kind, "classification": kind}
+        kinds = {"table_type": kind.upper(), "spark.sql.sources.provider": kind, "classification": kind}
         columns = {name: hive_type(kind) for name, kind in self.columns.items()}
         return {
             "Name": self.name.table,
             "TableType": "EXTERNAL_TABLE",
-            "Parameters": {"EXTERNAL": "TRUE", **told, **(self.parameters or {})},
+            "Parameters": {"EXTERNAL": "TRUE", **kinds, **(self.parameters or {})},
             "PartitionKeys": _columns({name: columns[name] for name in self.partition_by if name in apart}),
             "StorageDescriptor": {
                 "Columns": _columns({name: kind for name, kind in columns.items() if name not in apart}),

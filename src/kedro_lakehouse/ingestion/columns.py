@@ -42,10 +42,10 @@ def resolve_columns(
     """
     seen = [n for shape in shapes for n, _ in shape.columns]
     named = {*table.order_by, *filter(None, [table.effective_time])}
-    told = source.control(seen)
+    stated = source.control(seen)
     # Columns of the source that describe the change, such as its operation, are no columns of the table;
     # those that give the order or the time are read all the same.
-    control = frozenset(c for c in told if table.rename.get(c, c) not in named)
+    control = frozenset(c for c in stated if table.rename.get(c, c) not in named)
     held = {c: t for c, t in existing.items() if c not in (*EVENT_COLUMNS, UNSET, *OPENED_COLUMNS)}
     declared = {c: storable(_parse(text)) for c, text in table.types.items()}
     declared = {c: _declared(name, c, held.get(c), kind) for c, kind in declared.items()}
@@ -74,7 +74,7 @@ def resolve_columns(
         raise MissingColumnError(
             table=name, missing=missing, found=sorted(types), place="order_by, effective_time"
         )
-    stored = {table.rename.get(n, n) for n in seen if n not in told and _kept(n, table)}
+    stored = {table.rename.get(n, n) for n in seen if n not in stated and _kept(n, table)}
     csv, order = source.options["changes"], existing.get(ORDER)
     return Columns(
         types=types,

@@ -51,7 +51,7 @@ class Emitter:
             self._failed = True
             # Only the kind: an address or a server's answer may hold what no log should.
             logger.warning(
-                "Lineage is not told for the rest of this run: %s. The tables are not concerned.",
+                "Lineage is not sent for the rest of this run: %s. The tables are not concerned.",
                 type(error).__name__,
             )
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.logs.context import RunContext
 
 _LONGEST: Final = 4000
+WHOLE: Final = "whole_message"
+"""Attribute of a record whose message is shorter on the console than in the run's log."""
 _SECRETS: Final = (
     # `password=…`, `"aws_secret_access_key": "…"`: the name stays, the value is replaced.
     (
@@ -67,7 +69,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "origin": "python",
             "logger": record.name,
-            "message": without_secrets(record.getMessage())[:_LONGEST],
+            "message": without_secrets(getattr(record, WHOLE, None) or record.getMessage())[:_LONGEST],
             **self._run,
             **{name: facts[name] for name in FACTS},
         }

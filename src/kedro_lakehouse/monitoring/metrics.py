@@ -107,8 +107,8 @@ def _lines(metric: _Metric, env: str) -> str:
     name = _PREFIX + metric.name
     lines = [f"# HELP {name} {metric.help}", f"# TYPE {name} gauge"]
     for labels, value in metric.samples:
-        told = ",".join(f'{label}="{_escaped(text)}"' for label, text in ({"env": env} | labels).items())
-        lines.append(f"{name}{{{told}}} {value!r}")
+        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in ({"env": env} | labels).items())
+        lines.append(f"{name}{{{shown}}} {value!r}")
     return "\n".join(lines) + "\n"
 
 

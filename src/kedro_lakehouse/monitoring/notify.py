@@ -94,7 +94,7 @@ def _delivered(
         notifier.send(message)
     except Exception as problem:  # noqa: BLE001 - plug-ins raise what they like; no notifier fails a run
         logger.warning(
-            "The notifier '%s' (%s) could not be told, the next run tries again: %s",
+            "The notifier '%s' (%s) could not be reached, the next run tries again: %s",
             name,
             config.type,
             _reason(problem),

@@ -37,7 +37,7 @@ def tell_outcome(
 
             notify(project, monitoring, error, whole)
     except LakehouseError as problem:
-        logger.warning("The outcome of this run was not told in full: %s", problem)
+        logger.warning("The outcome of this run was not reported in full: %s", problem)
 
 
 def whole_subjects(ran: Pipeline, registered: Mapping[str, Pipeline], failed: Collection[str]) -> set[str]:

@@ -118,8 +118,8 @@ class _BoundedFile(logging.FileHandler):
             return
         if self.stream is not None and self.stream.tell() > _LARGEST:
             self._full = True
-            told = "The log is full: later lines are not kept."
-            record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, told, (), None)
+            text = "The log is full: later lines are not kept."
+            record = logger.makeRecord(logger.name, logging.WARNING, __file__, 0, text, (), None)
         super().emit(record)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import counted, listed
 from kedro_lakehouse.monitoring.runs import failures
-from kedro_lakehouse.ops.failures import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -66,10 +65,6 @@ def print_summary(
         console.print(f"{counted(len(quiet), 'table')} had nothing new.")
     if waiting := sorted(others & set(unreached)):
         console.print(f"Not reached, as a table that they need failed: {listed(waiting)}.")
-    for name, problem in failed.items():
-        console.print(f"{name or 'run'}: {message_of(problem)}", soft_wrap=True, markup=False, style="red")
-    if retry := getattr(error, "retry", ""):
-        console.print(f"Retry only what failed: {retry}", soft_wrap=True, markup=False)
 
 
 def _cells(reports: list[CommitReport], *, narrow: bool) -> list[str]:

@@ -160,10 +160,10 @@ class _Search:
             failing = reduce(DataFrame.unionByName, (self._failing(i, e, rows) for i, e in enumerate(asked)))
             hit = named.join(failing, [c for c in failing.columns if c in named.columns])
             beside = named.where(column(_ROW) >= 0).withColumnRenamed(_DIGEST, _OTHER)
-            told = hit.join(beside, [_FILE, _ROW], "left").collect()
+            found_rows = hit.join(beside, [_FILE, _ROW], "left").collect()
         found: dict[ExcludedEvent, str] = {}
         for number, expectation in enumerate(asked):
-            of_it = [r for r in told if r[_EXPECTATION] == number]
+            of_it = [r for r in found_rows if r[_EXPECTATION] == number]
             for row in [r for r in of_it if r[_BROUGHT]] or of_it:
                 place = row[_FILE], None if row[_ROW] < 0 else row[_ROW]
                 for digest in {row[_DIGEST], row[_DIGEST] if row[_OTHER] is None else row[_OTHER]}:
@@ -198,8 +198,8 @@ class _Search:
     def _refused_whole(self) -> str | None:
         """The expectation of the whole table that the batch failed; None if there is none."""
         whole = {e.title for e in self._blocking if e.nature not in OF_ROWS}
-        told = [r for r in open_refusals(self._table) if r["batch"] == self._batch]
-        return next((r["expectation"] for r in told if r["expectation"] in whole), None)
+        refusals = [r for r in open_refusals(self._table) if r["batch"] == self._batch]
+        return next((r["expectation"] for r in refusals if r["expectation"] in whole), None)
 
     def _folded(self, events: DataFrame) -> DataFrame:
         """The rows that the current table would have, with ``_order``."""

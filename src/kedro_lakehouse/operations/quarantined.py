@@ -85,8 +85,8 @@ def released(found: DataFrame, verdict: DataFrame) -> DataFrame:
         verdict: ``_position``, ``ok``.
         returns: ``_batch``, ``_position`` as they are in quarantine.
     """
-    judged = found.join(verdict, POSITION, "left")
-    of_row = judged.groupBy(column(HELD_BATCH).alias(BATCH), column(HELD_AT).alias("__at")).agg(
+    checked = found.join(verdict, POSITION, "left")
+    of_row = checked.groupBy(column(HELD_BATCH).alias(BATCH), column(HELD_AT).alias("__at")).agg(
         F.min(F.coalesce(column("ok"), F.lit(False))).alias("ok")
     )
     return of_row.where("ok").select(BATCH, column("__at").alias(POSITION))

@@ -41,7 +41,7 @@ def refuse_rebuild(table: LakeTable) -> None:
         raise UnsupportedError(what=f"{table} has no keys to fold its record by.", remedy=again)
     if horizon_of(change_log) is not None and config.history is not None:
         raise UnsupportedError(
-            what=f"The record of {table} is trimmed (changes_retention): it does not hold the whole history.",
+            what=f"The change log of {table} is compacted (changes_retention): it lacks a part of history.",
             remedy=again,
         )
     order = _declared_order(table, change_log)

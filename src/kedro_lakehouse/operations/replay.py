@@ -94,7 +94,7 @@ class Replay:
         self.table, self.contract = table, table.contract
         if table.config.write != "merge":
             raise UnsupportedError(
-                what=f"{table} has no keys: rows that come back could not be told from new ones.",
+                what=f"{table} has no keys: rows that come back could not be distinguished from new ones.",
                 remedy="Deliver the corrected records as a new file.",
             )
         if table.config.source is None:

@@ -234,7 +234,7 @@ def _refuse_what_is_lost(table: LakeTable, step: _Step) -> None:
     if since and step.snapshot.committed_at < since:
         raise UnsupportedError(
             what=f"{step.target} was folded again since: its earlier states were made by another "
-            "declaration, or with events that were withdrawn.",
+            "declaration, or with events that were excluded.",
             remedy=f"Choose a later state: {listing}.",
         )
     if step.stage != "history":
@@ -242,7 +242,7 @@ def _refuse_what_is_lost(table: LakeTable, step: _Step) -> None:
     change_log = table.state("changes")
     if change_log is not None and step.report.batch < change_log.batch and horizon_of(change_log) is not None:
         raise UnsupportedError(
-            what=f"The record of {table} is trimmed (changes_retention): it does not hold all of the history "
+            what=f"The change log of {table} is compacted (changes_retention): it lacks a part of history "
             f"after batch {step.report.batch}.",
             remedy=f"Go back to the last batch: {listing}.",
         )

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from kedro_lakehouse.errors import LakehouseError, TerminalError, counted, listed
+from kedro_lakehouse.errors import LakehouseError, PlaceUnusableError, TerminalError, counted
 from kedro_lakehouse.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-_MAX_TOLD: Final = 400
+_MAX_SHOWN: Final = 400
+_MAX_TABLES: Final = 10
+_MINE: Final = "Give yourself the right to read and write it (`ls -ld` shows whose it is)."
+_ROOM: Final = "Free some, or set another place in globals.yml."
+_FILE_AWAY: Final = "Move the file away, or set another place."
+_COPY: Final = "Restore it from a copy, or move the lakehouse away."
+_PLACES: Final = {
+    errno.EACCES: ("permission denied", _MINE),
+    errno.EPERM: ("this is not permitted", _MINE),
+    errno.EROFS: ("its disk can only be read", "Set another place in globals.yml, or mount it for writing."),
+    errno.ENOSPC: ("no space is left on its disk", _ROOM),
+    errno.EDQUOT: ("the quota of its disk is used up", _ROOM),
+    errno.ENOTDIR: ("a file stands where a folder is needed", _FILE_AWAY),
+    errno.EEXIST: ("a file stands where a folder is needed", _FILE_AWAY),
+    errno.EISDIR: ("a folder stands where a file is needed", "Move the folder away, or set another place."),
+    errno.ELOOP: ("links lead in a circle", "Remove the link."),
+    errno.ENAMETOOLONG: ("the name is too long", "Use a shorter one."),
+}
+_SQLITE: Final = {
+    "unable to open": ("the catalog's file cannot be opened", _MINE),
+    "readonly": ("the catalog's file, or its folder, can only be read", _MINE),
+    "read-only": ("the catalog's file, or its folder, can only be read", _MINE),
+    "not a database": ("the file is no SQLite catalog", _COPY),
+    "malformed": ("the catalog's file is damaged", _COPY),
+    "locked": ("another program holds the catalog", "End that program."),
+    "disk I/O": ("the catalog's file cannot be read or written", _MINE),
+    "full": ("no space is left on its disk", _ROOM),
+}
 _OF_NAMES_ONLY: Final = ("AnalysisException", "ParseException")
 
 
@@ -26,10 +54,24 @@ class TablesFailedError(TerminalError):
 
     def sentences(self) -> tuple[str, str]:
         """What failed, and the command that tries only that again."""
-        return (
-            f"{counted(len(self.tables), 'table')} failed: {listed(sorted(self.tables))}; the rest are done.",
-            f"Retry: {self.retry}" if self.retry else "",
-        )
+        return " ".join([self._what(), *self._reasons()]), self._again()
+
+    def __post_init__(self) -> None:
+        """Make the message: a line for each of the first tables, and the command that tries them again."""
+        super().__post_init__()
+        lines = [f"[{self.code}] {self._what()}", *self._reasons(), self._again()]
+        self.args = ("\n".join(filter(None, lines)),)
+
+    def _what(self) -> str:
+        return f"{counted(len(self.tables), 'table')} failed; the rest are done."
+
+    def _reasons(self) -> list[str]:
+        shown = [f"{table}: {message_of(error)}" for table, error in sorted(self.tables.items())]
+        more = len(shown) - _MAX_TABLES
+        return shown[:_MAX_TABLES] + ([f"... and {more} more."] if more > 0 else [])
+
+    def _again(self) -> str:
+        return f"Retry only what failed: {self.retry}" if self.retry else ""
 
 
 def innermost(error: BaseException) -> BaseException:
@@ -43,6 +85,36 @@ def innermost(error: BaseException) -> BaseException:
     return error
 
 
+def known(error: BaseException, catalog: str = "") -> LakehouseError | None:
+    """The error that says what to do, out of one of ours, the operating system's or SQLite's; else None.
+
+    Args:
+        error: What was raised.
+        catalog: The place of the SQLite catalog, which its errors do not name.
+    """
+    inner = innermost(error)
+    if isinstance(inner, LakehouseError):
+        return inner
+    chain = [error, inner]
+    if error.__context__ is not None:
+        chain.append(error.__context__)
+    for one in chain:
+        if isinstance(one, OSError) and one.errno in _PLACES and (place := one.filename or quoted_path(one)):
+            problem, remedy = _PLACES[one.errno]
+            return PlaceUnusableError(path=str(place), problem=problem, remedy=remedy)
+        if type(one).__module__.startswith(("sqlite3", "sqlalchemy")):
+            for part, (problem, remedy) in _SQLITE.items():
+                if part in str(one):
+                    return PlaceUnusableError(path=catalog or "the catalog", problem=problem, remedy=remedy)
+    return None
+
+
+def quoted_path(error: OSError) -> str:
+    """Return the path that an error's text names, where it has it nowhere else, as Arrow's errors."""
+    found = re.search(r"'([^']*/[^']*)'", str(error))
+    return found[1] if found else ""
+
+
 def message_of(error: BaseException) -> str:
     """An error as one bounded line that holds no row value and no secret.
 
@@ -50,11 +122,11 @@ def message_of(error: BaseException) -> str:
     plans and, once rows are read, values of them: then only the name of its error condition is used.
     """
     inner = innermost(error)
-    if isinstance(inner, LakehouseError):
-        return redacted(str(inner))  # the error may have been made before the secret was fetched
+    if ours := known(error):
+        return redacted(str(ours))  # the error may have been made before the secret was fetched
     kind = type(inner).__name__
     if kind in _OF_NAMES_ONLY or not type(inner).__module__.startswith(("pyspark", "py4j")):
         first = next((line for line in redacted(str(inner)).splitlines() if line.strip()), "")
-        return f"{kind}: {first[:_MAX_TOLD]}"
+        return f"{kind}: {first[:_MAX_SHOWN]}"
     condition = re.search(r"\[([A-Z0-9_.]{3,})\]", str(inner))
     return f"{kind}: {condition[1] if condition else 'see the log at level DEBUG'}"

@@ -40,8 +40,8 @@ def judge_search(
             for name in thresholds.allowed_keys()
         }
         means[model] = found
-        told = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
-        logger.info("column_eval: %s, %s studies: %s", model, len(studies), told)
+        measures = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
+        logger.info("column_eval: %s, %s studies: %s", model, len(studies), measures)
         for name, value in found.items():
             least = float(getattr(thresholds, name))
             if value < least:

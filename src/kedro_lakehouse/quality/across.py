@@ -28,8 +28,10 @@ def answer_reference(expectation: SuiteExpectationConfig, rows: DataFrame, other
     here = expectation.column_list
     there = expectation.other_column_list or here
     names = [f"v{i}" for i in range(len(here))]
-    told = reduce(and_, [F.col(quote(name)).isNotNull() for name in here], F.lit(True))
-    refers = rows.where(told).select(*[F.col(quote(c)).alias(n) for c, n in zip(here, names, strict=True)])
+    complete = reduce(and_, [F.col(quote(name)).isNotNull() for name in here], F.lit(True))
+    refers = rows.where(complete).select(
+        *[F.col(quote(c)).alias(n) for c, n in zip(here, names, strict=True)]
+    )
     known = other.select(*[F.col(quote(c)).alias(n) for c, n in zip(there, names, strict=True)]).distinct()
     found = (
         refers.groupBy(*names)

@@ -43,11 +43,11 @@ def answer(
     if not expectations:
         return []
     asked = F.count(F.lit(1)).alias(_ROWS)
-    told = rows.agg(asked, *[c for i, e in enumerate(expectations) for c in _figures(i, e, rows)])
+    answers = rows.agg(asked, *[c for i, e in enumerate(expectations) for c in _figures(i, e, rows)])
     for i, e in enumerate(expectations):
         if e.nature == "unique":
-            told = told.crossJoin(_repeats(i, e, rows, whole))
-    found = told.collect()[0].asDict()
+            answers = answers.crossJoin(_repeats(i, e, rows, whole))
+    found = answers.collect()[0].asDict()
     return [_result(i, e, found) for i, e in enumerate(expectations)]
 
 

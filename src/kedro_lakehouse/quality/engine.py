@@ -56,23 +56,23 @@ def answer_by_engine(expectations: Sequence[ExpectationConfig], rows: DataFrame)
         name = "".join(part.capitalize() for part in expectation.type.split("_"))
         native = getattr(gx.expectations, name)
         suite.add_expectation(native(**expectation.kwargs, meta={_NUMBER: number}))
-    judged = batch.validate(suite, result_format="BASIC")
-    by_number = {r.expectation_config.meta[_NUMBER]: r for r in judged.results}
+    outcome = batch.validate(suite, result_format="BASIC")
+    by_number = {r.expectation_config.meta[_NUMBER]: r for r in outcome.results}
     return [_result(e, by_number[i]) for i, e in enumerate(expectations)]
 
 
-def _result(expectation: ExpectationConfig, judged: Any) -> Result:
-    told = judged.exception_info
-    raised = [told, *(v for v in told.values() if isinstance(v, dict))]
+def _result(expectation: ExpectationConfig, outcome: Any) -> Result:
+    exception = outcome.exception_info
+    raised = [exception, *(v for v in exception.values() if isinstance(v, dict))]
     if any(one.get("raised_exception") for one in raised):
         raise UnsupportedError(
-            what=f"Great Expectations cannot judge {expectation.title}.",
+            what=f"Great Expectations cannot validate {expectation.title}.",
             remedy="Check its columns and their types.",
         )
     return Result(
         expectation=expectation,
-        success=bool(judged.success),
+        success=bool(outcome.success),
         engine="great_expectations",
-        elements=judged.result.get("element_count"),
-        unexpected=judged.result.get("unexpected_count"),
+        elements=outcome.result.get("element_count"),
+        unexpected=outcome.result.get("unexpected_count"),
     )

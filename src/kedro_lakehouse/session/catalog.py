@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.errors import PlaceUnusableError, UnsupportedError
 from kedro_lakehouse.names import CATALOG, TableName
 from kedro_lakehouse.private import private_file, private_folder
 
@@ -93,11 +93,37 @@ class MetadataCatalog:
 
     @property
     def catalog(self) -> Catalog:
-        """Pyiceberg's catalog."""
+        """Pyiceberg's catalog; an empty one in memory as long as the embedded one was not created."""
         with self._opening:
-            if self._catalog is None:
-                self._catalog = self._open()
-            return self._catalog
+            if self._catalog is None and self._is_missing():
+                return self._empty()
+            return self._opened()
+
+    def create(self) -> Catalog:
+        """Pyiceberg's catalog, to write to: an embedded one is created if it is not there."""
+        with self._opening:
+            return self._opened()
+
+    def _opened(self) -> Catalog:
+        if self._catalog is None:
+            self._catalog = self._open()
+        return self._catalog
+
+    def _is_missing(self) -> bool:
+        """Whether an embedded catalog has no file yet; then nobody has written to the lake."""
+        found = re.match(_EMBEDDED, self._conf.get(f"{_PREFIX}uri", ""))
+        if found is None or self._conf.get(f"{_PREFIX}type") != "jdbc":
+            return False
+        try:
+            Path(found["path"]).stat()
+        except FileNotFoundError:
+            return True
+        return False
+
+    def _empty(self) -> Catalog:
+        from pyiceberg.catalog import load_catalog
+
+        return load_catalog(CATALOG, **(catalog_properties(self._conf) | {"uri": "sqlite:///:memory:"}))
 
     def _open(self) -> Catalog:
         from pyiceberg.catalog import load_catalog
@@ -109,6 +135,13 @@ class MetadataCatalog:
             with contextlib.suppress(OperationalError):  # another run created the same table meanwhile
                 return load_catalog(CATALOG, **properties)
         return load_catalog(CATALOG, **properties)
+
+    @property
+    def place(self) -> str:
+        """The file of an embedded catalog; the address of another one."""
+        uri = self._conf.get(f"{_PREFIX}uri", "")
+        embedded = re.match(_EMBEDDED, uri)
+        return embedded["path"] if embedded else uri
 
     @property
     def is_glue(self) -> bool:
@@ -129,9 +162,29 @@ class MetadataCatalog:
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         try:
-            return self.catalog.load_table(identifier)
+            return self.load_table(identifier)
         except (NoSuchTableError, NoSuchNamespaceError):
             return None
+
+    def load_table(self, identifier: tuple[str, ...]) -> Table:
+        """The newest metadata of a table that the catalog names.
+
+        Raises:
+            PlaceUnusableError: The file of its metadata is empty or damaged.
+        """
+        from pyiceberg.exceptions import ValidationError
+
+        try:
+            return self.catalog.load_table(identifier)
+        except (ValidationError, UnicodeDecodeError) as error:
+            raise PlaceUnusableError(
+                path=f"{self.place}, table {'.'.join(identifier)}",
+                problem="the file *.metadata.json that the catalog names for it is empty or damaged",
+                remedy=(
+                    "Restore it from a copy; or move the whole folder of the lakehouse away, and `kedro run` "
+                    "builds it anew from the landed files."
+                ),
+            ) from error
 
     def rows(self, name: TableName) -> int | None:
         """Row count of a table, from its metadata; None if there is no such table."""
@@ -180,7 +233,7 @@ class MetadataCatalog:
         from sqlalchemy.exc import IntegrityError
 
         try:
-            self.catalog.create_namespace_if_not_exists(namespace)
+            self.create().create_namespace_if_not_exists(namespace)
         except IntegrityError:  # two writers found none, both created it, one was first
             if not self.catalog.namespace_exists(namespace):
                 raise

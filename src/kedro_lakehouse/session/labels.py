@@ -61,16 +61,16 @@ class JvmLabels:
                 self._run = wanted
         # Empty text if there is no value: an executor's thread has its old label until that is overwritten.
         fields = {name: "" if value is None else str(value) for name, value in {**run, **facts}.items()}
-        told: dict[str, str] = getattr(self._of_thread, "told", {})
-        if fields == told:
+        put: dict[str, str] = getattr(self._of_thread, "put", {})
+        if fields == put:
             return
         context, thread = session.sparkContext, java_class(session, _THREAD)
         for name, value in fields.items():
-            if told.get(name) != value:
+            if put.get(name) != value:
                 context.setLocalProperty(_MDC + name, value)
                 thread.put(_MDC + name, value)
         context.setJobDescription(_description(fields))
-        self._of_thread.told = fields
+        self._of_thread.put = fields
 
     def clear(self, session: SparkSession) -> None:
         """Remove the labels of the run and of this thread."""
@@ -83,13 +83,13 @@ class JvmLabels:
                 else:
                     system.setProperty(_PROPERTY + name, "")
             self._run = {}
-        told: dict[str, str] = getattr(self._of_thread, "told", {})
-        for name in told:
+        put: dict[str, str] = getattr(self._of_thread, "put", {})
+        for name in put:
             session.sparkContext._jsc.setLocalProperty(_MDC + name, None)
             thread.remove(_MDC + name)
-        if told:
+        if put:
             session.sparkContext._jsc.setJobDescription(None)
-        self._of_thread.told = {}
+        self._of_thread.put = {}
 
 
 def _description(fields: Mapping[str, str]) -> str:

@@ -34,8 +34,8 @@ def version_beside(package: str) -> str | None:
     if found is None or found.origin is None:
         return None
     text = Path(found.origin).with_name("version.py").read_text(encoding="utf-8")
-    told = re.search(r"""^__version__[^=]*=\s*["'](.+)["']""", text, re.MULTILINE)
-    return told[1] if told else None
+    version = re.search(r"""^__version__[^=]*=\s*["'](.+)["']""", text, re.MULTILINE)
+    return version[1] if version else None
 
 
 def spark_line() -> str:

@@ -40,7 +40,7 @@ def answer(conf: Mapping[str, str], text: str, *, catalog: str = CATALOG) -> Dat
         if refused and plan.getClass().getSimpleName() not in _DESCRIBE:
             raise UnsupportedError(
                 what="This is not one query that only reads.",
-                remedy="Give one SELECT, WITH or DESCRIBE; `kedro lakehouse --help` tells the rest.",
+                remedy="Give one SELECT, WITH or DESCRIBE; `kedro lakehouse --help` lists other ways.",
             )
         return session.sql(text)
     except (AnalysisException, ParseException) as error:

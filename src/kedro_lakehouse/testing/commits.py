@@ -54,10 +54,10 @@ class CommitContract(MadeFormat):
             assert rows_of(stage.appended(), "id") == [(4,)]
             assert rows_of(stage.staged(), "id") == [(1,), (2,), (3,), (4,)]
             assert (state_of(made, filled).batch, made.read(filled).count()) == (1, 3)
-            told = report(2)
-            snapshot = stage.publish(told)
+            reported = report(2)
+            snapshot = stage.publish(reported)
         state = state_of(made, filled)
-        assert (state.bookmark, state.rows, state.snapshot_id) == (told, 4, snapshot)
+        assert (state.bookmark, state.rows, state.snapshot_id) == (reported, 4, snapshot)
 
     def test_what_is_not_published_leaves_nothing(
         self, made: TableFormat, session: SparkSession, filled: TableName
@@ -117,14 +117,14 @@ class CommitContract(MadeFormat):
         ):
             if kinds[0] == "rows":
                 one.append(frame_of(session, (10, "raced", 10)))
-            told = report(2)
-            one.publish(told)
+            reported = report(2)
+            one.publish(reported)
             if kinds[1] == "rows":
                 other.append(frame_of(session, (11, "raced", 11)))
             other.publish(report(2))
         expected = [(1,), (10,), (2,), (3,)] if kinds[0] == "rows" else [(1,), (2,), (3,)]
         assert rows_of(first.read(filled), "id") == expected
-        assert state_of(second, filled).bookmark == told
+        assert state_of(second, filled).bookmark == reported
 
     def test_two_runs_that_make_a_table_race_as_two_commits_do(
         self, make_format: MakeFormat, session: SparkSession, table: TableName
@@ -201,18 +201,18 @@ class CommitContract(MadeFormat):
         self, make_format: MakeFormat, session: SparkSession, filled: TableName, lose: Lose, lost: Lost
     ) -> None:
         first, second = make_format("run1"), make_format("run2")
-        told, outcome = report(2), "published"
+        reported, outcome = report(2), "published"
         try:
             with first.stage(filled, first.state(filled)) as stage:
                 stage.append(frame_of(session, (4, "four", 4)))
                 with lose(lost):
-                    stage.publish(told)
+                    stage.publish(reported)
         except CommitUnknownError:
             outcome = "unknown"
         except Exception:  # noqa: BLE001 - whatever else is raised says that nothing was published
             outcome = "failed"
         state = state_of(second, filled)
-        is_held = state.bookmark == told
+        is_held = state.bookmark == reported
         assert is_held == (lost == "answer")
         assert outcome in ("unknown", "published" if is_held else "failed")
         with second.stage(filled, state) as stage:

@@ -198,7 +198,7 @@ def _connector(kinds: Mapping[MessageKind, Any], layout: DebeziumLayout) -> str 
 def _known(facts: _Facts, columns: Columns, layout: DebeziumLayout) -> str:
     connector = facts.connector or connector_of(columns)
     if connector is None:
-        raise _no_order(layout, "no message tells its position in a log")
+        raise _no_order(layout, "no message states its position in a log")
     return connector
 
 

@@ -70,5 +70,7 @@ def order_of(connector: str, at: str) -> Column:
 
 def time_of(texts: Sequence[str]) -> Column:
     """The first time that is given in struct columns of ``ts_us``, ``ts_ns`` and ``ts_ms``, in this order."""
-    told = [f"nullif({_MICROS[f].format(f'{quote(at)}.{quote(f)}')}, 0)" for at in texts for f in TIME_FIELDS]
-    return F.expr(f"timestamp_micros(coalesce({', '.join(told)}))")
+    times = [
+        f"nullif({_MICROS[f].format(f'{quote(at)}.{quote(f)}')}, 0)" for at in texts for f in TIME_FIELDS
+    ]
+    return F.expr(f"timestamp_micros(coalesce({', '.join(times)}))")

@@ -134,8 +134,8 @@ def _statement(table: TableName, found: Table, action: Action, settings: TableMa
 
 
 def _call(procedure: str, table: TableName, **arguments: object) -> str:
-    told = ", ".join(f"{name} => {value}" for name, value in arguments.items())
-    return f"CALL {CATALOG}.system.{procedure}(table => {text(str(table))}, {told})"
+    named = ", ".join(f"{name} => {value}" for name, value in arguments.items())
+    return f"CALL {CATALOG}.system.{procedure}(table => {text(str(table))}, {named})"
 
 
 def _rewrite_of_deletes(table: TableName, options: Mapping[str, object]) -> str:

@@ -163,10 +163,10 @@ class IcebergStage:
         ends = {f"t.{quote(c)}": map(constant, pair) for c, pair in near.items()}
         ranges = [f"{name} BETWEEN {low} AND {high}" for name, (low, high) in ends.items()]
         exists = f"EXISTS (SELECT 1 FROM {quote(view)} AS d WHERE {matches})"  # noqa: S608 - quoted
-        doomed = " AND ".join([*ranges, exists])
+        matching = " AND ".join([*ranges, exists])
         try:
             with self._written_here():
-                self._session.sql(f"DELETE FROM {self._target} AS t WHERE {doomed}")  # noqa: S608 - quoted
+                self._session.sql(f"DELETE FROM {self._target} AS t WHERE {matching}")  # noqa: S608 - quoted
         finally:
             self._session.catalog.dropTempView(view)
 
@@ -191,9 +191,9 @@ class IcebergStage:
     def _counts_to(self, rows: int) -> bool:
         """Whether counts of the staged and the published rows differ by as many rows as expected."""
         head = load_table(self._session, self.table).currentSnapshot()
-        told = _rows_of(head) if head is not None and not self._replaced else 0
+        before = _rows_of(head) if head is not None and not self._replaced else 0
         published = 0 if self._replaced else self._session.table(self.table.sql).count()
-        return self.staged().count() - published == rows - told
+        return self.staged().count() - published == rows - before
 
     def appended(self) -> DataFrame:
         """The rows of this stage's last write, read back from their files."""
