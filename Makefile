@@ -206,25 +206,25 @@ jars-aws: .cache/jars-aws.ok ## The same for --env=aws (756 MB)
 # Without the model only the column index says that it is missing; everything else runs.
 .PHONY: model
 model: setup ## Fetch the embedding model of the column search into .cache/models
-	@$(SHOW) $(BIN)/python -m kedro_lakehouse.cli.model || true
+	@$(SHOW) --expect "Looking for the embedding model ..." $(BIN)/python -m kedro_lakehouse.cli.model || true
 
 # Order-only: set-up always looks, but looking does not make the jars stale.
 .cache/jars.ok: conf/base/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
-	@$(SHOW) $(BIN)/python -m kedro_lakehouse.cli.jars
+	@$(SHOW) --expect "Looking for jars ..." $(BIN)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .cache/jars-delta.ok: conf/base/spark.yml conf/delta/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
-	@KEDRO_ENV=delta $(SHOW) $(BIN)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=delta $(SHOW) --expect "Looking for jars ..." $(BIN)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: jars-spark35
 jars-spark35: .cache/jars-spark35.ok ## Fetch the jars of Spark 3.5, with Iceberg and with Hudi
 
 .cache/jars-spark35.ok: conf/base/spark.yml conf/delta/spark.yml conf/hudi/spark.yml conf/aws_hudi/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup-spark35
-	@$(SHOW) $(BIN35)/python -m kedro_lakehouse.cli.jars
-	@KEDRO_ENV=delta $(SHOW) $(BIN35)/python -m kedro_lakehouse.cli.jars
-	@KEDRO_ENV=hudi $(SHOW) $(BIN35)/python -m kedro_lakehouse.cli.jars
-	@KEDRO_ENV=aws_hudi $(SHOW) $(BIN35)/python -m kedro_lakehouse.cli.jars
+	@$(SHOW) --expect "Looking for jars ..." $(BIN35)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=delta $(SHOW) --expect "Looking for jars ..." $(BIN35)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=hudi $(SHOW) --expect "Looking for jars ..." $(BIN35)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=aws_hudi $(SHOW) --expect "Looking for jars ..." $(BIN35)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .cache/classes-spark41.jsa: requirements/spark41.txt conf/base/spark.yml | setup jars
@@ -234,7 +234,7 @@ jars-spark35: .cache/jars-spark35.ok ## Fetch the jars of Spark 3.5, with Iceber
 	@$(SHOW) $(BIN35)/python -m kedro_lakehouse.cli.class_archive
 
 .cache/jars-aws.ok: conf/base/spark.yml conf/aws/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
-	@KEDRO_ENV=aws $(SHOW) $(BIN)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=aws $(SHOW) --expect "Looking for jars ..." $(BIN)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: refetch

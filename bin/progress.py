@@ -2,9 +2,9 @@
 """One line of progress: rewritten on a terminal, lengthened by dots where there is none.
 
 Runs with the standard library alone: ``python3 bin/progress.py [--text TEXT] COMMAND ...`` runs a command and
-shows what it says in as few lines as possible. A line of it that ends in ``...`` opens the line of progress,
-one that ends in ``(N s).`` closes it, its log lines of level INFO say how far it is, and everything else
-stays on the screen.
+shows what it says in as few lines as possible; with ``--expect TEXT`` the text only if it takes time. A line
+of it that ends in ``...`` opens the line of progress, one that ends in ``(N s).`` closes it, its log lines of
+level INFO say how far it is, and everything else stays on the screen.
 """
 
 from __future__ import annotations
@@ -44,6 +44,12 @@ class Progress:
         self._text, self._detail, self._begun = text, "", time.monotonic()
         self._draw()
 
+    def expect(self, text: str) -> None:
+        """Tell of something only if it takes longer than usual."""
+        self.close()
+        self._text, self._detail, self._begun = text, "", time.monotonic()
+        self._shown = self._begun
+
     def tell(self, detail: str) -> None:
         """Say how far it is: seen on a terminal only."""
         self._detail = detail
@@ -65,6 +71,9 @@ class Progress:
     def close(self, end: str | None = None) -> None:
         """End what is open: with these words, or with the seconds that it took."""
         if not self._text:
+            return
+        if self._shown <= self._begun:  # what was only expected was over before anything had to be said
+            self._text = ""
             return
         end = end or f"{time.monotonic() - self._begun:.0f} s."
         text, self._text = self._text, ""
@@ -101,11 +110,11 @@ class Progress:
         self._shown = time.monotonic()
 
 
-def shown(command: list[str], text: str = "") -> int:
+def shown(command: list[str], text: str = "", *, at_once: bool = True) -> int:
     """Run a command and show what it says; return its exit code."""
     progress = Progress()
     if text:
-        progress.open(text)
+        (progress.open if at_once else progress.expect)(text)
     environment = dict(os.environ, PYTHONUNBUFFERED="1")
     if sys.stdout.isatty():  # its tables are to have the colours and the width that they had without us
         environment.update(FORCE_COLOR="1", COLUMNS=str(shutil.get_terminal_size().columns))
@@ -182,10 +191,9 @@ def _show(line: str, progress: Progress) -> None:
 def main() -> int:
     """Show the command of the command line."""
     words = sys.argv[1:]
-    text = ""
-    if words[:1] == ["--text"]:
-        text, words = words[1], words[2:]
-    return shown(words, text)
+    if words[0] in ("--text", "--expect"):
+        return shown(words[2:], words[1], at_once=words[0] == "--text")
+    return shown(words)
 
 
 if __name__ == "__main__":

@@ -100,3 +100,9 @@ def test_a_first_run_fetches_no_jars_of_delta_and_the_tests_do():
 def test_the_next_steps_are_few_and_told_once():
     assert len((ROOT / "bin/next-steps.txt").read_text().splitlines()) <= 12
     assert "if [ ! -e .cache/next-steps.told ]" in (ROOT / "Makefile").read_text()
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0, r""), (3, r"Looking \.\.\. \.* \d+ s\.\n")])
+def test_what_is_expected_is_told_only_if_it_takes_time(seconds, told):
+    words = [*PROGRESS, "--expect", "Looking ...", "sleep", str(seconds)]
+    assert re.fullmatch(told, subprocess.run(words, capture_output=True, text=True, check=True).stderr)

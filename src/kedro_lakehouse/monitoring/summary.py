@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import counted, listed
 from kedro_lakehouse.monitoring.runs import failures
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 _WIDTH: Final = 120
+_NARROW: Final = 114
+"""On a terminal with fewer columns the table has no lines and only the counts that are not zero."""
+_HEADINGS: Final = ("table", "batch", "events", "quarantined", "current  + ~ -", "history  + ~ -", "outcome")
+_SHORT: Final = ("table", "batch", "events", "bad", "current", "history", "outcome")
 
 
 def print_summary(
@@ -36,8 +40,10 @@ def print_summary(
     console = Console()
     if not console.is_terminal:
         console = Console(width=_WIDTH)
-    view = Table(title=f"Run {project.run_id}", title_justify="left", expand=False)
-    for heading in ("table", "batch", "events", "quarantined", "current  + ~ -", "history  + ~ -", "outcome"):
+    narrow = console.width < _NARROW
+    looks: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0)} if narrow else {}
+    view = Table(title=f"Run {project.run_id}", title_justify="left", expand=False, **looks)
+    for heading in _SHORT if narrow else _HEADINGS:
         view.add_column(
             heading,
             justify="left" if heading in ("table", "outcome") else "right",
@@ -50,7 +56,8 @@ def print_summary(
                 if name in failed
                 else "[green]done"
             )
-            view.add_row(name, *_cells([r for r in project.reports if r.table == name]), outcome)
+            reports = [r for r in project.reports if r.table == name]
+            view.add_row(name, *_cells(reports, narrow=narrow), outcome)
     if changed or failed:
         console.print(view)
     others = set(map(str, project.declarations.tables)) - set(changed) - set(failed)
@@ -60,13 +67,16 @@ def print_summary(
         console.print(f"Not reached, as a table that they need failed: {listed(waiting)}.")
 
 
-def _cells(reports: list[CommitReport]) -> list[str]:
+def _cells(reports: list[CommitReport], *, narrow: bool) -> list[str]:
     total: Counter[str] = Counter()
     for report in reports:
         total.update(report.counts)
     batch = max((r.batch for r in reports), default=0)
 
     def figures(*names: str) -> str:
+        if narrow:
+            signed = zip("+~-", names, strict=True)
+            return " ".join(f"{sign}{total[n]:,}" for sign, n in signed if total[n])
         return " / ".join(f"{total[n]:,}" for n in names)
 
     return [
