@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import re
+import traceback
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,11 +105,18 @@ def _looked_for(error: Exception, options: Mapping[str, Any]) -> LakehouseError 
         args = settings.CONFIG_LOADER_ARGS
         base, default = args.get("base_env") or "base", args.get("default_run_env") or "local"
         project = Project.load(conf, env, base=base, default=default)
-        if mistakes := configuration_files(conf, env, base=base, default=default).mistakes(KINDS):
+        files = configuration_files(conf, env, base=base, default=default)
+        if _while_reading(error) and (mistakes := files.mistakes(KINDS)):
             return all_of(mistakes)
         return _place_of_ours(error, project) or _of_kedro(error, project) or _unknown_name(options)
     except LakehouseError as mistake:
         return mistake
+
+
+def _while_reading(error: Exception) -> bool:
+    """Whether an error was raised while Kedro read the configuration; a node's error was not."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any("/kedro/config/" in frame.f_code.co_filename for frame, _ in frames)
 
 
 def _of_kedro(error: Exception, project: Project) -> LakehouseError | None:
