@@ -38,7 +38,9 @@ BIN := .venv/bin
 BIN35 := .venv-spark35/bin
 # Hudi has a line of Spark of its own.
 BIN_OF_FORMAT := $(if $(filter hudi,$(FORMAT)),$(BIN35),$(BIN))
-LANE          := $(if $(filter hudi,$(FORMAT)),classes-spark35,classes)
+LANE          := $(if $(filter hudi,$(FORMAT)),classes-spark35,classes jars-delta)
+# Shows what a step says in one line, which moves while it works.
+SHOW := $(PYTHON) bin/progress.py
 UV  := UV_PYTHON_DOWNLOADS=never $(BIN)/uv
 COMPILE := $(UV) pip compile -q --universal --python-version 3.11 --generate-hashes
 
@@ -58,15 +60,15 @@ help: ## List the targets
 
 .PHONY: run
 run: setup jars model ## Set up, then run every pipeline on the data in data/01_raw
-	@$(BIN)/kedro run $(ARGS)
-	@cat bin/next-steps.txt
+	@$(SHOW) --text "Running the pipelines (some 90 s the first time, then 15 s) ..." $(BIN)/kedro run $(ARGS)
+	@if [ ! -e .cache/next-steps.told ]; then cat bin/next-steps.txt; touch .cache/next-steps.told; fi
 
 .PHONY: test
-test: classes model ## Run the tests, two files at a time; slow ones and those of Delta, Hudi, AWS are below
+test: classes jars-delta model ## Run the tests, two files at a time; slow ones and those of Delta, Hudi, AWS are below
 	@KEDRO_LAKEHOUSE_CASES=beside-rules $(BIN)/pytest $(TWO) $(RECORDED)
 
 .PHONY: test-slow
-test-slow: classes model ## Run what takes long: all options, types and faults, and the examples
+test-slow: classes jars-delta model ## Run what takes long: all options, types and faults, and the examples
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m slow
 
 .PHONY: test-spark35
@@ -75,7 +77,7 @@ test-spark35: classes-spark35 ## Run the part of the tests that proves the secon
 	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) --junitxml=.cache/tests/test-hudi.xml tests/crash tests/hudi tests/compat
 
 .PHONY: test-delta
-test-delta: classes model ## Prove Delta: the bundled data, killed runs, some of the contract's cases
+test-delta: classes jars-delta model ## Prove Delta: the bundled data, killed runs, some of the contract's cases
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m delta
 
 .PHONY: test-aws
@@ -88,7 +90,7 @@ conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMA
 	  $(BIN_OF_FORMAT)/pytest tests/model tests/conformance
 
 .PHONY: soak
-soak: classes classes-spark35 jars-aws ## Run 20,000 histories, every kind of table, a line that loses answers
+soak: classes jars-delta classes-spark35 jars-aws ## Run 20,000 histories, every kind of table, a line that loses answers
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/rules tests/e2e/test_kinds_of_tables.py
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws $(addprefix tests/aws/test_,lost_answers.py soak.py delta.py)
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest -s $(addprefix tests/hudi/test_,bundled_data.py notebook.py aws.py)
@@ -99,7 +101,7 @@ crash: $(LANE) ## Kill 200 runs (KILLS=N, FORMAT=delta or hudi) at every phase o
 	  $(BIN_OF_FORMAT)/pytest -n 2 --dist load -rP tests/crash
 
 .PHONY: faults
-faults: classes model ## Plant sixty faults one after the other, and run the tests that must find them
+faults: classes jars-delta model ## Plant sixty faults one after the other, and run the tests that must find them
 	@PYTHONPATH=src:tests $(BIN)/python -m faults
 
 .PHONY: simulate
@@ -163,7 +165,7 @@ lock: setup ## Resolve the dependencies again into requirements/ and bin/
 	printf 'hatchling>=1.27\neditables\n' | $(COMPILE) --no-header --no-annotate - -o bin/build.txt
 
 .PHONY: lock-jars
-lock-jars: jars jars-aws jars-spark35 ## Pin Spark's jars anew: the sha256 of each, in both lines, with AWS
+lock-jars: jars jars-delta jars-aws jars-spark35 ## Pin Spark's jars anew: the sha256 of each, in both lines, with AWS
 	@{ for env in test delta aws; do KEDRO_ENV=$$env $(BIN)/python -m kedro_lakehouse.cli.jars --sums; done; \
 	  for env in test delta hudi aws_hudi; do KEDRO_ENV=$$env $(BIN35)/python -m kedro_lakehouse.cli.jars --sums; done; } \
 	  | LC_ALL=C sort -u -k 2 > .cache/jars.sha256
@@ -188,6 +190,10 @@ setup-spark35: ## Bring .venv-spark35 in line with the lock of Spark 3.5 (Python
 .PHONY: jars
 jars: .cache/jars.ok ## Fetch Spark's jars into .cache/ivy
 
+# A session whose environment loads Delta fetches its jars itself; tests must not each begin to.
+.PHONY: jars-delta
+jars-delta: .cache/jars-delta.ok ## Fetch the jars of Delta too (88 MB)
+
 .PHONY: classes
 classes: .cache/classes-spark41.jsa ## Archive Spark's classes: every session then starts some four seconds sooner
 
@@ -200,32 +206,35 @@ jars-aws: .cache/jars-aws.ok ## The same for --env=aws (756 MB)
 # Without the model only the column index says that it is missing; everything else runs.
 .PHONY: model
 model: setup ## Fetch the embedding model of the column search into .cache/models
-	@$(BIN)/python -m kedro_lakehouse.cli.model || true
+	@$(SHOW) $(BIN)/python -m kedro_lakehouse.cli.model || true
 
 # Order-only: set-up always looks, but looking does not make the jars stale.
-.cache/jars.ok: conf/base/spark.yml conf/delta/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
-	@$(BIN)/python -m kedro_lakehouse.cli.jars
-	@KEDRO_ENV=delta $(BIN)/python -m kedro_lakehouse.cli.jars
+.cache/jars.ok: conf/base/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
+	@$(SHOW) $(BIN)/python -m kedro_lakehouse.cli.jars
+	@mkdir -p $(@D) && touch $@
+
+.cache/jars-delta.ok: conf/base/spark.yml conf/delta/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
+	@KEDRO_ENV=delta $(SHOW) $(BIN)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: jars-spark35
 jars-spark35: .cache/jars-spark35.ok ## Fetch the jars of Spark 3.5, with Iceberg and with Hudi
 
 .cache/jars-spark35.ok: conf/base/spark.yml conf/delta/spark.yml conf/hudi/spark.yml conf/aws_hudi/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup-spark35
-	@$(BIN35)/python -m kedro_lakehouse.cli.jars
-	@KEDRO_ENV=delta $(BIN35)/python -m kedro_lakehouse.cli.jars
-	@KEDRO_ENV=hudi $(BIN35)/python -m kedro_lakehouse.cli.jars
-	@KEDRO_ENV=aws_hudi $(BIN35)/python -m kedro_lakehouse.cli.jars
+	@$(SHOW) $(BIN35)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=delta $(SHOW) $(BIN35)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=hudi $(SHOW) $(BIN35)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=aws_hudi $(SHOW) $(BIN35)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .cache/classes-spark41.jsa: requirements/spark41.txt conf/base/spark.yml | setup jars
-	@$(BIN)/python -m kedro_lakehouse.cli.class_archive
+	@$(SHOW) $(BIN)/python -m kedro_lakehouse.cli.class_archive
 
 .cache/classes-spark35.jsa: requirements/spark35.txt conf/base/spark.yml | setup-spark35 jars-spark35
-	@$(BIN35)/python -m kedro_lakehouse.cli.class_archive
+	@$(SHOW) $(BIN35)/python -m kedro_lakehouse.cli.class_archive
 
 .cache/jars-aws.ok: conf/base/spark.yml conf/aws/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup
-	@KEDRO_ENV=aws $(BIN)/python -m kedro_lakehouse.cli.jars
+	@KEDRO_ENV=aws $(SHOW) $(BIN)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .PHONY: refetch

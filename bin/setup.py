@@ -15,8 +15,9 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+from progress import LOOK, Progress
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = {"spark41": ".venv", "spark35": ".venv-spark35"}
@@ -28,16 +29,12 @@ JAVA_FOLDERS = (
     "/Library/Java/JavaVirtualMachines/*17*/Contents/Home",
     "/opt/homebrew/opt/openjdk@17",
 )
+PROGRESS = Progress()
 GET_JAVA = "apt-get install openjdk-17-jre-headless on Debian, brew install openjdk@17 on macOS"
 
 
 class SetupError(Exception):
     """What is wrong and what to do, in one sentence."""
-
-
-def say(text: str) -> None:
-    """Print one line of progress at once."""
-    print(text, flush=True)
 
 
 def check_python(pythons: tuple[tuple[int, int], ...]) -> None:
@@ -89,7 +86,7 @@ def check_java() -> None:
     if version == JAVA:
         return
     if version in UNTRIED_JAVAS:
-        say(f"Warning: {java} is Java {version}; this project was tried on Java {JAVA} only.")
+        PROGRESS.say(f"Warning: {java} is Java {version}; this project was tried on Java {JAVA} only.")
         return
     if java:
         where += f", which is Java {version}" if version else ", where no working java was found"
@@ -102,15 +99,37 @@ def check_java() -> None:
 
 
 def run(*command: str | Path, doing: str) -> None:
-    """Run ``command`` from the project's folder; its errors go to stderr as they come."""
+    """Run ``command`` from the project's folder; what it says is shown if it fails."""
     env = dict(os.environ, UV_PYTHON_DOWNLOADS="never")
     env.setdefault("UV_HTTP_TIMEOUT", "180")
     for name in ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH"):
         env.pop(name, None)
     words = [str(part) for part in command]
-    done = subprocess.run(words, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, check=False)
+    done = _awaited(words, env)
     if done.returncode:
+        PROGRESS.drop()
+        sys.stderr.write(done.stdout)
         raise SetupError(f"{doing} failed (exit code {done.returncode}, see the lines above).")
+
+
+def _awaited(words: list[str], env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end; meanwhile the line of progress shows that it is at work."""
+    with subprocess.Popen(
+        words,
+        cwd=ROOT,
+        env=env,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        while True:
+            try:
+                told, _ = process.communicate(timeout=LOOK)
+            except subprocess.TimeoutExpired:
+                PROGRESS.beat()
+            else:
+                return subprocess.CompletedProcess(words, process.returncode, told)
 
 
 class Environment:
@@ -148,8 +167,9 @@ class Environment:
         """Make the virtual environment anew."""
         if importlib.util.find_spec("ensurepip") is None:
             raise SetupError(f"{sys.executable} lacks the venv module: run apt-get install python3-venv.")
-        say(f"Creating {self.name} with Python {sys.version.split()[0]} ...")
+        PROGRESS.open(f"Creating {self.name} with Python {sys.version.split()[0]} (5 to 20 s) ...")
         run(sys.executable, "-m", "venv", "--clear", self.folder, doing=f"Creating {self.name}")
+        PROGRESS.close()
 
     def pip(self, *arguments: str | Path, doing: str) -> None:
         """Run the environment's own pip."""
@@ -159,22 +179,21 @@ class Environment:
         """Install uv when it is missing; False where it cannot be had, and pip does its work."""
         if self.uv.exists() or not self.uv_to_be_had:
             return self.uv_to_be_had
-        done = _quiet(
-            *(str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
-            *("--require-hashes", "-r", str(ROOT / "bin" / "uv.txt")),
-        )
+        words = [str(self.python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        done = _awaited([*words, "--require-hashes", "-r", str(ROOT / "bin" / "uv.txt")])
         if done.returncode:
             self.uv_to_be_had = False
-            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            say(f"uv cannot be installed here ({reason[:200]}); pip takes its place, which is slower.")
+            reason = (done.stdout.strip().splitlines() or ["no reason given"])[-1]
+            PROGRESS.say(
+                f"uv cannot be installed here ({reason[:200]}); pip takes its place, which is slower."
+            )
         return self.uv_to_be_had
 
     def sync(self) -> None:
         """Install exactly the lock's packages, each checked against its hash."""
         count = len(re.findall(r"^[A-Za-z0-9][\w.-]*==", self.lock.read_text(encoding="utf-8"), re.MULTILINE))
-        start = time.monotonic()
+        PROGRESS.open(f"Installing {count} packages into {self.name} (2.3 GB, 15 s to 3 minutes) ...")
         with_uv = self.ensure_uv()
-        say(f"Installing {count} packages into {self.name} ...")
         doing = f"Installing {self.lock.relative_to(ROOT)}"
         if with_uv:
             flags = ("-q", "--require-hashes", "--python", self.python)
@@ -182,17 +201,18 @@ class Environment:
             self.ensure_uv()
         else:
             self.pip("install", "--require-hashes", "-r", self.lock, doing=doing)
-        say(f"Installed in {time.monotonic() - start:.0f} s.")
+        PROGRESS.close()
 
     def install_project(self) -> None:
         """Install this checkout, editable, without touching any other package."""
-        say("Installing this project, editable ...")
+        PROGRESS.open("Installing this project, editable (5 s) ...")
         if self.ensure_uv():
             tools = ("--build-constraints", ROOT / "bin" / "build.txt")
             flags = ("-q", "--no-deps", "--python", self.python, *tools)
             run(self.uv, "pip", "install", *flags, "-e", ".", doing="Installing this project")
         else:
             self.pip("install", "--no-deps", "-e", ".", doing="Installing this project")
+        PROGRESS.close()
 
     def bring_up(self) -> None:
         """Do what differs between stamp and wanted, stamping after each step that is done."""
@@ -234,6 +254,7 @@ def main() -> int:
         check_java()
         Environment(lane).bring_up()
     except SetupError as error:
+        PROGRESS.drop()
         print(f"setup: {error}", file=sys.stderr)
         return 1
     return 0

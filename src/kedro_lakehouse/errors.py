@@ -298,8 +298,9 @@ class JarsNotFetchedError(TransientError):
 
     code = "JARS_NOT_FETCHED"
     packages: Sequence[str]
-    summary = "Spark's jars cannot be fetched: {packages}."
-    advice = "The lines above name them; look at the network and at spark.jars.packages, then `kedro run`."
+    log: str
+    summary = "Spark's jars cannot be fetched: {packages}. {log} says why."
+    advice = "Look at the network and at spark.jars.packages, then `kedro run`."
 
 
 class UnsupportedError(TerminalError):

@@ -72,7 +72,7 @@ class LakehouseHooks:
             self._close_log()
             raise
         if unrecorded:
-            logger.info("Wrote %s rows of lake.ops.batches that an interrupted run owed.", unrecorded)
+            logger.info("Wrote %s rows of lake.ops.batches that an interrupted run left out.", unrecorded)
 
     @hook_impl
     def before_dataset_loaded(self, node: Node) -> None:

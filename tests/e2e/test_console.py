@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -254,3 +255,33 @@ def test_a_server_that_was_given_no_token_lets_nobody_in(monkeypatch: pytest.Mon
         app.run(timeout=PATIENCE)
         assert any(REFUSED in one.value for one in app.text)
         assert [one.value for one in app.title] == ["kedro-lakehouse"]
+
+
+def test_titles_are_words_and_empty_cells_are_empty(page: Chrome, console: Console) -> None:
+    page.get(console.page("table"))
+    shows(page, "Distinct values", "Without a value", "Some values", "Nothing yet.")
+    titles = page.find_elements(By.CSS_SELECTOR, "[data-testid='stDataFrame'] th")
+    told = [str(one.get_attribute("textContent")) for one in titles]
+    assert told
+    assert not [title for title in told if "_" in title or title != title[:1].upper() + title[1:]]
+    assert "None" not in everything(page)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_command_alone_frees_the_port(console: Console, number: signal.Signals) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [KEDRO, "lakehouse", "console", "--no-browser", "--port", str(port)]
+    command = subprocess.Popen(words, cwd=console.project, start_new_session=True, stdout=subprocess.PIPE)
+    try:
+        assert f":{port}/?token=" in command.stdout.readline().decode()
+        command.send_signal(number)
+        assert command.wait(PATIENCE) == 0
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind(("127.0.0.1", port))
+    finally:
+        command.stdout.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(command.pid, signal.SIGKILL)

@@ -141,6 +141,8 @@ def test_init_then_declare_then_run(elsewhere: Elsewhere) -> None:
 
     ran = elsewhere.kedro("run")
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert " WARNING " not in ran.stderr
+    assert "Warning:" not in ran.stderr
     kept = elsewhere.kedro("run", "--pipelines=maintenance")
     assert kept.returncode == 0, kept.stdout + kept.stderr
     assert "error occurred" not in kept.stderr  # Kedro looks for ours among the project's own pipelines

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import re
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +15,7 @@ from kedro_lakehouse.commits.ingest import IngestionCommit
 from kedro_lakehouse.commits.target import must_refold
 from kedro_lakehouse.errors import BatchContentChangedError, CommitConflictError
 from kedro_lakehouse.ingestion.landing import ingest_batch, landed_batches
+from kedro_lakehouse.ingestion.planner import Planner
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.sources.files import LandedFile
 from simulator.landing import Record, events_of
@@ -116,3 +120,21 @@ def test_a_target_of_another_change_log_is_folded_again(world: World) -> None:
     assert not must_refold(table, state, state)
     anew = replace(state, bookmark=replace(state.bookmark, content_hash="made anew"))
     assert must_refold(table, state, anew)
+
+
+def test_the_seconds_of_a_batch_count_the_reading(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    listed = Planner.listed
+
+    def slowly(planner: Planner) -> list[LandedFile]:
+        time.sleep(0.3)
+        return listed(planner)
+
+    monkeypatch.setattr(Planner, "listed", slowly)
+    with caplog.at_level(logging.INFO, logger="kedro_lakehouse"):
+        ingest(world, world.project("first").bind(ITEM))
+    (line,) = [r.getMessage() for r in caplog.records if "shop.item ingestion batch 1" in r.getMessage()]
+    found = re.search(r"\((\d+\.\d) s\)", line)
+    assert found is not None
+    assert float(found[1]) >= 0.3

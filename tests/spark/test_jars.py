@@ -42,9 +42,13 @@ def conf(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_jars_are_fetched_once(conf: dict[str, str], tmp_path: Path) -> None:
+def test_jars_are_fetched_once_without_a_word(
+    conf: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     conf["spark.jars.packages"] = "org.example:tiny:1.0"
     (jar,) = checked_jars(conf)
+    assert capfd.readouterr() == ("", "")
+    assert "org.example#tiny" in (tmp_path / "ivy/fetch.log").read_text(encoding="utf-8")
     assert Path(jar) == tmp_path / "ivy/jars/org.example_tiny-1.0.jar"
     assert known_jars(conf) == [jar]
 
@@ -58,7 +62,8 @@ def test_a_false_jar_is_refused_when_it_is_fetched(conf: dict[str, str], tmp_pat
     assert known_jars(conf) == []
 
 
-def test_what_is_nowhere_is_told(conf: dict[str, str]) -> None:
+def test_what_is_nowhere_is_told_and_where_ivy_says_why(conf: dict[str, str], tmp_path: Path) -> None:
     conf["spark.jars.packages"] = "org.example:none:1.0"
-    with pytest.raises(JarsNotFetchedError, match=r"org\.example:none:1\.0"):
+    with pytest.raises(JarsNotFetchedError, match=r"org\.example:none:1\.0.*fetch\.log tells why"):
         checked_jars(conf)
+    assert "org.example#none;1.0: not found" in (tmp_path / "ivy/fetch.log").read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from streamlit.testing.v1 import AppTest
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
@@ -451,3 +452,25 @@ def test_command_line_loads_nothing_heavy_before_a_command_runs():
     code = f"import sys, kedro_lakehouse.cli; sys.exit(' '.join({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""
+
+
+def _health_page():
+    from kedro_lakehouse.console import health
+    from kedro_lakehouse.console.lake import opened_project
+
+    opened_project.clear()
+    health.show()
+
+
+def test_health_of_the_console_has_few_columns_with_titles_in_words(call):
+    app = AppTest.from_function(_health_page).run(timeout=60)
+    assert not app.exception
+    standing, *others = app.dataframe
+    assert len(standing.value.columns) <= 7  # what 1280 pixels hold
+    assert list(standing.value["table"]) == ["shop.item", "shop.line", "shop.nothing"]
+    assert list(standing.value["words"]) == ["fresh", "failing since 2026-11-21 01:00", "empty"]
+    for grid in (standing, *others):
+        titles = json.loads(grid.proto.columns)
+        told = [titles[name].get("label", "") for name in grid.value.columns]
+        assert [title for title in told if not title[:1].isupper() or "_" in title] == []
+        assert grid.proto.placeholder == ""

@@ -5,6 +5,7 @@ import re
 import shlex
 
 import click
+import markdown
 import pytest
 import yaml
 from harness import pages
@@ -89,6 +90,7 @@ def test_python_of_the_pages_compiles_and_its_imports_exist(block):
         body = ast.parse(source).body
         defined = {getattr(node, "name", None) for node in body}
         defined |= {one.name for node in body if isinstance(node, ast.ImportFrom) for one in node.names}
+        defined |= {ast.unparse(node.target) for node in body if isinstance(node, ast.AnnAssign)}
         assert {one.strip() for one in names.split(",")} <= defined, module
 
 
@@ -122,3 +124,15 @@ def test_targets_of_make_exist():
 def test_every_reason_of_the_quarantine_has_a_remedy():
     page = (ROOT / "docs/how-to/read-quarantine.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == QUARANTINE_REASONS
+
+
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=pages.name)
+def test_steps_keep_their_numbers_on_the_site(page):
+    """The site's Markdown ends a list before a block that is indented by less than four columns."""
+    text = page.read_text(encoding="utf-8")
+    begun = len(re.findall(r"^1\. ", FENCED.sub("", text), re.MULTILINE))
+    made = markdown.markdown(text, extensions=["tables", "pymdownx.superfences"])
+    assert made.count("<ol") == begun

@@ -1,10 +1,16 @@
 """Which nodes run when others fail."""
 
+import logging
+import threading
+import time
+from types import SimpleNamespace
+
 import pytest
 from kedro.io import DataCatalog, MemoryDataset
 from kedro.pipeline import Node, Pipeline
 
-from kedro_lakehouse.errors import UnreadableFileError
+from kedro_lakehouse.errors import RefusedExtractsError, SnapshotEmptyError, UnreadableFileError
+from kedro_lakehouse.monitoring.summary import print_summary
 from kedro_lakehouse.ops.failures import TablesFailedError
 from kedro_lakehouse.runners import ALWAYS, IsolatingThreadRunner
 
@@ -49,3 +55,57 @@ def test_an_error_that_is_its_own_cause_ends_the_run(ours):
     with pytest.raises(TablesFailedError) as caught:
         IsolatingThreadRunner().run(Pipeline(nodes), DataCatalog({"start": MemoryDataset(1)}))
     assert isinstance(caught.value.tables["fail"], UnreadableFileError if ours else ValueError)
+
+
+def test_a_long_run_says_how_many_nodes_are_done(monkeypatch, caplog):
+    monkeypatch.setattr("kedro_lakehouse.runners._TELL_AFTER_SECONDS", 0.05)
+    first = threading.Event()
+
+    def slow(_):
+        first.wait(10)
+        time.sleep(0.2)
+        return 1
+
+    nodes = [
+        Node(lambda _: first.set() or 1, "start", "a", name="quick"),
+        Node(slow, "start", "b", name="slow"),
+        Node(lambda _: 1, "b", "c", name="last"),
+    ]
+    with caplog.at_level(logging.INFO, logger="kedro_lakehouse.runners"):
+        IsolatingThreadRunner().run(Pipeline(nodes), DataCatalog({"start": MemoryDataset(1)}))
+    assert "Still at work, 1 of 3 nodes done: slow" in caplog.text
+
+
+REFUSED = RefusedExtractsError(table="a.b", errors=[SnapshotEmptyError(table="a.b", extract="x.csv")])
+
+
+def test_what_would_be_refused_again_is_not_tried_again(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr("kedro_lakehouse.runners.active_project", lambda: SimpleNamespace(env_option=""))
+
+    def fail_with(error):
+        def fail(_):
+            raise error
+
+        return fail
+
+    broken = UnreadableFileError(table="a.c", file="f", detail="short")
+    refused = Node(fail_with(REFUSED), "start", "a", name="refuse", namespace="a.b")
+    failing = Node(fail_with(broken), "start", "b", name="fail", namespace="a.c")
+    for nodes, retry in (([refused], ""), ([refused, failing], "kedro run --namespaces=a.c")):
+        with pytest.raises(TablesFailedError) as caught:
+            IsolatingThreadRunner().run(Pipeline(nodes), DataCatalog({"start": MemoryDataset(1)}))
+        assert caught.value.retry == retry
+
+
+def test_the_summary_counts_only_tables_that_were_looked_at(capsys):
+    project = SimpleNamespace(
+        declarations=SimpleNamespace(tables=["a.b", "a.c", "a.d", "a.e"]), reports=[], run_id="r"
+    )
+    error = TablesFailedError(tables={"a.b": ValueError("broken")}, retry="kedro run --namespaces=a.b")
+    print_summary(project, error, {"a.b", "a.c"}, {"a.d"})
+    shown = capsys.readouterr().out
+    assert "1 table had nothing new." in shown
+    assert "Not reached, as a table that they need failed: a.d." in shown
+    print_summary(project, None, {"a.b", "a.c", "a.d", "a.e"}, set())
+    assert "4 tables had nothing new." in capsys.readouterr().out

@@ -37,7 +37,7 @@ def main() -> int:
     archive = archive_of(conf.get(OPTIONS, ""))
     if archive is None:
         return 0
-    sys.stderr.write("Archiving Spark's classes (once), for sessions to start sooner ...\n")
+    sys.stderr.write("Archiving Spark's classes (once, 20 to 60 s), for sessions to start sooner ...\n")
     begun = perf_counter()
     archive.parent.mkdir(parents=True, exist_ok=True)
     # A session that starts meanwhile never finds half of it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -12,11 +13,18 @@ import tempfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Final, Never
 
 import click
 
 from kedro_lakehouse.cli.options import env_option, open_project
 from kedro_lakehouse.private import CONSOLE_TOKEN, private_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PATIENCE: Final = 10
+"""Seconds that the server has to end by itself; then it is killed."""
 
 
 @click.command()
@@ -28,8 +36,8 @@ from kedro_lakehouse.private import CONSOLE_TOKEN, private_file
 def console(*, port: int, browser: bool) -> None:
     """Search, profiles, health and a map of the columns, as pages in a browser.
 
-    Listens on this machine only (127.0.0.1) until it is stopped by Ctrl-C, and shows nothing without the
-    token in the address that it prints. Needs the extra `console`.
+    Listens on this machine only (127.0.0.1) until it is stopped by Ctrl-C or SIGTERM, and shows nothing
+    without the token in the address that it prints. Needs the extra `console`.
     """
     import webbrowser
 
@@ -49,9 +57,7 @@ def console(*, port: int, browser: bool) -> None:
         )
     token = secrets.token_urlsafe(32)
     chosen = os.environ | {"KEDRO_ENV": project.env, CONSOLE_TOKEN: token}
-    # On its standard output Streamlit prints an address without the token.
-    server = subprocess.Popen(_command(port), cwd=find_root(), env=chosen, stdout=subprocess.DEVNULL)  # noqa: S603 - our own words
-    try:
+    with _stopped_by_a_signal(), _server(find_root(), port, chosen) as server:
         with tempfile.TemporaryDirectory(prefix="kedro-lakehouse-") as folder:
             if _answers(server, port):
                 address = f"http://127.0.0.1:{port}/?token={token}"
@@ -59,10 +65,41 @@ def console(*, port: int, browser: bool) -> None:
                 if browser:
                     webbrowser.open(_redirect(Path(folder), address).as_uri())
             ended = server.wait()
-    except KeyboardInterrupt:
-        ended = server.wait()  # it was interrupted as well
-    if ended:
-        raise click.exceptions.Exit(ended)
+        if ended:
+            raise click.exceptions.Exit(ended)
+
+
+@contextlib.contextmanager
+def _stopped_by_a_signal() -> Iterator[None]:
+    """Leave the block without an error when Ctrl-C or SIGTERM asks for it."""
+
+    def stop(*_: object) -> Never:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _server(root: Path, port: int, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run Streamlit for as long as the block lasts: it ends with the command, whatever ends that."""
+    # On its standard output Streamlit tells an address without the token.
+    server = subprocess.Popen(  # noqa: S603 - our own words
+        _command(port), cwd=root, env=environment, stdout=subprocess.DEVNULL
+    )
+    try:
+        yield server
+    finally:
+        server.terminate()
+        try:
+            server.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
 
 
 def _command(port: int) -> list[str]:

@@ -36,8 +36,8 @@ In src/{package}/pipeline_registry.py, add the tables' pipelines to your own:
     def register_pipelines():
         return register_with_own()  # ingestion, cdc_merge, ...; what runs every day is __default__""",
     """\
-In src/{package}/settings.py, in the place of its CONFIG_LOADER_ARGS (environments are then merged softly
-   over {conf}, and your own datasets may use ${{globals:landing}}):
+In src/{package}/settings.py, in the place of its CONFIG_LOADER_ARGS (without it `kedro run` cannot read
+   {conf}/globals.yml: "Unsupported interpolation type project_path"):
 
     from kedro_lakehouse.project import CONFIG_LOADER_ARGS""",
     "Keep data/lakehouse/ and .cache/ out of git.",

@@ -14,14 +14,14 @@ from kedro_lakehouse.errors import LakehouseError
 def main(words: list[str]) -> int:
     """Fetch what is missing; every jar is then there, and is the one that is pinned."""
     from kedro_lakehouse.project import found_project
-    from kedro_lakehouse.session.jars import checked_jars, known_jars, sums
+    from kedro_lakehouse.session.jars import artifacts, checked_jars, known_jars, sums
     from kedro_lakehouse.session.java import require_java
     from kedro_lakehouse.session.line import require_line
 
     conf = found_project().spark_conf
     begun, missing = perf_counter(), not known_jars(conf)
     if missing:
-        sys.stderr.write("Fetching the JVM jars (once) into the project's folder ...\n")
+        sys.stderr.write(f"Fetching {' and '.join(artifacts(conf))} (once, 10 to 60 s) ...\n")
     try:
         require_line(conf)
         require_java()
@@ -30,7 +30,7 @@ def main(words: list[str]) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     if missing:
-        sys.stderr.write(f"Jars are there ({perf_counter() - begun:.0f} s).\n")
+        sys.stderr.write(f"The jars are there ({perf_counter() - begun:.0f} s).\n")
     if "--sums" in words:
         sys.stdout.write("".join(f"{line}\n" for line in sums(jars)))
     return 0

@@ -15,7 +15,7 @@ from kedro_lakehouse.errors import (
 from kedro_lakehouse.formats.ddl import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import types as T
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
 
 MADE_FOR: Final = "kedro_lakehouse.made_for"
+_IGNORE_NULL: Final = "ignore_null "
 
 
 def made_for(contract: TableContract, kind: Kind | None = None) -> dict[str, str]:
@@ -52,7 +53,7 @@ def refuse_drift(
         FoldRuleDriftError: The target was folded with other rules for ties or for values that were not sent.
         TrackHistoryDriftError: The history was made with other tracked columns.
     """
-    facts = json.loads(state.properties.get(MADE_FOR, "{}"))
+    facts = _renamed(json.loads(state.properties.get(MADE_FOR, "{}")), contract, state.columns)
     if facts.get("keys", list(contract.keys)) != list(contract.keys):
         raise KeySchemaDriftError(
             table=table, existing=facts["keys"], declared=contract.keys, name=contract.table
@@ -76,6 +77,20 @@ def refuse_drift(
             )
 
 
+def _renamed(
+    facts: dict[str, list[str]], contract: TableContract, held: Collection[str]
+) -> dict[str, list[str]]:
+    """The facts with the names that columns got by a `rename` that was declared later."""
+    names = {old: new for new, old in (contract.received_names or {}).items() if old not in held}
+
+    def now(word: str) -> str:
+        rule = _IGNORE_NULL if word.startswith(_IGNORE_NULL) else ""
+        name = word.removeprefix(rule)
+        return rule + names.get(name, name)
+
+    return {fact: [now(word) for word in words] for fact, words in facts.items()}
+
+
 def _folded(contract: TableContract) -> list[str]:
     """The rules by which events become rows, as words for an error message.
 
@@ -85,7 +100,7 @@ def _folded(contract: TableContract) -> list[str]:
     nulls = sorted(contract.ignore_null) if contract.ignore_null != "*" else ["*"]
     return [
         f"on_tie {ties}",
-        *[f"ignore_null {name}" for name in nulls],
+        *[f"{_IGNORE_NULL}{name}" for name in nulls],
         *(["unset_marker"] if contract.unset_marker is not None else []),
     ]
 

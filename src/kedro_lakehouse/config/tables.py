@@ -165,7 +165,7 @@ class TableConfig(Declaration):
     types: Mapping[ColumnName, Annotated[Name, AfterValidator(spark_type)]] = {}
     """Spark type of columns, where the files do not tell it."""
     rename: Mapping[Name, ColumnName] = {}
-    """New names of source columns, as {old: new}."""
+    """New names of source columns, as {old: new}; if declared later, the table's columns are renamed."""
     ignore_null: Annotated[Literal["*"] | Names, BeforeValidator(_ignore_null)] = ()
     """Columns (`*`: all) in which null means unchanged."""
     unset_marker: str | None = None

@@ -7,29 +7,53 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from kedro_lakehouse.console.grids import number, show_rows, time
 from kedro_lakehouse.console.lake import opened_project
 from kedro_lakehouse.monitoring.table_status import statuses_of
 from kedro_lakehouse.ops.store import BATCHES, QUALITY_RESULTS, RUNS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from kedro_lakehouse.console.grids import Titles
 
 _LAST: Final = 50
-_BATCHES: Final = (
-    "committed_at",
-    "table",
-    "stage",
-    "batch",
-    "events_in",
-    "applied",
-    "quarantined",
-    "inserted",
-    "updated",
-    "deleted",
-    "lag_seconds",
-)
-_RUNS: Final = ("started_at", "ended_at", "pipeline", "status", "run_id")
-_QUALITY: Final = ("judged_at", "table", "expectation", "severity", "success", "elements", "unexpected")
+_TABLES: Final[Titles] = {
+    "table": "Table",
+    "words": "State",
+    "rows": number("Rows"),
+    "lag": number("Batches behind"),
+    "last_commit": time("Last commit (UTC)"),
+    "quarantined": number("Quarantined"),
+    "reason": "Reason",
+}
+"""What fits a small screen; the page of a table shows the rest."""
+_BATCHES: Final[Titles] = {
+    "committed_at": time("Committed (UTC)"),
+    "table": "Table",
+    "stage": st.column_config.TextColumn("Stage", width="small"),
+    "batch": number("Batch"),
+    "events_in": number("Events read"),
+    "applied": number("Applied"),
+    "quarantined": number("Quarantined"),
+    "inserted": number("Inserted"),
+    "updated": number("Updated"),
+    "deleted": number("Deleted"),
+}
+_QUALITY: Final[Titles] = {
+    "judged_at": time("Validated (UTC)"),
+    "table": "Table",
+    "expectation": st.column_config.TextColumn("Expectation", width="medium"),
+    "severity": st.column_config.TextColumn("Severity", width="small"),
+    "success": st.column_config.CheckboxColumn("Met", width="small"),
+    "elements": number("Rows"),
+    "unexpected": number("Unexpected"),
+}
+_RUNS: Final[Titles] = {
+    "started_at": time("Started (UTC)"),
+    "ended_at": time("Ended (UTC)"),
+    "pipeline": st.column_config.TextColumn("Pipeline", width="small"),
+    "status": st.column_config.TextColumn("Status", width="small"),
+    "run_id": "Run",
+}
 
 
 def show() -> None:
@@ -37,28 +61,32 @@ def show() -> None:
     st.title("Health of the lake")
     project = opened_project()
     found = statuses_of(project)
-    numbers = st.columns(4)
+    numbers = st.columns(5)
     numbers[0].metric("tables", len(found))
-    numbers[1].metric("behind", sum(one.lag > 0 for one in found))
-    numbers[2].metric("quarantined events", sum(one.quarantined for one in found))
-    numbers[3].metric("empty", sum(one.state == "empty" for one in found))
-    st.dataframe([asdict(one) for one in found], hide_index=True, key="standing")
+    numbers[1].metric("failing or refused", sum(one.state in ("failing", "refused") for one in found))
+    numbers[2].metric("behind", sum(one.lag > 0 for one in found))
+    numbers[3].metric("quarantined events", sum(one.quarantined for one in found))
+    numbers[4].metric("empty", sum(one.state == "empty" for one in found))
+    if found:
+        show_rows([asdict(one) | {"words": one.words} for one in found], _TABLES, key="standing")
+        st.caption("Keys, partitions, histories and batches of a table are on the page Table.")
     quarantined = [{"table": one.table, "events": one.quarantined} for one in found if one.quarantined]
     if quarantined:
         st.subheader("Quarantine")
         st.bar_chart(quarantined, x="table", y="events", x_label="", horizontal=True)
-    for heading, table, fields in (
+    for heading, table, titles in (
         ("Last batches", BATCHES, _BATCHES),
         ("Quality", QUALITY_RESULTS, _QUALITY),
         ("Runs", RUNS, _RUNS),
     ):
         st.subheader(heading)
-        _show_last(table, fields)
+        _show_last(table, titles)
 
 
-def _show_last(table: str, fields: Sequence[str]) -> None:
-    rows = sorted(opened_project().ops.read(table), key=lambda row: str(row[fields[0]]), reverse=True)
+def _show_last(table: str, titles: Titles) -> None:
+    newest = next(iter(titles))
+    rows = sorted(opened_project().ops.read(table), key=lambda row: str(row[newest]), reverse=True)
     if not rows:
         st.caption("Nothing yet.")
         return
-    st.dataframe([{name: row[name] for name in fields} for row in rows[:_LAST]], hide_index=True, key=table)
+    show_rows(rows[:_LAST], titles, key=table)

@@ -14,8 +14,11 @@ _SPEC: Final[dict[str, Any]] = {
     "encoding": {
         "x": {"field": "x", "type": "quantitative", "axis": None},
         "y": {"field": "y", "type": "quantitative", "axis": None},
-        "color": {"field": "namespace", "type": "nominal"},
-        "tooltip": [{"field": name, "type": "nominal"} for name in ("table", "column", "type")],
+        "color": {"field": "namespace", "type": "nominal", "title": "Namespace"},
+        "tooltip": [
+            {"field": name, "type": "nominal", "title": name.capitalize()}
+            for name in ("table", "column", "type")
+        ],
     },
 }
 

@@ -11,6 +11,7 @@ import streamlit as st
 from kedro_lakehouse.column_search.files import SUFFIXES, suffix_of
 from kedro_lakehouse.column_search.project_search import file_columns
 from kedro_lakehouse.column_search.results import ColumnFilter, ColumnHit, Mode, TableHit
+from kedro_lakehouse.console.grids import distinct_told, share, show_rows
 from kedro_lakehouse.console.lake import chosen_model, opened_project, search_of, tables_of
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.column_search.project_search import ColumnSearch
     from kedro_lakehouse.column_search.signature import ColumnSignature
+    from kedro_lakehouse.console.grids import Titles
 
 MODES: Final[dict[str, Mode]] = {
     "everything": "hybrid",
@@ -29,6 +31,22 @@ MODES: Final[dict[str, Mode]] = {
 }
 _PERSONAL: Final = {"any": None, "only": True, "without": False}
 _MOST_HITS: Final = 30
+_SCORE: Final = st.column_config.NumberColumn("Score", width="small", format="%.2f")
+_HITS: Final[Titles] = {
+    "table": "Table",
+    "column": "Column",
+    "score": _SCORE,
+    "type": st.column_config.TextColumn("Type", width="small"),
+    "values": st.column_config.TextColumn("Some values", width="medium"),
+    "location": "Location",
+}
+_TABLES: Final[Titles] = {
+    "table": "Table",
+    "score": _SCORE,
+    "columns": "Columns like it",
+    "location": "Location",
+}
+_BEST: Final[Titles] = {"column": "Column", "best": "Best", "second": "Second", "third": "Third"}
 
 
 def show(table_page: StreamlitPage) -> None:
@@ -92,19 +110,20 @@ def _show_hits(hits: Sequence[ColumnHit], table_page: StreamlitPage) -> None:
         }
         for hit in hits
     ]
-    st.dataframe(rows, hide_index=True, key="hits")
+    show_rows(rows, _HITS, key="hits")
     by_id = {hit.column_id: hit for hit in hits}
     asked = st.selectbox("Why this one?", list(by_id), key="explained")
     hit = by_id.get(str(asked), hits[0])
     left, right = st.columns(2)
-    why = [{"feature": name, "share": share} for name, share in hit.why.items()]
+    why = [{"feature": name, "share": part} for name, part in hit.why.items()]
     left.bar_chart(why, x="feature", y="share", horizontal=True, x_label="", y_label="added to the score")
-    right.dataframe(
-        [{"format": name, "share of values": share} for name, share in hit.formats], hide_index=True
-    )
+    with right:
+        formats = [{"format": name, "share": part} for name, part in hit.formats]
+        show_rows(formats, {"format": "Format", "share": share("Share of values")}, key="formats")
     if hit.shared:
         right.text(f"Shared values: {', '.join(hit.shared)}")
-    right.text(f"{hit.rows:,} rows, {hit.distinct:,} distinct, {hit.null_fraction:.1%} without a value")
+    distinct = distinct_told(hit.distinct, values=round(hit.rows * (1 - hit.null_fraction)))
+    right.text(f"{hit.rows:,} rows, {distinct} distinct, {hit.null_fraction:.1%} without a value")
     right.text(hit.location)
     if st.button("Open its table"):
         st.session_state["table"], st.session_state["column"] = f"{hit.namespace}.{hit.table}", hit.column
@@ -125,14 +144,14 @@ def _show_upload(
 ) -> None:
     found = search.unionable(columns, k=k, where=where)
     st.subheader("Tables like it")
-    st.dataframe([_table_row(hit) for hit in found], hide_index=True, key="tables")
+    show_rows([_table_row(hit) for hit in found], _TABLES, key="tables")
     st.subheader("Columns like its columns")
     best = search.by_columns(columns, k=3, where=where)
     rows = []
     for own, hits in best:
         told = [f"{hit.column_id} ({hit.score:.2f})" for hit in hits]
         rows.append({"column": own, **dict(zip(("best", "second", "third"), told, strict=False))})
-    st.dataframe(rows, hide_index=True, key="columns")
+    show_rows(rows, _BEST, key="columns")
 
 
 def _table_row(hit: TableHit) -> dict[str, object]:

@@ -307,6 +307,14 @@ class TableFormat(Protocol):
 
 
 @runtime_checkable
+class RenamesColumns(Protocol):
+    """A table format that can rename columns without writing a row."""
+
+    def rename_columns(self, table: TableName, names: Mapping[str, str]) -> None:
+        """Rename columns of a stored table; ``names`` gives each one's new name by its present one."""
+
+
+@runtime_checkable
 class KeepsCommits(Protocol):
     """A table format that lists earlier commits, from which ``lake.ops.batches`` gets its unrecorded ones."""
 

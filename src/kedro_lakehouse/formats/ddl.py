@@ -218,6 +218,12 @@ def evolve_table(
             sql(f"ALTER TABLE {path} ALTER COLUMN {change.sql} TYPE {sql_type(change.kind)}")
 
 
+def rename_in_table(run: Callable[[str], object], place: str, names: Mapping[str, str]) -> None:
+    """Rename columns of a table; ``place`` is its quoted name."""
+    for old, new in names.items():
+        run(f"ALTER TABLE {place} RENAME COLUMN {quote(old)} TO {quote(new)}")
+
+
 def _changes(path: Path, existing: T.DataType, wanted: T.DataType) -> list[SchemaChange]:
     if isinstance(existing, T.StructType) and isinstance(wanted, T.StructType):
         held = {f.name: f.dataType for f in existing.fields}

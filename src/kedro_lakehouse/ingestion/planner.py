@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kedro_lakehouse.commits.ingest import clear_void_quarantine, drop_given_up
+from kedro_lakehouse.commits.renames import rename_columns
 from kedro_lakehouse.commits.token import BatchToken
 from kedro_lakehouse.errors import BatchContentChangedError, CommitConflictError, UnsupportedError
 
@@ -75,8 +76,10 @@ class Planner:
             CommitConflictError: Other writers won every race until the deadline.
             LeaseLostError: Another run may be working on the table by now.
             RefusedExtractsError: Extracts were refused; raised after all others were yielded.
+            UnsupportedError: A `rename` that was declared later cannot be applied to the table.
         """
         begun, ingesting = perf_counter(), self.table.environment.ingesting
+        rename_columns(self.table)
         chain = self.chain(anew=True)
         while (batch := batches.next_batch(chain)) is not None:
             planned = batch.planned

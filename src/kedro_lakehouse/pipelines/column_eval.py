@@ -58,7 +58,7 @@ def create_pipeline(config: ColumnIndexConfig) -> Pipeline:
     return Pipeline(
         [
             Node(
-                match_studies,
+                bound(match_studies),
                 inputs="ops.column_studies",
                 outputs="ops.study_measures",
                 name="match_studies",

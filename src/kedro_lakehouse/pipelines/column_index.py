@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kedro.pipeline import Node, Pipeline
 
 from kedro_lakehouse.names import OPS_NAMESPACE
+from kedro_lakehouse.pipelines.rules import bound
 
 if TYPE_CHECKING:
     from kedro_lakehouse.column_search.indexing import PendingIndex
@@ -30,7 +31,7 @@ def create_pipeline(declarations: Declarations, config: ColumnIndexConfig) -> Pi
     return Pipeline(
         [
             Node(
-                index_columns,
+                bound(index_columns),
                 inputs=["ops.column_tables", *published],
                 outputs="ops.column_signatures",
                 name="index_columns",

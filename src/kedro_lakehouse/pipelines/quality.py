@@ -83,7 +83,7 @@ def create_data_docs_pipeline() -> Pipeline:
     return Pipeline(
         [
             Node(
-                select_last_validations,
+                bound(select_last_validations),
                 inputs="quality_results",
                 outputs="data_docs",
                 name="render_data_docs",

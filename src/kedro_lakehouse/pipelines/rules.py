@@ -21,8 +21,14 @@ if TYPE_CHECKING:
 
 
 def bound(function: Callable[..., Any], **given: object) -> Callable[..., Any]:
-    """A node's function with some arguments given, under its own name, by which Kedro shows it."""
-    return update_wrapper(partial(function, **given), function)
+    """A node's function with some arguments given, under its own name, by which Kedro shows it.
+
+    It has no annotations: Kedro looks them up to find types of parameters, which no node of ours has, and
+    would warn that it does not know Spark's types, which are imported only where Spark is used.
+    """
+    taken = update_wrapper(partial(function, **given), function)
+    taken.__annotations__ = {}
+    return taken
 
 
 def table_node(  # noqa: PLR0913 - a node's parts

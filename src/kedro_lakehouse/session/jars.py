@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
+import subprocess
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +21,9 @@ _PACKAGES, _EXCLUDES, _IVY = "spark.jars.packages", "spark.jars.excludes", "spar
 _JARS: Final = "spark.jars"
 _CLASS_PATH: Final = "SPARK_DIST_CLASSPATH"
 _NOT_PINNED: Final = "-"
+_LOG: Final = "fetch.log"
+
+logger = logging.getLogger(__name__)
 
 
 @cache
@@ -34,6 +39,11 @@ def resolved_jars(conf: Mapping[str, str]) -> Path | None:
         return None
     wanted = f"{conf[_PACKAGES]}\n{conf.get(_EXCLUDES, '')}"
     return Path(conf[_IVY]) / "resolved" / f"{hashlib.sha256(wanted.encode()).hexdigest()[:16]}.txt"
+
+
+def artifacts(conf: Mapping[str, str]) -> list[str]:
+    """The names of the packages, without their groups and versions."""
+    return [word.split(":")[1] for word in conf.get(_PACKAGES, "").split(",") if ":" in word]
 
 
 def known_jars(conf: Mapping[str, str]) -> list[str]:
@@ -74,6 +84,8 @@ def with_checked_jars(conf: Mapping[str, str]) -> tuple[dict[str, str], list[str
     Without packages in its settings Spark does not start Ivy, which saves a second. A session that is not
     local may have executors elsewhere: it gets the jars in ``spark.jars`` instead, for Spark to send.
     """
+    if resolved_jars(conf) and not known_jars(conf):
+        logger.info("Fetching jars, once: %s.", ", ".join(artifacts(conf)))
     jars = checked_jars(conf)
     if not jars:
         return dict(conf), []
@@ -146,10 +158,15 @@ def _sha256(path: Path) -> str:
 
 
 def _fetched(conf: Mapping[str, str]) -> list[str]:
-    """The jars as Ivy resolves and fetches them, in a Java process that ends before any is loaded."""
+    """The jars as Ivy resolves and fetches them, in a Java process that ends before any is loaded.
+
+    What Ivy says, a line for each file and each place it looks in, is kept beside the jars.
+    """
     from py4j.protocol import Py4JJavaError
 
-    with _java_of_its_own() as jvm:
+    log = Path(conf[_IVY], _LOG)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with _java_of_its_own(log) as jvm:
         defaults = jvm.org.apache.spark.SparkConf()  # from the installation's own files
 
         def setting(name: str) -> str:
@@ -165,16 +182,17 @@ def _fetched(conf: Mapping[str, str]) -> list[str]:
                 jvm.scala.Option.apply(setting("spark.jars.ivySettings") or None),
             )
         except Py4JJavaError as error:
-            raise JarsNotFetchedError(packages=conf[_PACKAGES].split(",")) from error
+            raise JarsNotFetchedError(packages=conf[_PACKAGES].split(","), log=str(log)) from error
         return str(found.mkString("\n")).splitlines()
 
 
 @contextlib.contextmanager
-def _java_of_its_own() -> Iterator[Any]:
+def _java_of_its_own(log: Path) -> Iterator[Any]:
     from pyspark import java_gateway
 
     launch: Any = java_gateway.launch_gateway  # PySpark types neither it nor what it returns
-    gateway = launch()
+    with log.open("wb") as said:
+        gateway = launch(popen_kwargs={"stdout": said, "stderr": subprocess.STDOUT})
     try:
         yield gateway.jvm
     finally:

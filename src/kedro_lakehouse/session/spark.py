@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import sys
 import threading
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
 
 _STATIC = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
 _starting = threading.Lock()
@@ -90,6 +93,7 @@ def _start(conf: Mapping[str, str]) -> SparkSession:
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    logger.info("Starting Spark, which takes some ten seconds.")
     builder = SparkSession.builder
     settings, jars = with_checked_jars(conf)
     for key, value in settings.items():

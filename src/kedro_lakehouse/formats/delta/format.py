@@ -13,7 +13,7 @@ from kedro_lakehouse.changes.conversion import sql_type
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.formats.at_paths import FormatAtPaths
 from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableState, commits_of_batches
-from kedro_lakehouse.formats.ddl import evolve_table, storable
+from kedro_lakehouse.formats.ddl import evolve_table, rename_in_table, storable
 from kedro_lakehouse.formats.delta.commit import DeltaCommit
 from kedro_lakehouse.formats.delta.log import DeltaLog, no_commit_yet, storage_options
 from kedro_lakehouse.formats.delta.maintenance import DeltaMaintenance
@@ -222,6 +222,12 @@ class DeltaFormat(FormatAtPaths):
             if log is not None and _columns(log) == state.columns:
                 raise
             raise CommitConflictError(table=table, attempts=1) from error
+
+    def rename_columns(self, table: TableName, names: Mapping[str, str]) -> None:
+        """Rename columns; data files, which know columns by their physical names, stay as they are."""
+        with self._turn(table) as confirm:
+            confirm()
+            rename_in_table(self._session().sql, f"delta.{quote(self.path(table))}", names)
 
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
         """Register a view with the session unless it is registered with this digest; True if it was.

@@ -178,6 +178,12 @@ class IcebergFormat:
             lambda statement: self._session().sql(statement), table.sql, table, columns, state.columns
         )
 
+    def rename_columns(self, table: TableName, names: Mapping[str, str]) -> None:
+        """Rename columns; data files, which know columns by their ids, stay as they are."""
+        from kedro_lakehouse.formats.ddl import rename_in_table
+
+        rename_in_table(self._session().sql, table.sql, names)
+
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
         """Create a view in the catalog unless it exists with this digest; True if it was created.
 
