@@ -22,7 +22,7 @@ from kedro_lakehouse.config.loading import (
     load_column_index,
     load_declarations,
 )
-from kedro_lakehouse.config.validation import Mistakes
+from kedro_lakehouse.config.validation import Mistakes, found_kind
 from kedro_lakehouse.environment import Environment
 from kedro_lakehouse.errors import ConfigurationError, LakehouseError, did_you_mean
 from kedro_lakehouse.lake_table import LakeTable
@@ -123,6 +123,7 @@ class Project(Environment):
         deadline = DEADLINE
         with mistakes.collected():
             deadline = _seconds(settings.get("commit_deadline"))
+        mistakes.add("globals.yml", _wrong_paths(settings))
         mistakes.refuse()
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
@@ -249,6 +250,14 @@ def _monitoring(raw: Mapping[str, Any], tables: Sequence[str]) -> MonitoringConf
 
     models = _config_models(NOTIFIERS) if raw.get("notifiers") else {}
     return load_monitoring(raw, tables, models)
+
+
+def _wrong_paths(settings: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """The globals that are places, and no text."""
+    for name in ("lakehouse", "landing", "cache", "logs"):
+        value = settings.get(name)
+        if value is not None and not isinstance(value, str):
+            yield name, f"expected a path; found {found_kind(value)}.", "Write it as text, in quotes."
 
 
 def _seconds(value: object) -> float:

@@ -141,6 +141,28 @@ def test_mistyped_names(root, words):
         assert part in said
 
 
+def test_mistakes_of_the_file_of_options(root):
+    (root / "bad.yml").write_text("run:\n  tags: [\n")
+    said = message("run --config=bad.yml")
+    assert "bad.yml, line 3: 'YAML': a value or a closing bracket is missing. Write it." in said
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("shop.item.landing: {type: kedro_lakehouse.datasets.Nope}\n", "'Nope' not found"),
+        ("shop.item.landing: {typ: MemoryDataset}\n", "'type' is missing"),
+        ("shop.item.landing: {type: MemoryDataset, nosuch: 1}\n", "nosuch"),
+    ],
+)
+def test_mistakes_of_the_catalog(root, entry, said):
+    with (root / "conf/base/catalog.yml").open("a") as file:
+        file.write(entry)
+    found = message("run")
+    assert "conf/base/catalog.yml, line 2: 'shop.item.landing'" in found
+    assert said in found
+
+
 def test_the_environment_of_the_variable_is_named_too(root, monkeypatch):
     monkeypatch.setenv("KEDRO_ENV", "lokal")
     assert message("run") == message("lakehouse tables")
@@ -180,6 +202,10 @@ YAML = {
     "global's own": (GLOBALS, "x: [1, 2\ny: 3\n", ["globals.yml, line 3", "bracket"]),
     "parameters": ("conf/base/parameters.yml", "a: [\n", ["parameters.yml, line 3", "bracket"]),
     "monitoring": ("conf/base/monitoring.yml", "\tx: 1\n", ["monitoring.yml, line 1", "a tab"]),
+    "a number for a name": (TABLES, "3: {source: shop}\n", ["tables.yml, line 9", "no name"]),
+    "nothing for a name": (TABLES, "null: {source: shop}\n", ["tables.yml, line 9", "no name"]),
+    "a list for a name": (TABLES, "? [a]\n: {source: shop}\n", ["tables.yml, line 9", "no name"]),
+    "a list for a path": (GLOBALS, "cache: [x]\n", ["globals.yml, line 3", "expected a path"]),
     "unknown key": (TABLES, "shop.x: {source: shop, kyes: [id]}\n", ["line 9", "Did you mean 'keys'?"]),
     "a text for a list": (TABLES, "shop.x: {source: shop, keys: id}\n", ["line 9", "a list of column names"]),
     "a number": (TABLES, "shop.x: {source: shop, keys: [1]}\n", ["line 9", "expected text", "a number"]),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+import re
+import traceback
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +13,7 @@ import click
 from kedro.framework.cli.project import run as kedro_run
 
 from kedro_lakehouse.cli.messages import FileGoneError, error_of, shown
-from kedro_lakehouse.errors import LakehouseError, PlaceUnusableError, UnknownNameError
+from kedro_lakehouse.errors import ConfigurationError, LakehouseError, PlaceUnusableError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
     _Choice = tuple[str, str, Iterable[str], set[str], str]
 
+_WRONG_DATASET: Final = re.compile(
+    r"(?:config for|Failed to instantiate) dataset '([^']*)'|Dataset '([^']*)' must only contain"
+)
 RUNNER: Final = "kedro_lakehouse.runners.IsolatingThreadRunner"
 _PIPELINES: Final = "`kedro registry list` lists the pipelines."
 _NODES: Final = "`kedro registry describe __default__` lists the nodes."
@@ -100,11 +105,42 @@ def _looked_for(error: Exception, options: Mapping[str, Any]) -> LakehouseError 
         args = settings.CONFIG_LOADER_ARGS
         base, default = args.get("base_env") or "base", args.get("default_run_env") or "local"
         project = Project.load(conf, env, base=base, default=default)
-        if mistakes := configuration_files(conf, env, base=base, default=default).mistakes(KINDS):
+        files = configuration_files(conf, env, base=base, default=default)
+        if _while_reading(error) and (mistakes := files.mistakes(KINDS)):
             return all_of(mistakes)
-        return _place_of_ours(error, project) or _unknown_name(options)
+        return _place_of_ours(error, project) or _of_kedro(error, project) or _unknown_name(options)
     except LakehouseError as mistake:
         return mistake
+
+
+def _while_reading(error: Exception) -> bool:
+    """Whether an error was raised while Kedro read the configuration; a node's error was not."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any("/kedro/config/" in frame.f_code.co_filename for frame, _ in frames)
+
+
+def _of_kedro(error: Exception, project: Project) -> LakehouseError | None:
+    """A mistake that Kedro itself has found: in the file of --config, or in an entry of catalog.yml."""
+    import yaml
+    from kedro.io import DatasetError
+
+    from kedro_lakehouse.config.files import mistake_in_text
+
+    if isinstance(error, yaml.MarkedYAMLError):
+        return mistake_in_text(error)
+    found = _WRONG_DATASET.search(str(error)) if type(error) is DatasetError else None
+    if found is None:
+        return None
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = lines[1] if lines[0].startswith("An exception occurred") and len(lines) > 1 else lines[0]
+    return project.placed(
+        ConfigurationError(
+            file="catalog.yml",
+            key=found[1] or found[2],
+            problem=f"{said.rstrip('.')}.",
+            remedy="Correct this entry, or the pattern that its name fits.",
+        )
+    )
 
 
 def _place_of_ours(error: Exception, project: Project) -> LakehouseError | None:

@@ -38,6 +38,7 @@ _SYNTAX: Final = {
 }
 
 
+_NO_NAMES: Final = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("null", "seq", "map"))
 _NOT_CLOSED: Final = (
     "${...} is not closed, or holds what cannot stand there.",
     "Write as in ${globals:landing}.",
@@ -142,7 +143,8 @@ class ConfigurationFiles:
                 OmegaConf.load(file)
             except OmegaConfBaseException as error:
                 key = str(error.full_key or "file")
-                yield self._mistake(file, _line_of(top, key)[0], key, *(_reason(error) or _NOT_CLOSED))
+                if error.key is not None:  # of a key that is no name, what was found above says more
+                    yield self._mistake(file, _line_of(top, key)[0], key, *(_reason(error) or _NOT_CLOSED))
                 continue
             except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
                 yield self._unread(file, error)
@@ -169,6 +171,10 @@ class ConfigurationFiles:
         for key_node, value in node.value:
             name, line = str(key_node.value), key_node.start_mark.line + 1
             key = f"{path}.{name}" if path else name
+            if key_node.tag in _NO_NAMES or (not path and not key_node.tag.endswith(":str")):
+                remedy = "Write a name, such as shop.order; put it in quotes if it looks like a number."
+                yield self._mistake(file, line, key, "the key is no name.", remedy)
+                continue
             if name in lines and name != "<<":
                 problem = f"the key is in line {lines[name]} too."
                 yield self._mistake(file, line, key, problem, "Keep one of the two.")
@@ -246,6 +252,16 @@ def all_of(found: Sequence[ConfigurationError]) -> ConfigurationError:
     first.others = tuple(others)
     first.describe()
     return first
+
+
+def mistake_in_text(error: yaml.MarkedYAMLError) -> ConfigurationError:
+    """What YAML's parser says of a file that is not among those of the configuration."""
+    line, problem, remedy = _syntax(error)
+    mark = error.problem_mark or error.context_mark
+    file = str(getattr(mark, "name", "") or "the file")
+    return ConfigurationError(
+        file=file, key="YAML", problem=problem, remedy=remedy, place=f"{file}, line {line}"
+    )
 
 
 def _syntax(error: Exception) -> tuple[int, str, str]:

@@ -47,7 +47,7 @@ def catalog_properties(spark_conf: Mapping[str, str]) -> dict[str, str]:
     if kind in _ON_AWS:
         return {"type": kind} | _on_aws(given, _ON_AWS[kind])
     raise UnsupportedError(
-        what=f"a catalog of type '{kind or 'none'}' for '{CATALOG}'",
+        what=f"There is no catalog of type '{kind or 'none'}' for '{CATALOG}'.",
         remedy=f"Set {_PREFIX}type to jdbc (with an SQLite file as its uri), glue or rest in spark.yml.",
     )
 
