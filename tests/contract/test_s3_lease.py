@@ -22,6 +22,7 @@ from kedro_lakehouse.aws import client
 from kedro_lakehouse.errors import AwsRefusedError, LeaseLostError
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops import object_lease as module
+from kedro_lakehouse.ops.lease import held_leases
 from kedro_lakehouse.ops.object_lease import object_lease
 
 pytestmark = pytest.mark.contract
@@ -298,3 +299,12 @@ def test_two_holders_never_both_confirm(aws):
     )  # from the first answer to the last question
     assert len(held_for) > 4
     assert [second for first, second in pairwise(held_for) if second[0] < first[1]] == []
+
+
+def test_who_looks_sees_which_leases_are_held(line, monkeypatch):
+    with held_over(line):
+        assert held_leases(LEASES) == {f"{ITEM}.current"}
+        monkeypatch.setattr(module, "DEAD_AFTER", -1.0)
+        assert held_leases(LEASES) == set()  # its holder has not written for too long
+    monkeypatch.undo()
+    assert held_leases(LEASES) == set()
