@@ -64,6 +64,6 @@ def test_a_false_jar_is_refused_when_it_is_fetched(conf: dict[str, str], tmp_pat
 
 def test_what_is_nowhere_is_told_and_where_ivy_says_why(conf: dict[str, str], tmp_path: Path) -> None:
     conf["spark.jars.packages"] = "org.example:none:1.0"
-    with pytest.raises(JarsNotFetchedError, match=r"org\.example:none:1\.0.*fetch\.log tells why"):
+    with pytest.raises(JarsNotFetchedError, match=r"org\.example:none:1\.0.*fetch\.log says why"):
         checked_jars(conf)
     assert "org.example#none;1.0: not found" in (tmp_path / "ivy/fetch.log").read_text(encoding="utf-8")
