@@ -61,6 +61,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
             ("I", 2, "x", 3),
             ("D", 2, None, 4),
             ("I", 3, "p", 5),
+            ("I", 4, "m", 1),
+            ("U", 4, "n", 3),
         )
         land(
             folder,
@@ -70,6 +72,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
             ("I", 2, "y", 8),
             ("U", 3, "q", 19),
             ("U", 3, "r", 20),
+            ("U", 4, "o", 20),
         )
     made.run()
     return made
@@ -96,7 +99,7 @@ def trimmed(project: TemporaryProject, before: dict[str, Any]) -> Outcome:
 def later(project: TemporaryProject, trimmed: Outcome) -> Outcome:
     for name in ("kept", "versions", "whole"):
         # Before the horizon (day 10), in order, and late but after the horizon.
-        late = [("U", 3, "late", 18)] if name == "kept" else []
+        late = [("U", 4, "late", 15), *([("U", 3, "late", 18)] if name == "kept" else [])]
         land(project.landing / name, 3, ("U", 1, "early", 5), ("U", 1, "c", 21), ("D", 2, None, 22), *late)
     return project.attempt()
 
@@ -112,6 +115,8 @@ def test_each_key_keeps_one_event_from_before_the_horizon(project, trimmed):
             (3, "upsert", "p", 5, day(5)),
             (3, "upsert", "q", 19, day(19)),
             (3, "upsert", "r", 20, day(20)),
+            (4, "upsert", "n", 3, day(3)),
+            (4, "upsert", "o", 20, day(20)),
         ]
 
 

@@ -149,6 +149,12 @@ def test_values_of_maps_take_on_fields_too(project, first):
     }
 
 
+def test_the_order_of_a_maps_entries_does_not_matter(session):
+    maps = session.sql("select map('a', 1, 'b', 2) as one, map('b', 2, 'a', 1) as other")
+    one, other = (comparable(F.col(f.name), f.dataType) for f in maps.schema.fields)
+    assert maps.select(one == other).first()[0]
+
+
 def test_maps_are_compared_by_their_entries_at_any_depth(session):
     schema = "n int, v struct<m: map<string, struct<l: array<map<int, int>>>>>"
     one, other = {"a": ([{1: 1, 2: None}],), "b": None}, {"b": None, "a": ([{2: None, 1: 1}],)}
