@@ -29,7 +29,7 @@ GIT, DU, MAKE = (str(shutil.which(name)) for name in ("git", "du", "make"))
 def shown(folder: Path, *, terminal: bool) -> tuple[str, list[tuple[float, str]], float]:
     """Run `make run`: what it wrote, each silence with the line before it, the seconds of the whole."""
     ours, theirs = pty.openpty() if terminal else os.pipe()
-    begun = told = time.monotonic()
+    begun = heard = time.monotonic()
     command = [MAKE, "--no-print-directory", "run"]
     process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
     os.close(theirs)
@@ -42,8 +42,8 @@ def shown(folder: Path, *, terminal: bool) -> tuple[str, list[tuple[float, str]]
             chunk = b""
         now = time.monotonic()
         last = written.rstrip("\r\n").replace("\r", "\n").rpartition("\n")[2]
-        silences.append((now - told, last))
-        told = now
+        silences.append((now - heard, last))
+        heard = now
         if not chunk:
             break
         written += chunk.decode("utf-8", "replace")
@@ -71,8 +71,8 @@ def main() -> None:
             for silence, last in silences[:LONGEST]:
                 print(f"  {silence:5.1f} s of silence after: {last}")
         for part in (".venv", ".cache", "data", ""):
-            told = subprocess.run([DU, "-sk", folder / part], capture_output=True, text=True, check=True)
-            print(f"disk: {int(told.stdout.split()[0]) / 1024:7.0f} MB in {part or 'the whole folder'}")
+            used = subprocess.run([DU, "-sk", folder / part], capture_output=True, text=True, check=True)
+            print(f"disk: {int(used.stdout.split()[0]) / 1024:7.0f} MB in {part or 'the whole folder'}")
     print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
 
 

@@ -24,7 +24,7 @@ LOOK = 0.5
 _INFORMATION = re.compile(r"^\d\d:\d\d:\d\d INFO +(.*)")
 _END = re.compile(r"\(\d+ s\)\.$")
 _NOISE = ("WARNING: Using incubator modules: jdk.incubator.vector",)
-"""What Java says at each start of Spark, whatever it is told."""
+"""Lines that Java prints at each start of Spark, and that no setting prevents."""
 
 
 class Progress:

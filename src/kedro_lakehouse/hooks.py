@@ -103,11 +103,12 @@ class LakehouseHooks:
         from kedro_lakehouse.monitoring.summary import print_summary
 
         try:
-            whole = whole_subjects(pipeline, dict(pipelines), failures(error))
+            failed = failures(error)
+            whole = whole_subjects(pipeline, dict(pipelines), failed)
             record_run(self._project, run_params, self._started, error, whole=whole)
             # After kedro-viz's own hook: it writes the file anew.
             write_viz_stats(self._project, self._folder)
-            unreached = unreached_subjects(pipeline, failures(error))
+            unreached = unreached_subjects(pipeline, failed)
             reached = {node.namespace for node in pipeline.nodes if node.namespace} - unreached
             print_summary(self._project, error, reached, unreached)
             if self._project.monitoring is not None:

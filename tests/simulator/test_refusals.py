@@ -7,7 +7,7 @@ import logging
 import re
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -84,12 +84,17 @@ def test_a_batch_whose_file_was_replaced_is_refused(killed: World) -> None:
     assert (rows(project, "changes"), rows(project, "quarantine")) == ([], ["b"])
 
 
-def test_another_batch_of_a_published_number_is_refused(world: World) -> None:
+def planned_second(world: World) -> tuple[SimulatedProject, Any]:
+    """A project that has published its first batch, and has planned the second."""
     project = world.project("first")
     ingest(world, project.bind(ITEM))
     world.landed["shop.item"][LandedFile("memory://shop.item/002", 1, 2)] = [Record(3, 30, "upsert", "c")]
     with contextlib.closing(landed_batches(project.bind(ITEM))) as batches:
-        batch = next(batches)
+        return project, next(batches)
+
+
+def test_another_batch_of_a_published_number_is_refused(world: World) -> None:
+    project, batch = planned_second(world)
     other = replace(batch.token, batch=1, after=0, follows="")
     events = list(events_of(batch.groups, 1, ()))
     with pytest.raises(BatchContentChangedError, match="committed with other content"):
@@ -98,11 +103,7 @@ def test_another_batch_of_a_published_number_is_refused(world: World) -> None:
 
 
 def test_a_batch_planned_after_a_batch_that_was_not_published_is_refused(world: World) -> None:
-    project = world.project("first")
-    ingest(world, project.bind(ITEM))
-    world.landed["shop.item"][LandedFile("memory://shop.item/002", 1, 2)] = [Record(3, 30, "upsert", "c")]
-    with contextlib.closing(landed_batches(project.bind(ITEM))) as batches:
-        batch = next(batches)
+    project, batch = planned_second(world)
     events = list(events_of(batch.groups, 2, ()))
     other = replace(batch.token, follows="another plan of batch 1")
     with pytest.raises(CommitConflictError):

@@ -16,6 +16,7 @@ from kedro_lakehouse.config.validation import validated
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from datetime import timedelta
 
 MONITORING_FILE: Final = "monitoring.yml"
 
@@ -153,6 +154,11 @@ class MonitoringConfig(Declaration):
     """The file of metrics."""
     lineage: LineageConfig | None = None
     """Where lineage goes."""
+
+
+def oldest_allowed(limits: Mapping[str, timedelta], table: str) -> timedelta | None:
+    """How old a table's last commit may become by ``stale_after``; None if it may be of any age."""
+    return limits.get(table, limits.get("default"))
 
 
 def load_monitoring(

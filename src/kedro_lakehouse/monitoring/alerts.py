@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from kedro_lakehouse.config.monitoring import oldest_allowed
 from kedro_lakehouse.monitoring.runs import failures
 from kedro_lakehouse.notifiers.base import RUN, AlertState
 from kedro_lakehouse.ops.failures import message_of
@@ -77,7 +78,7 @@ def staleness_states(
     """Whether the last commit of each table that has one is older than its limit, if it has one."""
     found = []
     for one in statuses:
-        limit = limits.get(one.table, limits.get("default"))
+        limit = oldest_allowed(limits, one.table)
         if limit is None or one.last_commit is None:
             continue
         age = now - one.last_commit

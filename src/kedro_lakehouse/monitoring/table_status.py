@@ -91,8 +91,11 @@ class LakeFacts:
 
     def is_stale(self, table: str, last_commit: datetime | None) -> bool:
         """Whether a table's last commit is older than monitoring.yml allows."""
-        limits = self._project.monitoring.stale_after if self._project.monitoring else {}
-        limit = limits.get(table, limits.get("default"))
+        if self._project.monitoring is None:
+            return False
+        from kedro_lakehouse.config.monitoring import oldest_allowed
+
+        limit = oldest_allowed(self._project.monitoring.stale_after, table)
         return limit is not None and last_commit is not None and self._now - last_commit > limit
 
 
