@@ -22,6 +22,9 @@ MAX_MISTAKES: Final = 10
 _MAX_ADVICE: Final = 500  # room for the allowed keys of a table
 MAX_FACT: Final = 160
 _MAX_ITEM: Final = 60
+_MAX_WORDS: Final = 160
+"""Up to so many characters, all allowed words are shown; of more, the nearest ones."""
+_NEAREST: Final = 6
 _NAMED_EXTRACTS: Final = 3
 
 
@@ -34,6 +37,20 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     """
     near = difflib.get_close_matches(word.lower(), sorted(allowed), n=1, cutoff=0.6)
     return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def nearest(word: str, allowed: Sequence[str]) -> str:
+    """Return all allowed words as text; of many the nearest ones to ``word``, and how many are left out.
+
+    Example:
+        >>> nearest("key", ["keys", "source"])
+        'keys, source'
+    """
+    text = ", ".join(allowed)
+    if len(text) <= _MAX_WORDS:
+        return text
+    first = difflib.get_close_matches(word.lower(), allowed, n=_NEAREST, cutoff=0.0)
+    return f"{', '.join(first)} and {len(allowed) - len(first)} more, see docs/reference/configuration.md"
 
 
 def listed(names: Iterable[object]) -> str:
@@ -316,6 +333,17 @@ class UnsupportedError(TerminalError):
 
 
 # Landed files that cannot be found or read.
+
+
+class SparkMemoryError(TerminalError):
+    """Spark's memory was full."""
+
+    code = "SPARK_OUT_OF_MEMORY"
+    summary = "Spark's memory is full."
+    advice = (
+        "Raise driver_memory in globals.yml (such as 8g), or lower max_bytes of the source in sources.yml; "
+        "then `kedro run`."
+    )
 
 
 class UnreadableFileError(TableError):

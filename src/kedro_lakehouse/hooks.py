@@ -79,7 +79,9 @@ class LakehouseHooks:
         """Let the lines and jobs of this thread speak of its node: the first that happens to one."""
         if self._log is not None:
             from kedro_lakehouse.logs.context import turn_to
+            from kedro_lakehouse.session.later import spark_may_wait
 
+            spark_may_wait.set(str(getattr(node.func, "__module__", "")).startswith("kedro_lakehouse."))
             turn_to(node=node.name, table=node.namespace)
 
     @hook_impl(trylast=True)

@@ -58,6 +58,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Run:
         "spark.eventLog.compress": "false",
     }  # fmt: skip
     project.write("spark", {**SMALL, **events}, env="local")
+    project.write("globals", {"small_batch": 0}, env="local")  # jobs are what is looked at
     for table in TABLES:
         rows = [{"id": n, "name": CANARY, "seq": None} for n in range(3)]
         write_parquet(project.landing / table.replace(".", "/") / "LOAD00000001.parquet", rows, ROW)

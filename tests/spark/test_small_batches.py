@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import subprocess
+import sys
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
-from harness.project import ENV, TemporaryProject, write_parquet
+from harness.project import ENV, TemporaryProject, environment, write_parquet
 from pyiceberg.conversions import from_bytes
 
 from kedro_lakehouse.names import TableName
@@ -22,6 +25,7 @@ pytestmark = [
     pytest.mark.skipif(ENV is not None, reason="The small way writes Iceberg alone"),
 ]
 
+KEDRO = str(Path(sys.executable).with_name("kedro"))
 SOURCES = {
     "shop": {
         "type": "dms", "path": "${globals:landing}", "sequence_column": "seq", "timestamp_column": "ts",
@@ -173,6 +177,17 @@ def test_what_only_spark_can_do_is_done_by_spark(projects: dict[str, TemporaryPr
     project = projects["small"]
     assert "spark.app.id" in last_commit(project, table)
     assert rows_of(project.rows(table)) == rows_of(projects["large"].rows("shop.plain"))
+
+
+def test_a_run_that_finds_nothing_new_starts_no_spark(projects: dict[str, TemporaryProject]) -> None:
+    # A Spark that is not there cannot be started.
+    nowhere = environment() | {"SPARK_HOME": "/nowhere"}
+    ended = subprocess.run(
+        [KEDRO, "run", "--pipelines=ingestion,cdc_merge,scd2"],
+        cwd=projects["small"].path, env=nowhere, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert "had nothing new" in ended.stdout
 
 
 def test_every_commit_says_the_same_counts(projects: dict[str, TemporaryProject]) -> None:

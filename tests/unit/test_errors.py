@@ -59,6 +59,7 @@ FACTS = {
         "incoming": "string",
         "place": "f.csv",
     },
+    "SPARK_OUT_OF_MEMORY": {},
     "SCHEMA_FIXED": {"table": "a.b", "columns": ["c"], "place": "f.parquet"},
     "FOLD_RULE_DRIFT": {"table": "a.b", "existing": ["on_tie upsert_wins"], "declared": ["on_tie fail"]},
     "KEY_SCHEMA_DRIFT": {"table": "a.b", "existing": ["id"], "declared": ["id", "x"]},

@@ -338,6 +338,7 @@ FORMATS = {
     "fraction": (TABLES, "shop.x: {source: shop, keys: [id], max_delete_fraction: 30}", ["at most 1."]),
     "retention": (TABLES, "shop.x: {source: shop, keys: [id], changes_retention: 9 moons}", ["line 9"]),
     "property": (TABLES, "shop.x: {source: shop, keys: [id], properties: {format-version: '9'}}", ["line 9"]),
+    "small": (GLOBALS, "small_batch: many", ["globals.yml, line 3", "a number of events"]),
     "deadline": (GLOBALS, "commit_deadline: soon", ["globals.yml, line 3", "a number of seconds"]),
     "expectation": (TABLES, "shop.x: {source: shop, keys: [id], expectations: [{type: x}]}", ["line 9"]),
     "notifier": ("conf/base/monitoring.yml", "notifiers: {a: {type: emial}}", ["Did you mean 'email'?"]),

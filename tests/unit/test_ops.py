@@ -1,5 +1,7 @@
 """Tables of ``lake.ops``: those that an earlier version made, many writes, and writes that nobody answers."""
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -59,6 +61,40 @@ def test_many_small_appends_leave_few_files_and_snapshots_and_every_row(catalog)
     stored = catalog.find(TableName.ops(BATCHES))
     assert int(stored.current_snapshot().summary["total-data-files"]) <= 13
     assert len(stored.snapshots()) <= 40
+
+
+def test_what_threads_append_meanwhile_is_one_commit(catalog, monkeypatch):
+    store = OpsStore(catalog)
+    store.append(BATCHES, [{"table": "a.b", "stage": "current", "batch": 0}])
+    commit, first, rest = SqlCatalog.commit_table, threading.Event(), threading.Event()
+    commits = []
+
+    def slow(self, *arguments):
+        commits.append(arguments)
+        first.set()
+        assert rest.wait(timeout=30)
+        return commit(self, *arguments)
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", slow)
+    rows = [{"table": "a.b", "stage": "current", "batch": n} for n in range(1, 6)]
+    with ThreadPoolExecutor(max_workers=5) as pool:
+        done = [pool.submit(store.append, BATCHES, rows[:1], unless=("batch",))]
+        assert first.wait(timeout=30)
+        done += [pool.submit(store.append, BATCHES, [row], unless=("batch",)) for row in rows[1:]]
+        while len(store._waiting[BATCHES]) < len(rows):
+            time.sleep(0.01)
+        rest.set()
+    assert [future.result() for future in done] == [None] * 5
+    assert sorted(r["batch"] for r in store.read(BATCHES)) == list(range(6))
+    assert len(commits) == 2
+
+
+def test_an_error_of_a_common_commit_is_every_threads(catalog, monkeypatch):
+    store = OpsStore(catalog)
+    monkeypatch.setattr(store, "_commit", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with ThreadPoolExecutor(max_workers=3) as pool:
+        done = [pool.submit(store.append, BATCHES, [{"table": "a.b", "batch": n}]) for n in range(3)]
+    assert [str(future.exception()) for future in done] == ["full"] * 3
 
 
 @pytest.mark.parametrize("applied", [True, False])

@@ -124,6 +124,14 @@ def _inherit(states: DataFrame, contract: TableContract) -> DataFrame:
     )
 
 
+def only_rows(events: DataFrame) -> DataFrame:
+    """The rows of a current table that is made from at most one event a key, none of them a truncate.
+
+    The same as ``current_rows``, without a shuffle.
+    """
+    return events.where(column(OP) == UPSERT).select(*columns(value_columns(events)), column(ORDER))
+
+
 def rank_of(events: DataFrame, contract: TableContract) -> Column:
     """The rank of an event among those of its key: the event with the greatest rank is the last."""
     return F.struct(
@@ -161,11 +169,14 @@ def current_rows(events: DataFrame, contract: TableContract, *, truncates: bool 
     return last.select(*columns(value_columns(events)), column(ORDER))
 
 
-def flag_repeats(events: DataFrame, contract: TableContract, *, repeat: str, tie: str) -> DataFrame:
-    """Mark, within one batch, exact repeats of an event and events that tie with another one.
+def flag_repeats(
+    events: DataFrame, contract: TableContract, *, repeat: str, tie: str, again: str
+) -> DataFrame:
+    """Mark, within one batch, exact repeats of an event, events that tie with another one, and later ones.
 
-    Adds two booleans: ``repeat`` is true for all but one of several equal events (same key, order,
-    operation, row and time), ``tie`` for all but one of several different events of a key and order.
+    Adds three booleans: ``repeat`` is true for all but one of several equal events (same key, order,
+    operation, row and time), ``tie`` for all but one of several different events of a key and order,
+    ``again`` for all but one of the events of a key.
     """
     fact = F.struct(
         column(OP).alias("op"), column(TIME).alias("time"), canonical_row(events, contract).alias("row")
@@ -176,7 +187,8 @@ def flag_repeats(events: DataFrame, contract: TableContract, *, repeat: str, tie
     same_order = column(repeat)["order"].eqNullSafe(column(ORDER)) & column(repeat).isNotNull()
     same_fact = column(repeat)["fact"].eqNullSafe(column("__fact"))
     return (
-        marked.withColumn(tie, same_order & ~same_fact)
+        marked.withColumn(again, column(repeat).isNotNull())
+        .withColumn(tie, same_order & ~same_fact)
         .withColumn(repeat, same_order & same_fact)
         .drop("__fact")
     )

@@ -94,6 +94,28 @@ def history_rows(events: DataFrame, contract: TableContract, *, truncates: bool 
     return rows.withColumn(SURROGATE_KEY, surrogate_key(rows, contract.keys, ORDER_FROM))
 
 
+def only_versions(events: DataFrame, contract: TableContract) -> DataFrame:
+    """The rows of a history that is made from at most one event a key, none of them a truncate.
+
+    The same as ``history_rows``, without a shuffle: each upsert opens a version, and nothing ends it.
+    """
+    upserts = events.where(column(OP) == UPSERT)
+    kinds = {f.name: f.dataType for f in events.schema.fields}
+    rows = upserts.select(
+        *columns(value_columns(events)),
+        column(ORDER).alias(ORDER_FROM),
+        F.lit(None).cast(kinds[ORDER].simpleString()).alias(ORDER_TO),
+        column(ORDER).alias(ORDER_LAST),
+        column(TIME).alias(EFFECTIVE_FROM),
+        F.lit(None).cast(kinds[TIME]).alias(EFFECTIVE_TO),
+        F.lit(col=True).alias(IS_CURRENT),
+        *([F.lit(col=False).alias(TOMBSTONE)] if contract.hard_deletes == "tombstone" else []),
+    )
+    if not contract.surrogate_key:
+        return rows
+    return rows.withColumn(SURROGATE_KEY, surrogate_key(rows, contract.keys, ORDER_FROM))
+
+
 def _with_last_values(states: DataFrame, contract: TableContract) -> DataFrame:
     """Give deletes the values of the version that they end, and mark them (``__died``)."""
     values = [c for c in value_columns(states) if c not in contract.keys]

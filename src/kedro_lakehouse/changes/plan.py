@@ -23,7 +23,7 @@ from kedro_lakehouse.changes.events import (
     greatest_order,
     value_columns,
 )
-from kedro_lakehouse.changes.fold import current_rows, inherits
+from kedro_lakehouse.changes.fold import current_rows, inherits, only_rows
 from kedro_lakehouse.changes.history import (
     EFFECTIVE_TO,
     ORDER_FROM,
@@ -31,6 +31,7 @@ from kedro_lakehouse.changes.history import (
     ORDER_TO,
     history_rows,
     is_open,
+    only_versions,
 )
 from kedro_lakehouse.changes.validate import before
 from kedro_lakehouse.names import quote
@@ -114,8 +115,15 @@ def identity_columns(kind: Kind, contract: TableContract) -> tuple[str, ...]:
     return contract.keys if kind == "current" else (*contract.keys, ORDER_FROM)
 
 
-def first_rows(kind: Kind, events: DataFrame, contract: TableContract, *, truncates: bool) -> DataFrame:
-    """Fold all events into the rows of a target that does not exist yet."""
+def first_rows(
+    kind: Kind, events: DataFrame, contract: TableContract, *, truncates: bool, distinct: bool = False
+) -> DataFrame:
+    """Fold all events into the rows of a target that does not exist yet.
+
+    ``distinct`` says that no key has two events, and that none is a truncate: then there is nothing to fold.
+    """
+    if distinct:
+        return only_rows(events) if kind == "current" else only_versions(events, contract)
     fold = current_rows if kind == "current" else history_rows
     return fold(events, contract, truncates=truncates)
 

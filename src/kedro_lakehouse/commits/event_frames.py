@@ -19,6 +19,7 @@ from kedro_lakehouse.changes.events import (
     RAW,
     REASONS,
     TIME,
+    TRUNCATE,
     UNSET,
     UPSERT,
     all_of,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql import types as T
 
     from kedro_lakehouse.changes.contract import TableContract
@@ -48,11 +49,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 3
-_EXACT_TIMES: Final = {
+EXACT_TIMES: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-_REPEAT, _TIE = "__repeat", "__tie"
+_REPEAT, _TIE, _AGAIN = "__repeat", "__tie", "__again"
 
 
 class EventFrames:
@@ -96,7 +97,7 @@ class EventFrames:
         """
         found = self._written(stage, state)
         overlapping = (
-            found.applied and state.rows and self._contract.write == "merge" and self._overlaps(found, state)
+            found.applied and state.rows and self._contract.write == "merge" and self.overlaps(found, state)
         )
         if overlapping:
             stage.drop()
@@ -141,13 +142,14 @@ class EventFrames:
         In a table without keys every row counts, so nothing is dropped.
         """
         if self._contract.write != "merge":
-            return valid.withColumn(_TIE, F.lit(False))
-        flagged = flag_repeats(valid, self._contract, repeat=_REPEAT, tie=_TIE).where(~column(_REPEAT))
+            return valid.withColumns({_TIE: F.lit(col=False), _AGAIN: F.lit(col=True)})
+        flagged = flag_repeats(valid, self._contract, repeat=_REPEAT, tie=_TIE, again=_AGAIN)
+        flagged = flagged.where(~column(_REPEAT))
         if overlap is None:
             return flagged
         return _without(flagged, self._format.read(self._changes), self._contract, overlap)
 
-    def _overlaps(self, found: Staged, state: TableState) -> bool:
+    def overlaps(self, found: Staged, state: TableState) -> bool:
         """Whether files of earlier batches may contain events with the same orders; reads only metadata."""
         first = state.columns[ORDER].fieldNames()[0]  # type: ignore[attr-defined]
         low, high = found.first_orders
@@ -162,7 +164,6 @@ def _stored_columns(events: DataFrame) -> list[str]:
 def _observed_rows(flagged: DataFrame, kept: Observation, names: Sequence[str]) -> DataFrame:
     """The rows to write; Spark counts them and computes their digest while it writes them."""
     kinds = {f.name: f.dataType for f in flagged.schema.fields}
-    hashed = [comparable(column(n), kinds[n]) for n in names if n != POSITION]
     first = kinds[ORDER].fieldNames()[0]  # type: ignore[attr-defined]
     timed = kinds[TIME].typeName().startswith("timestamp")
     return flagged.observe(
@@ -170,14 +171,21 @@ def _observed_rows(flagged: DataFrame, kept: Observation, names: Sequence[str]) 
         F.count(F.lit(1)).alias("applied"),
         F.count(F.when(column(OP) == UPSERT, 1)).alias("upserts"),
         F.count(F.when(column(_TIE), 1)).alias("ties"),
+        F.count(F.when(column(_AGAIN) | (column(OP) == TRUNCATE), 1)).alias("again"),
         F.min(column(ORDER)[first]).alias("min_first"),
         F.max(column(ORDER)[first]).alias("max_first"),
         (F.max(column(TIME)) if timed else F.lit(None)).cast("string").alias("last_time"),
-        F.to_json(F.min(column(ORDER)), _EXACT_TIMES).alias("min_order"),
-        F.to_json(F.max(column(ORDER)), _EXACT_TIMES).alias("max_order"),
+        F.to_json(F.min(column(ORDER)), EXACT_TIMES).alias("min_order"),
+        F.to_json(F.max(column(ORDER)), EXACT_TIMES).alias("max_order"),
         # A digest of the written rows, in any order: it shows if a batch is rebuilt differently.
-        F.bit_xor(F.xxhash64(*hashed)).alias("digest"),
+        F.bit_xor(digest_of_row(flagged, names)).alias("digest"),
     ).select(*columns(names))
+
+
+def digest_of_row(events: DataFrame, names: Sequence[str]) -> Column:
+    """A 64-bit digest of what an event stores in these columns; where it was read from is no part of it."""
+    kinds = {f.name: f.dataType for f in events.schema.fields}
+    return F.xxhash64(*[comparable(column(n), kinds[n]) for n in names if n != POSITION])
 
 
 def _staged(counts: Mapping[str, Any], kept: Mapping[str, Any]) -> Staged:
@@ -188,21 +196,25 @@ def _staged(counts: Mapping[str, Any], kept: Mapping[str, Any]) -> Staged:
         applied=int(kept.get("applied") or 0),
         ties=int(kept.get("ties") or 0),
         upserts=int(kept.get("upserts") or 0),
+        has_distinct_keys=kept.get("again") == 0,
         digest=str(kept.get("digest")),
         first_orders=(kept.get("min_first"), kept.get("max_first")),
         facts={
-            "lag_seconds": _lag(kept.get("last_time")),
+            "lag_seconds": lag_since(_time_of(kept.get("last_time"))),
             "min_order": kept.get("min_order"),
             "max_order": kept.get("max_order"),
         },
     )
 
 
-def _lag(last_time: str | None) -> float | None:
+def _time_of(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text is not None else None
+
+
+def lag_since(last: datetime | None) -> float | None:
     """Seconds from the last event's time until now; None if events have a log position instead of a time."""
-    if last_time is None:
+    if last is None:
         return None
-    last = datetime.fromisoformat(last_time)
     return (datetime.now(UTC) - (last if last.tzinfo else last.replace(tzinfo=UTC))).total_seconds()
 
 

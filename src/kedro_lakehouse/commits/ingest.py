@@ -8,6 +8,7 @@ from kedro_lakehouse.changes.events import OP
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.drift import made_for, refuse_drift
 from kedro_lakehouse.commits.engine import engine_of
+from kedro_lakehouse.commits.marks import DISTINCT
 from kedro_lakehouse.commits.rows import QUARANTINE_COLUMNS
 from kedro_lakehouse.errors import (
     BatchContentChangedError,
@@ -120,6 +121,11 @@ class IngestionCommit(runner.Change):
             self._publish_quarantine(staged, self.table.open_ledger().chain(self._behind))
         if not staged.applied:
             stage.drop()  # a batch without accepted events changes the bookmark and nothing else
+
+    def properties(self, _: TableState) -> Mapping[str, str]:
+        """That the first batch has distinct keys: a target that has no batch yet need not fold it."""
+        is_told = self._staged is not None and self._staged.has_distinct_keys and self.batch == 1
+        return {DISTINCT: str(self.batch)} if is_told else {}
 
     def _check_limits(self, staged: Staged) -> None:
         limit = 0.0 if self.table.config.on_invalid == "fail" else self.table.config.max_invalid_fraction

@@ -17,6 +17,9 @@ REFOLD: Final = "kedro_lakehouse.refold"
 FOLDED_AT: Final = "kedro_lakehouse.folded_at"
 """On a refolded target: a rollback does not return to a state from before this time."""
 
+DISTINCT: Final = "kedro_lakehouse.distinct_keys"
+"""On a change log: a batch in which no key has two events, and which has no truncate; its first one."""
+
 DECIDED: Final = "kedro_lakehouse.decided"
 """On a target: a digest of the decisions about events of its batches that its rows respect."""
 

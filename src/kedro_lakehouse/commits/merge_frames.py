@@ -27,7 +27,7 @@ from kedro_lakehouse.commits.audit import refuse_doubled_keys
 from kedro_lakehouse.commits.blocking import validate_stage
 from kedro_lakehouse.commits.cache import cache, write_counted
 from kedro_lakehouse.commits.excluded import accepted_events, pending_events
-from kedro_lakehouse.commits.marks import horizon_of
+from kedro_lakehouse.commits.marks import DISTINCT, horizon_of
 from kedro_lakehouse.commits.rows import counts_of
 
 if TYPE_CHECKING:
@@ -76,13 +76,21 @@ class MergeFrames:
         """Whether the change log may contain a truncate."""
         return self._format.may_hold(self._change_log, OP, TRUNCATE, TRUNCATE)
 
+    @cached_property
+    def _has_distinct_keys(self) -> bool:
+        """Whether the pending events are one batch in which no key has two events."""
+        log = self._format.state(self._change_log)
+        return log is not None and log.properties.get(DISTINCT) == str(self._token.batch)
+
     def _new_rows(self, state: TableState | None) -> DataFrame:
         """The first rows of an empty target; for one with rows, a frame that only shows the columns."""
         held, empty = state.batch if state else 0, _is_empty(state)
         if self._rows is None or self._rows[0] != (held, empty):
             events = self._events(state)
             if empty or self._kind == "history":
-                rows = first_rows(self._kind, events, self._contract, truncates=self._truncates)
+                distinct = empty and held == 0 and self._has_distinct_keys
+                truncates = not distinct and self._truncates
+                rows = first_rows(self._kind, events, self._contract, truncates=truncates, distinct=distinct)
             else:  # only the columns are needed: analysing the fold takes longer than some merges
                 rows = events.select(*columns(value_columns(events)), column(ORDER))
             self._rows = (held, empty), rows

@@ -56,6 +56,8 @@ class Staged:
     applied: int = 0
     ties: int = 0
     upserts: int = 0
+    has_distinct_keys: bool = False
+    """Whether it is known that no key has two accepted events, and none is a truncate."""
     digest: str = ""
     """A digest of the accepted events, independent of their order."""
     first_orders: tuple[Any, Any] = (None, None)

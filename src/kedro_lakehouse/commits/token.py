@@ -67,12 +67,15 @@ class BatchToken:
         )
 
     def read_later(self, read: Callable[[], DataFrame]) -> DataFrame:
-        """A frame of events with this token attached, which is read when something is first done with it.
+        """A frame of events with this token attached.
 
-        A run that finds nothing to do with it starts no Spark.
+        For one of our own nodes it is read when something is first done with it: a run that finds nothing to
+        do starts no Spark.
         """
-        from kedro_lakehouse.session.later import FrameLater
+        from kedro_lakehouse.session.later import FrameLater, spark_may_wait
 
+        if not spark_may_wait.get():
+            return self.mark(read())
         return FrameLater(lambda: self.mark(read()), self)
 
     def mark(self, events: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from kedro_lakehouse.errors import did_you_mean, listed
+from kedro_lakehouse.errors import did_you_mean, listed, nearest
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -76,8 +76,7 @@ class Declaration(BaseModel):
                 error = refuse(f"'{word}' is planned but not available in this version", "Remove the key.")
             else:
                 near = did_you_mean(word, allowed)
-                # All of them, where `listed` would stop at five: the allowed keys are the remedy.
-                error = refuse(f"'{word}' is not a known key.{near}", f"Allowed: {', '.join(allowed)}.")
+                error = refuse(f"'{word}' is not a known key.{near}", f"Allowed: {nearest(word, allowed)}.")
             found.append(InitErrorDetails(type=error, loc=(word,), input=None))
         return found
 

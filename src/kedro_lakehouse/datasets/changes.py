@@ -71,7 +71,7 @@ class ChangesDataset(DeclaredDataset):
     def load(self) -> DataFrame:
         """All accepted events; an empty frame with the framework's columns where nothing has landed yet.
 
-        They are read when the frame is first used.
+        For our own nodes they are read when the frame is first used.
         """
         from kedro_lakehouse.commits.token import BatchToken
 

@@ -6,7 +6,13 @@ import errno
 import re
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from kedro_lakehouse.errors import LakehouseError, PlaceUnusableError, TerminalError, counted
+from kedro_lakehouse.errors import (
+    LakehouseError,
+    PlaceUnusableError,
+    SparkMemoryError,
+    TerminalError,
+    counted,
+)
 from kedro_lakehouse.redaction import redacted
 
 if TYPE_CHECKING:
@@ -98,6 +104,8 @@ def known(error: BaseException, catalog: str = "") -> LakehouseError | None:
     chain = [error, inner]
     if error.__context__ is not None:
         chain.append(error.__context__)
+    if "OutOfMemoryError" in str(inner):
+        return SparkMemoryError()
     for one in chain:
         if isinstance(one, OSError) and one.errno in _PLACES and (place := one.filename or quoted_path(one)):
             problem, remedy = _PLACES[one.errno]

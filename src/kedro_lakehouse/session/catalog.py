@@ -29,6 +29,8 @@ _ON_AWS: Final[Mapping[str, tuple[str, ...]]] = {
     "glue": (*_SHARED, "glue.id", "glue.endpoint"),
     "rest": (*_SHARED, "uri", "rest."),
 }
+_IMPLEMENTED: Final = "py-catalog-impl"
+_KNOWING: Final = "kedro_lakehouse.session.known_metadata.KnownMetadataCatalog"
 _OWN_TABLES: Final = 2
 """How many tables of its own pyiceberg creates in a new SQL catalog, one after the other."""
 _ENCRYPTIONS: Final = {"kms": "aws:kms", "s3": "AES256"}
@@ -131,6 +133,8 @@ class MetadataCatalog:
         from sqlalchemy.exc import OperationalError
 
         properties = catalog_properties(self._conf)
+        if properties["type"] == "sql":
+            properties = {k: v for k, v in properties.items() if k != "type"} | {_IMPLEMENTED: _KNOWING}
         close_to_others(self._conf)
         for _ in range(_OWN_TABLES):
             with contextlib.suppress(OperationalError):  # another run created the same table meanwhile

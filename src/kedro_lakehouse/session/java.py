@@ -31,6 +31,21 @@ def major_version(banner: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def _release_of(command: str) -> str:
+    """What the file beside a Java says of its version, as its banner would; empty without such a file."""
+    release = Path(command).resolve().parent.parent / "release"
+    try:
+        found = re.search(r'^JAVA_VERSION="[^"]+"', release.read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        return ""
+    return found[0].replace("JAVA_VERSION=", "version ") if found else ""
+
+
+def _banner_of(command: str) -> str:
+    shown = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+    return shown.stderr + shown.stdout
+
+
 def require_java() -> None:
     """Raise unless Java 17 is there; let 21 pass with a warning.
 
@@ -40,8 +55,7 @@ def require_java() -> None:
     command = java_command()
     if command is None:
         raise JavaNotFoundError(found="none")
-    shown = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
-    version = major_version(shown.stderr + shown.stdout)
+    version = major_version(_release_of(command) or _banner_of(command))
     if version == LET_THROUGH:
         warnings.warn("Java 21 was not tried with this project; Java 17 was.", stacklevel=2)
     elif version != TRIED:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from kedro_lakehouse.session.line import is_spark3
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+spark_may_wait: ContextVar[bool] = ContextVar("spark_may_wait", default=False)
+"""Whether the node that is about to run touches frames only if there is something to do: only our own do.
+
+Another node may make columns before it touches a frame, and PySpark makes none before Spark is there.
+"""
+_BEFORE: Final = frozenset({"make", "attached", "__class__", "__dict__", "__deepcopy__"})
+"""What can be looked at before the frame is made."""
+
+
 class FrameLater(DataFrame):
     """A frame like any other, but for the time of its making."""
 
@@ -24,14 +34,13 @@ class FrameLater(DataFrame):
 
     def __init__(self, make: Callable[[], DataFrame], attached: object) -> None:
         """Store how the frame is made, and what is ``attached`` to it: that can be looked at before."""
-        self.make, self.attached = make, attached
+        vars(self).update(make=make, attached=attached)
 
-    def __getattr__(self, name: str) -> Any:
-        """Make the frame if that was not done, then do as frames do: a missing attribute is a column."""
-        if "_jdf" in vars(self):
-            return super().__getattr__(name)
-        vars(self).update(vars(self.make()))
-        return getattr(self, name)
+    def __getattribute__(self, name: str) -> Any:
+        """Make the frame if that was not done, before anything is asked of it."""
+        if name not in _BEFORE and "_jdf" not in vars(self):
+            vars(self).update(vars(vars(self)["make"]()))
+        return super().__getattribute__(name)
 
     def __deepcopy__(self, _: Any) -> Self:
         """The frame itself, for frames never change; Kedro hands a frame on as it is by its class's name."""

@@ -54,6 +54,8 @@ class IcebergFormat:
         """Store how to open session and catalog, and the ids that commits carry; nothing is opened yet."""
         self._session, self._catalog = context.session, context.catalog
         self._run_id, self._correlation_id = context.run_id, context.correlation_id
+        self._states: dict[TableName, tuple[str, TableState]] = {}
+        """The newest state of each table, and the place of the metadata that describes it."""
         self.maintenance = IcebergMaintenance(context.session, context.catalog)
         self.snapshots = IcebergSnapshots(context.session, context.catalog)
 
@@ -71,13 +73,22 @@ class IcebergFormat:
 
     def state(self, table: TableName) -> TableState | None:
         """The table's published state, or None if there is no such table. Starts no JVM."""
+        found = self._catalog.find(table)
+        if found is None:
+            return None
+        place, known = self._states.get(table, ("", None))
+        if known is None or place != found.metadata_location:
+            known = self._described(found)
+            self._states[table] = found.metadata_location, known
+        return known
+
+    @staticmethod
+    def _described(found: Table) -> TableState:
+        """The state that a table's metadata describes."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         from kedro_lakehouse.session.arrow import as_spark_reads
 
-        found = self._catalog.find(table)
-        if found is None:
-            return None
         snapshot, changed = found.current_snapshot(), last_change(found)
         schema = from_arrow_schema(as_spark_reads(found.schema().as_arrow()), prefer_timestamp_ntz=True)
         return TableState(
@@ -273,7 +284,8 @@ class IcebergFormat:
         if version_of(made, base, found.properties) != planned_on.version:
             raise CommitConflictError(table=table, attempts=1)
         # pyiceberg must not retry by itself: it would add the files on top of another writer's commit.
-        found.metadata.properties["commit.retry.num-retries"] = "0"
+        once = found.properties | {"commit.retry.num-retries": "0"}
+        found.metadata = found.metadata.model_copy(update={"properties": once})
         try:
             with found.transaction() as transaction:
                 transaction.add_files(list(paths))

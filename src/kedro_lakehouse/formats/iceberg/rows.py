@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.types import IcebergType
 
     from kedro_lakehouse.formats.base import Place
 
@@ -86,7 +87,20 @@ def may_change_by_files(table: Table) -> bool:
     obeyed = all(k.startswith(_OBEYED) or v in _MEANT.get(k, ()) for k, v in declared.items())
     plain = all(isinstance(f.transform, IdentityTransform | VoidTransform) for f in table.spec().fields)
     computed = plain or importlib.util.find_spec("pyiceberg_core") is not None
-    return table.format_version == _BY_POSITIONS and obeyed and computed
+    read = not any(_loses_nulls(field.field_type) for field in table.schema().fields)
+    return table.format_version == _BY_POSITIONS and obeyed and computed and read
+
+
+def _loses_nulls(kind: IcebergType) -> bool:
+    """Whether pyiceberg takes a null for an empty list or map: if their elements or values are structs."""
+    from pyiceberg.types import ListType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return any(_loses_nulls(field.field_type) for field in kind.fields)
+    inner = kind.element_type if isinstance(kind, ListType) else getattr(kind, "value_type", None)
+    if not isinstance(kind, ListType | MapType) or inner is None:
+        return False
+    return isinstance(inner, StructType) or _loses_nulls(inner)
 
 
 def find_rows(table: Table, among: Mapping[str, Sequence[Any]], *, most_bytes: int) -> PlacedRows | None:
