@@ -16,10 +16,10 @@ from kedro.io import DatasetError
 
 from kedro_lakehouse.redaction import redacted
 
-MAX_MESSAGE: Final = 700  # five examples, or every allowed key of a table
+MAX_MESSAGE: Final = 700  # five examples
 MAX_EXAMPLES: Final = 5
 MAX_MISTAKES: Final = 10
-_MAX_ADVICE: Final = 500  # room for the allowed keys of a table
+_MAX_ADVICE: Final = 500
 MAX_FACT: Final = 160
 _MAX_ITEM: Final = 60
 _NAMED_EXTRACTS: Final = 3

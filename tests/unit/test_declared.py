@@ -8,6 +8,7 @@ import logging
 import pytest
 from pyspark.sql import types as T
 
+from kedro_lakehouse.changes.validate import without_values
 from kedro_lakehouse.commits.drift import made_for
 from kedro_lakehouse.config.loading import Declarations
 from kedro_lakehouse.config.tables import TableConfig
@@ -95,3 +96,8 @@ def test_one_warning_names_the_columns_that_are_not_there(keys, said, caplog):
 def test_a_right_declaration_is_silent(keys, caplog):
     looked_at(**keys)
     assert caplog.records == []
+
+
+def test_a_check_of_a_column_that_nobody_has_sent_names_the_nearest():
+    said = "columns without values so far: seatz, wings. Did you mean 'seats'?"
+    assert without_values(["seatz", "wings"], ["lat", "seats"]) == said
