@@ -165,9 +165,9 @@ def test_tables_prints_one_aligned_line_a_table(call):
 
 
 def test_narrow_terminal_cuts_nothing(call, monkeypatch):
-    wide = call("tables").stdout
-    monkeypatch.setattr("kedro_lakehouse.cli.show._PIPED_WIDTH", 70)
-    narrow = call("tables").stdout
+    wide = call("snapshots", "shop.item").stdout
+    monkeypatch.setattr("kedro_lakehouse.cli.show._PIPED_WIDTH", 50)
+    narrow = call("snapshots", "shop.item").stdout
     assert len(narrow.splitlines()) > len(wide.splitlines())
     assert sorted("".join(narrow.split())) == sorted("".join(wide.split()))
 

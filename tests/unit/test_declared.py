@@ -23,10 +23,13 @@ pytestmark = pytest.mark.unit
 PLANE = TableName("air", "plane")
 DECLARED = {"source": "air", "keys": ["tailnum"], "order_by": ["changed_at"], "history": True}
 COLUMNS = {
-    "tailnum": T.StringType(), "seats": T.IntegerType(), "lat": T.DoubleType(), "faa": T.StringType(),
+    "tailnum": T.StringType(),
+    "seats": T.IntegerType(),
+    "lat": T.DoubleType(),
+    "faa": T.StringType(),
     "changed_at": T.TimestampType(),
     "_order": T.StructType([T.StructField("changed_at", T.TimestampType())]),
-}  # fmt: skip
+}
 
 
 def bound(**keys):

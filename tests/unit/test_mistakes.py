@@ -402,10 +402,13 @@ def change_log_of(root):
     lake = lake_of(root)
     (root / "landing/shop/item").mkdir(parents=True)
     conf = "spark.sql.catalog.lake."
-    catalog = MetadataCatalog({
-        f"{conf}type": "jdbc", f"{conf}uri": f"jdbc:sqlite:file:{lake}/catalog.db",
-        f"{conf}warehouse": f"{lake}/warehouse",
-    }).catalog  # fmt: skip
+    catalog = MetadataCatalog(
+        {
+            f"{conf}type": "jdbc",
+            f"{conf}uri": f"jdbc:sqlite:file:{lake}/catalog.db",
+            f"{conf}warehouse": f"{lake}/warehouse",
+        }
+    ).catalog
     order = pa.struct({"seq": pa.int64()})
     made = {"kedro_lakehouse.made_for": '{"keys": ["id"]}'}
     catalog.create_table(

@@ -38,8 +38,16 @@ def runs(*, run_id: str | None, limit: int, as_json: bool) -> None:
         _show_one(project, _chosen(timed, run_id), as_json=as_json)
         return
     nothing = "No run changed a table or failed yet: `kedro run` makes the first."
-    right, whole = ("duration", "tables changed"), ("run",)
-    print_rows(timed, as_json=as_json, nothing=nothing, limit=limit, cells=_cells, right=right, whole=whole)
+    print_rows(
+        timed,
+        as_json=as_json,
+        nothing=nothing,
+        limit=limit,
+        cells=_cells,
+        narrow=_narrow,
+        right=("duration", "tables changed", "changed", "failures"),
+        whole=("run",),
+    )
 
 
 def _cells(run: dict[str, Any]) -> dict[str, object]:
@@ -56,6 +64,14 @@ def _cells(run: dict[str, Any]) -> dict[str, object]:
         "tables changed": len(run["tables"] or ()),
         "failed": listed(failed) if failed else "",
     }
+
+
+def _narrow(run: dict[str, Any]) -> dict[str, object]:
+    """The cells that fit 80 columns: a run's name begins with the time at which it began."""
+    whole = _cells(run)
+    kept = {name: whole[name] for name in ("run", "pipeline", "status", "duration")}
+    failed = len(run["failed"] or ())
+    return kept | {"changed": whole["tables changed"], "failures": failed or ""}
 
 
 def _chosen(rows: Sequence[dict[str, Any]], run_id: str) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from kedro_lakehouse.cli.options import open_project, project_options
-from kedro_lakehouse.cli.show import print_json, print_table
+from kedro_lakehouse.cli.show import fits, print_json, print_table, terminal_width
 from kedro_lakehouse.column_search.results import Mode
+from kedro_lakehouse.errors import cut
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 _SAMPLE = 3
+_OTHERS = 24
+"""So wide are the columns score and type, and the blanks."""
+_LEAST = 12
+"""So much of a column's values is shown on any terminal."""
 
 
 @click.command()
@@ -154,6 +159,10 @@ def _show_columns(hits: Sequence[ColumnHit], *, explain: bool, as_json: bool) ->
         headings.insert(2, "why")
         for row, hit in zip(rows, hits, strict=True):
             row.insert(2, _why(hit))
+    elif rows and not fits(headings, rows):
+        headings = headings[:-1]
+        left = terminal_width() - max(len(hit.column_id) for hit in hits) - _OTHERS
+        rows = [[*row[:-2], cut(str(row[-2]), max(left, _LEAST))] for row in rows]
     _print(headings, rows)
 
 
