@@ -364,7 +364,9 @@ class RunNotFoundError(TerminalError):
     wanted: str
     known: Sequence[str]
     summary = "Not exactly one run's name begins with {wanted}; there are: {known}."
-    advice = "Give one that `kedro lakehouse runs` lists: a run that changed nothing and did not fail is not listed."
+    advice = (
+        "Give one that `kedro lakehouse runs` lists: one that changed nothing and did not fail is not there."
+    )
 
 
 class LandedFilesGoneError(TableError):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from click.testing import CliRunner
 
-from kedro_lakehouse.cli import runs, search, show, tables
+from kedro_lakehouse.cli import runs, search, show, snapshots, tables
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.column_search.results import ColumnHit
 
@@ -89,3 +89,18 @@ def test_hits_take_one_line_each(width, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize(("batches", "told"), [([], ""), ([6], "6"), ([6, 7, 8], "6 to 8")])
+def test_a_snapshot_tells_every_batch_whose_state_it_is(batches, told):
+    one = {
+        "snapshot_id": 1,
+        "committed_at": TIME,
+        "operation": "append",
+        "rows": 1,
+        "names": [],
+        "on_main": True,
+    }
+    found = snapshots._with_batches(one, batches)
+    assert found["batch"] == (batches[-1] if batches else None)
+    assert snapshots._cells(found)["batch"] == told

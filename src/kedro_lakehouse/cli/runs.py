@@ -25,8 +25,9 @@ def runs(*, run_id: str | None, limit: int, as_json: bool) -> None:
 
     Shows what each one changed, and what failed. A run that found nothing new and did not fail
     is not listed. "no record": a run that was killed after it had published, or is still at work; its
-    times are those of its first and its last commit. With RUN (the beginning of its name is enough) it shows the commits of that run,
-    why tables failed, and the state of each of its tables now. Times are UTC.
+    times are those of its first and its last commit. With RUN (the beginning of its name is enough) it
+    shows the commits of that run, why tables failed, and the state of each of its tables now. Times are
+    UTC.
     """
     from kedro_lakehouse.monitoring.runs import known_runs
 
