@@ -319,16 +319,24 @@ class UnsupportedError(TerminalError):
 
 
 class UnreadableFileError(TableError):
-    """A file cannot be read as what it is declared to be."""
+    """A file cannot be read as what it is declared to be, or, if it was not ``landed``, as a table at all."""
 
     code = "UNREADABLE_FILE"
     file: str
     detail: str
+    landed: bool = True
     summary = "Table {table}: the file {file} cannot be read ({detail})."
     advice = (
         "Nothing of its batch was written. Deliver it again, or correct file_format in sources.yml; "
         "then `kedro run`."
     )
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the file with the reason; one that did not land is of no table, and of no batch."""
+        if self.landed:
+            return super().sentences()
+        what = f"{shown(self.file)} cannot be read ({shown(self.detail)})."
+        return what, "Nothing was changed. Correct the path or the file, then run the command again."
 
 
 class SourceNotFoundError(TableError):
@@ -737,10 +745,21 @@ class ExpectationFailedError(TableError):
 
     def sentences(self) -> tuple[str, str]:
         """Return how many rows fail, unless it is the table as a whole."""
-        what, advice = super().sentences()
+        _, advice = super().sentences()
+        fail = "the table as a whole fails"
         if self.rows:
-            return what, advice
-        return what.replace("0 row(s) fail", "the table as a whole fails", 1), advice
+            fail = f"{counted(self.rows, 'row')} {'fails' if self.rows == 1 else 'fail'}"
+        return f"Table {self.table}, batch {self.batch}: {fail} the expectation {self._named()}.", advice
+
+    def _named(self) -> str:
+        """As many expectations as fit, each whole; a first one that is too long is cut between words."""
+        first, *others = (cut(name, MAX_MESSAGE) for name in self.expectations)
+        if len(first) > MAX_FACT:
+            first = first[:MAX_FACT].rpartition(" ")[0] + " …"
+        shown = [first]
+        while others and len(", ".join([*shown, others[0]])) <= MAX_FACT:
+            shown.append(others.pop(0))
+        return ", ".join(shown) + (f" and {len(others)} more" if others else "")
 
 
 class NothingToWithdrawError(TableError):

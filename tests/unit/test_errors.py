@@ -12,6 +12,7 @@ from kedro_lakehouse.errors import (
     CommitConflictError,
     CommitUnknownError,
     ConfigurationError,
+    ExpectationFailedError,
     IncompatibleTypeError,
     LakehouseError,
     MissingColumnError,
@@ -234,3 +235,21 @@ def test_listed_says_when_there_is_nothing():
 def test_long_configuration_problem_is_shown_whole():
     problem = "p" * 300 + "."
     assert problem in str(ConfigurationError(file="tables.yml", key="a.b", problem=problem, remedy="Do."))
+
+
+LONG = 'expect_column_values_to_be_between(column="seats", max_value=850, min_value=1, strict_max=true)'
+
+
+@pytest.mark.parametrize(
+    ("rows", "expectations", "said"),
+    [
+        (1, [LONG], f"batch 3: 1 row fails the expectation {LONG}."),
+        (2, [LONG, LONG], f"batch 3: 2 rows fail the expectation {LONG} and 1 more."),
+        (0, ["a(b=1)", "c(d=2)"], "batch 3: the table as a whole fails the expectation a(b=1), c(d=2)."),
+        (2, ["one word, " * 30], "one word, one word, …."),
+    ],
+)
+def test_a_failed_expectation_is_named_whole(rows, expectations, said):
+    error = ExpectationFailedError(table="a.b", batch=3, rows=rows, expectations=expectations)
+    assert said in str(error)
+    assert len(str(error)) <= 6 * 80

@@ -11,7 +11,7 @@ import click
 from kedro_lakehouse.cli.options import open_project, project_options
 from kedro_lakehouse.cli.show import fits, print_json, print_table, terminal_width
 from kedro_lakehouse.column_search.results import Mode
-from kedro_lakehouse.errors import cut
+from kedro_lakehouse.errors import counted, cut, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,6 +97,7 @@ def search(  # noqa: PLR0913 - a command's options
         return
     where = ColumnFilter(namespaces=namespace, tables=table, kinds=kinds, tags=tag, personal=personal)
     found = open_search(project, model=model, index=index)
+    _tell_what_is_missing(project, found)
     if text:
         hits = found.by_text(" ".join(text), k=k, mode=mode, where=where)
         _show_columns(hits, explain=explain, as_json=as_json)
@@ -115,6 +116,16 @@ def search(  # noqa: PLR0913 - a command's options
     else:
         hits = [hit for one in columns for hit in found.like(one, k=k, mode=mode, where=where)]
         _show_columns(hits, explain=explain, as_json=as_json)
+
+
+def _tell_what_is_missing(project: Project, found: ColumnSearch) -> None:
+    """Tell, beside the output, of tables that no answer can name."""
+    from kedro_lakehouse.column_search.project_search import tables_not_indexed
+
+    if missing := tables_not_indexed(project, found):
+        are = f"{counted(len(missing), 'table')} {'is' if len(missing) == 1 else 'are'}"
+        run = f"kedro run --pipelines=column_index{project.env_option}"
+        click.echo(f"{are} not in the index ({listed(missing)}): `{run}` indexes all.", err=True)
 
 
 def _asking(  # noqa: PLR0913 - the options that say it
