@@ -303,6 +303,18 @@ class JarsNotFetchedError(TransientError):
     advice = "Look at the network and at spark.jars.packages, then `kedro run`."
 
 
+class OutOfMemoryError(TerminalError):
+    """Spark's JVM had no memory left for what it was to do."""
+
+    code = "OUT_OF_MEMORY"
+    said: str
+    summary = "Spark ran out of memory ({said})."
+    advice = (
+        "Give the driver more memory: driver_memory in globals.yml, or fewer bytes a batch: max_bytes in "
+        "sources.yml; then `kedro run`."
+    )
+
+
 class UnsupportedError(TerminalError):
     """This version, format or environment does not do what was asked."""
 

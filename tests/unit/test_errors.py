@@ -46,6 +46,7 @@ FACTS = {
     "PLACE_UNUSABLE": {"path": "/lake", "problem": "permission denied", "remedy": "Give it."},
     "UNKNOWN_PLUGIN": {"group": "g", "name": "dmss", "known": ["dms"]},
     "JAVA_NOT_FOUND": {},
+    "OUT_OF_MEMORY": {"said": "OutOfMemoryError: Java heap space"},
     "JAR_REFUSED": {"jar": "a-1.jar", "expected": "0a", "found": "0b", "folder": ".cache/ivy"},
     "JARS_NOT_FETCHED": {"packages": ["org:a:1"], "log": ".cache/ivy/fetch.log"},
     "SPARK_LINE": {"needed": "spark35", "found": "spark41", "folder": ".venv-spark35"},

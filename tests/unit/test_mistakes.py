@@ -144,6 +144,12 @@ def test_mistyped_names(root, words):
         assert part in said
 
 
+def test_an_option_that_kedro_refuses_is_told_in_its_words(root):
+    said = message("run --load-versions=x")
+    assert "'dataset_name:YYYY-MM-DDThh.mm.ss.sssZ', found x instead" in said
+    assert "NoneType" not in said
+
+
 def test_mistakes_of_the_file_of_options(root):
     (root / "bad.yml").write_text("run:\n  tags: [\n")
     said = message("run --config=bad.yml")
