@@ -120,7 +120,7 @@ clean-lake: ## Delete the tables in data/lakehouse (asks first; FORCE=1 does not
 	@if [ ! -e data/lakehouse ]; then echo "There is no data/lakehouse."; exit 0; fi; \
 	if [ "$(FORCE)" != 1 ]; then \
 	  read -r -p "Delete every table in data/lakehouse? [y/N] " answer || answer=; \
-	  case "$$answer" in y|Y|yes) ;; *) echo "Kept."; exit 0 ;; esac; \
+	  case "$$answer" in y|Y|yes) ;; *) echo "Kept. To delete it unasked: make clean-lake FORCE=1"; exit 0 ;; esac; \
 	fi; \
 	rm -rf data/lakehouse; echo "Deleted data/lakehouse."
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.aws import read_credentials
-from kedro_lakehouse.errors import ConfigurationError, UnsupportedError, did_you_mean
+from kedro_lakehouse.errors import ConfigurationError, UnsupportedError, did_you_mean, listed
 from kedro_lakehouse.logs.context import at_work_on
 from kedro_lakehouse.logs.place import JVM_LINES
 from kedro_lakehouse.names import OWN_FORMAT
@@ -24,7 +24,7 @@ from kedro_lakehouse.session.line import require_line, require_one_of
 from kedro_lakehouse.session.spark import get_session, spark_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 SMALL_BATCH: Final = 2_000
 """For more events Spark is the faster way: measured by ``bench/many_tables.py``."""
+_KEPT_IN: Final = {"delta": "conf/delta/spark.yml"}
+"""The files whose settings load a format beside Iceberg; Hudi needs another line of Spark."""
 
 
 def new_run_id() -> str:
@@ -181,10 +183,7 @@ class Environment:
             require_line(self.spark_conf)
             made = cast("type[TableFormat]", load_plugin(TABLE_FORMATS, name))
             if lacking := made.lacking(self.spark_conf):
-                raise UnsupportedError(
-                    what=f"The environment {self.env} does not load the table format {name}: {lacking}.",
-                    remedy="Choose another environment (`kedro run --env=NAME`), or another format.",
-                )
+                raise self._not_loaded(name, lacking)
             require_one_of(made.capabilities.spark, name)
             self._formats[name] = made(
                 FormatContext(
@@ -197,6 +196,28 @@ class Environment:
                 )
             )
         return self._formats[name]
+
+    def tables_in(self, format_name: str) -> Sequence[TableName]:
+        """The declared tables of a format; an environment without declarations has none."""
+        del format_name
+        return ()
+
+    def _not_loaded(self, name: str, lacking: str) -> UnsupportedError:
+        """The error that names the tables of a format that is not loaded, and what to write where."""
+        tables = self.tables_in(name)
+        what = f"The environment {self.env} does not load the table format {name}: {lacking}."
+        if tables:
+            what += f" Declared with it: {listed(tables)}."
+        if "pip install" in lacking:
+            return UnsupportedError(what=what, remedy="Install it, or declare another `format`.")
+        remedy = f"Choose an environment that loads {name} (`kedro run --env=NAME`), or another format."
+        if name in _KEPT_IN:
+            remedy = (
+                f"Copy the lines of kedro-lakehouse's {_KEPT_IN[name]} into conf/{self.env}/spark.yml: that "
+                f"loads {name} beside {OWN_FORMAT}. Then `kedro run`; or make every table {name}: "
+                f"`kedro run --env={name}`."
+            )
+        return UnsupportedError(what=what, remedy=remedy)
 
     @property
     def leases(self) -> str:

@@ -16,15 +16,12 @@ from kedro.io import DatasetError
 
 from kedro_lakehouse.redaction import redacted
 
-MAX_MESSAGE: Final = 700  # five examples, or every allowed key of a table
+MAX_MESSAGE: Final = 700  # five examples
 MAX_EXAMPLES: Final = 5
 MAX_MISTAKES: Final = 10
-_MAX_ADVICE: Final = 500  # room for the allowed keys of a table
+_MAX_ADVICE: Final = 500
 MAX_FACT: Final = 160
 _MAX_ITEM: Final = 60
-_MAX_WORDS: Final = 160
-"""Up to so many characters, all allowed words are shown; of more, the nearest ones."""
-_NEAREST: Final = 6
 _NAMED_EXTRACTS: Final = 3
 
 
@@ -37,20 +34,6 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     """
     near = difflib.get_close_matches(word.lower(), sorted(allowed), n=1, cutoff=0.6)
     return f" Did you mean '{near[0]}'?" if near else ""
-
-
-def nearest(word: str, allowed: Sequence[str]) -> str:
-    """Return all allowed words as text; of many the nearest ones to ``word``, and how many are left out.
-
-    Example:
-        >>> nearest("key", ["keys", "source"])
-        'keys, source'
-    """
-    text = ", ".join(allowed)
-    if len(text) <= _MAX_WORDS:
-        return text
-    first = difflib.get_close_matches(word.lower(), allowed, n=_NEAREST, cutoff=0.0)
-    return f"{', '.join(first)} and {len(allowed) - len(first)} more, see docs/reference/configuration.md"
 
 
 def listed(names: Iterable[object]) -> str:
@@ -320,6 +303,18 @@ class JarsNotFetchedError(TransientError):
     advice = "Look at the network and at spark.jars.packages, then `kedro run`."
 
 
+class OutOfMemoryError(TerminalError):
+    """Spark's JVM had no memory left for what it was to do."""
+
+    code = "OUT_OF_MEMORY"
+    said: str
+    summary = "Spark ran out of memory ({said})."
+    advice = (
+        "Give the driver more memory: driver_memory in globals.yml, or fewer bytes a batch: max_bytes in "
+        "sources.yml; then `kedro run`."
+    )
+
+
 class UnsupportedError(TerminalError):
     """This version, format or environment does not do what was asked."""
 
@@ -335,28 +330,25 @@ class UnsupportedError(TerminalError):
 # Landed files that cannot be found or read.
 
 
-class SparkMemoryError(TerminalError):
-    """Spark's memory was full."""
-
-    code = "SPARK_OUT_OF_MEMORY"
-    summary = "Spark's memory is full."
-    advice = (
-        "Raise driver_memory in globals.yml (such as 8g), or lower max_bytes of the source in sources.yml; "
-        "then `kedro run`."
-    )
-
-
 class UnreadableFileError(TableError):
-    """A file cannot be read as what it is declared to be."""
+    """A file cannot be read as what it is declared to be, or, if it was not ``landed``, as a table at all."""
 
     code = "UNREADABLE_FILE"
     file: str
     detail: str
+    landed: bool = True
     summary = "Table {table}: the file {file} cannot be read ({detail})."
     advice = (
         "Nothing of its batch was written. Deliver it again, or correct file_format in sources.yml; "
         "then `kedro run`."
     )
+
+    def sentences(self) -> tuple[str, str]:
+        """Return the file with the reason; one that did not land is of no table, and of no batch."""
+        if self.landed:
+            return super().sentences()
+        what = f"{shown(self.file)} cannot be read ({shown(self.detail)})."
+        return what, "Nothing was changed. Correct the path or the file, then run the command again."
 
 
 class SourceNotFoundError(TableError):
@@ -392,7 +384,9 @@ class RunNotFoundError(TerminalError):
     wanted: str
     known: Sequence[str]
     summary = "Not exactly one run's name begins with {wanted}; there are: {known}."
-    advice = "Give one that `kedro lakehouse runs` lists: a run that changed nothing leaves no record."
+    advice = (
+        "Give one that `kedro lakehouse runs` lists: one that changed nothing and did not fail is not there."
+    )
 
 
 class LandedFilesGoneError(TableError):
@@ -763,10 +757,21 @@ class ExpectationFailedError(TableError):
 
     def sentences(self) -> tuple[str, str]:
         """Return how many rows fail, unless it is the table as a whole."""
-        what, advice = super().sentences()
+        _, advice = super().sentences()
+        fail = "the table as a whole fails"
         if self.rows:
-            return what, advice
-        return what.replace("0 row(s) fail", "the table as a whole fails", 1), advice
+            fail = f"{counted(self.rows, 'row')} {'fails' if self.rows == 1 else 'fail'}"
+        return f"Table {self.table}, batch {self.batch}: {fail} the expectation {self._named()}.", advice
+
+    def _named(self) -> str:
+        """As many expectations as fit, each whole; a first one that is too long is cut between words."""
+        first, *others = (cut(name, MAX_MESSAGE) for name in self.expectations)
+        if len(first) > MAX_FACT:
+            first = first[:MAX_FACT].rpartition(" ")[0] + " …"
+        shown = [first]
+        while others and len(", ".join([*shown, others[0]])) <= MAX_FACT:
+            shown.append(others.pop(0))
+        return ", ".join(shown) + (f" and {len(others)} more" if others else "")
 
 
 class NothingToWithdrawError(TableError):

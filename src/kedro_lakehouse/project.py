@@ -205,6 +205,10 @@ class Project(Environment):
         """The error with the file and line of its key, where these are found."""
         return self._files.placed(error)
 
+    def tables_in(self, format_name: str) -> list[TableName]:
+        """The declared tables of a format."""
+        return [name for name in self.declarations.tables if self.bind(name).format_name == format_name]
+
     @property
     def all_tables(self) -> list[TableName]:
         """The declared tables, and those of convert.yml."""

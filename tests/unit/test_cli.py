@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
-from kedro_lakehouse.ops.store import RUNS, OpsStore
+from kedro_lakehouse.ops.store import BATCHES, RUNS, OpsStore
 from kedro_lakehouse.project import _Active
 from kedro_lakehouse.session.catalog import MetadataCatalog
 
@@ -165,9 +165,9 @@ def test_tables_prints_one_aligned_line_a_table(call):
 
 
 def test_narrow_terminal_cuts_nothing(call, monkeypatch):
-    wide = call("tables").stdout
-    monkeypatch.setattr("kedro_lakehouse.cli.show._PIPED_WIDTH", 70)
-    narrow = call("tables").stdout
+    wide = call("snapshots", "shop.item").stdout
+    monkeypatch.setattr("kedro_lakehouse.cli.show._PIPED_WIDTH", 50)
+    narrow = call("snapshots", "shop.item").stdout
     assert len(narrow.splitlines()) > len(wide.splitlines())
     assert sorted("".join(narrow.split())) == sorted("".join(wide.split()))
 
@@ -297,6 +297,33 @@ def test_a_run_is_shown_with_its_commits_its_failures_and_the_states_now(call):
     )
     assert lines[1] == "shop.line failed: m"
     assert lines[-2:] == ["shop.item is fresh now.", "shop.line is failing since 2026-11-21 01:00 now. m"]
+
+
+@pytest.fixture
+def killed(root):
+    """A run that published two commits and was killed before it could write its record."""
+    lake = MetadataCatalog(dict(line.split(": ", 1) for line in SPARK.format(root=root).split("\n") if line))
+    at = dt.datetime(2026, 11, 22, tzinfo=dt.UTC)
+    commits = [
+        {"table": "shop.item", "stage": stage, "batch": 2, "run_id": "killed1", "committed_at": at}
+        for stage in ("current", "ingestion")
+    ]
+    OpsStore(lake).append(BATCHES, commits)
+    yield
+    lake.catalog.load_table("ops.batches").delete("run_id = 'killed1'")
+
+
+def test_a_run_without_a_record_is_listed_and_shown_by_its_commits(call, killed):
+    first, *others = rows_of(call("runs", "--json"))
+    assert (first["run_id"], first["status"], first["tables"]) == ("killed1", "no record", ["shop.item"])
+    assert [row["run_id"] for row in others] == ["run3", "run2", "run1"]
+    assert call("runs").stdout.splitlines()[1].split()[:3] == ["killed1", "no", "record"]
+    lines = call("runs", "kill").stdout.splitlines()
+    assert lines[0].startswith("Run killed1: no record of its end: it was killed, or is still at work.")
+    assert [line.split()[:3] for line in lines[2:4]] == [
+        ["shop.item", "current", "2"],
+        ["shop.item", "ingestion", "2"],
+    ]
 
 
 @pytest.mark.parametrize("name", ["run", "nobody"])

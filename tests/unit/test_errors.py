@@ -12,6 +12,7 @@ from kedro_lakehouse.errors import (
     CommitConflictError,
     CommitUnknownError,
     ConfigurationError,
+    ExpectationFailedError,
     IncompatibleTypeError,
     LakehouseError,
     MissingColumnError,
@@ -45,6 +46,7 @@ FACTS = {
     "PLACE_UNUSABLE": {"path": "/lake", "problem": "permission denied", "remedy": "Give it."},
     "UNKNOWN_PLUGIN": {"group": "g", "name": "dmss", "known": ["dms"]},
     "JAVA_NOT_FOUND": {},
+    "OUT_OF_MEMORY": {"said": "OutOfMemoryError: Java heap space"},
     "JAR_REFUSED": {"jar": "a-1.jar", "expected": "0a", "found": "0b", "folder": ".cache/ivy"},
     "JARS_NOT_FETCHED": {"packages": ["org:a:1"], "log": ".cache/ivy/fetch.log"},
     "SPARK_LINE": {"needed": "spark35", "found": "spark41", "folder": ".venv-spark35"},
@@ -59,7 +61,6 @@ FACTS = {
         "incoming": "string",
         "place": "f.csv",
     },
-    "SPARK_OUT_OF_MEMORY": {},
     "SCHEMA_FIXED": {"table": "a.b", "columns": ["c"], "place": "f.parquet"},
     "FOLD_RULE_DRIFT": {"table": "a.b", "existing": ["on_tie upsert_wins"], "declared": ["on_tie fail"]},
     "KEY_SCHEMA_DRIFT": {"table": "a.b", "existing": ["id"], "declared": ["id", "x"]},
@@ -235,3 +236,21 @@ def test_listed_says_when_there_is_nothing():
 def test_long_configuration_problem_is_shown_whole():
     problem = "p" * 300 + "."
     assert problem in str(ConfigurationError(file="tables.yml", key="a.b", problem=problem, remedy="Do."))
+
+
+LONG = 'expect_column_values_to_be_between(column="seats", max_value=850, min_value=1, strict_max=true)'
+
+
+@pytest.mark.parametrize(
+    ("rows", "expectations", "said"),
+    [
+        (1, [LONG], f"batch 3: 1 row fails the expectation {LONG}."),
+        (2, [LONG, LONG], f"batch 3: 2 rows fail the expectation {LONG} and 1 more."),
+        (0, ["a(b=1)", "c(d=2)"], "batch 3: the table as a whole fails the expectation a(b=1), c(d=2)."),
+        (2, ["one word, " * 30], "one word, one word, …."),
+    ],
+)
+def test_a_failed_expectation_is_named_whole(rows, expectations, said):
+    error = ExpectationFailedError(table="a.b", batch=3, rows=rows, expectations=expectations)
+    assert said in str(error)
+    assert len(str(error)) <= 6 * 80

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,25 @@ def test_an_environment_that_does_not_load_the_format_is_told() -> None:
     hudi_only = {"spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension"}
     with pytest.raises(UnsupportedError, match=r"test does not load the table format iceberg"):
         project(hudi_only).format_of(ORDERS)
+
+
+def test_a_format_that_is_not_loaded_is_refused_with_its_tables_and_what_to_write_where() -> None:
+    base = Project.load(str(CONF), "base")
+    with pytest.raises(UnsupportedError) as refused:
+        project(base.spark_conf, format="delta").format_of(ORDERS)
+    said = str(refused.value)
+    for part in ("shop.orders", "conf/delta/spark.yml into conf/test/spark.yml", "`kedro run --env=delta`"):
+        assert part in said
+    assert len(textwrap.wrap(said, 80)) <= 6
+
+
+def test_the_settings_of_delta_laid_over_those_of_base_load_both_formats(tmp_path: Path) -> None:
+    shutil.copytree(CONF, tmp_path / "conf")
+    shutil.copy(CONF / "delta/spark.yml", tmp_path / "conf/local/spark.yml")
+    here = Project.load(str(tmp_path / "conf"), None)
+    assert (DeltaFormat.lacking(here.spark_conf), IcebergFormat.lacking(here.spark_conf)) == (None, None)
+    assert here.owner_of(ORDERS).format_name == "iceberg"
+    assert here.spark_conf["spark.sql.catalog.lake.type"] == "jdbc"
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,25 @@ def test_snapshots_are_listed_the_newest_first_with_their_names(table):
     assert [s.rows for s in listed] == [2, 1]
 
 
+def test_of_a_stage_of_several_snapshots_only_the_state_that_readers_saw_is_listed(table):
+    append(table, 1)
+    (first,) = [s.snapshot_id for s in table.metadata.snapshots]
+    table.manage_snapshots().create_branch(snapshot_id=first, branch_name="stage_x").commit()
+    for _ in range(2):  # as a merge deletes, and then appends
+        table.append(pa.table({"id": pa.array([7], pa.int64())}), branch="stage_x")
+    table.refresh()
+    head = table.metadata.refs["stage_x"].snapshot_id
+    with table.transaction() as change:
+        change._apply(*change._set_ref_snapshot(head, "main", "branch"))
+    append(table, 1)
+    listed = IcebergSnapshots(never, OneTable(table)).list(NAME)
+    newest = table.current_snapshot().snapshot_id
+    assert [(s.snapshot_id, s.parent_id) for s in listed] == [(newest, head), (head, first), (first, None)]
+    snapshots = IcebergSnapshots(never, OneTable(table))
+    # Who goes back to the time that is listed comes to that state.
+    assert [snapshots.published_at(NAME, s.committed_at) for s in listed] == [newest, head, first]
+
+
 def test_small_files_count_by_partition_and_large_ones_not_at_all():
     settings = CompactConfig(small_files=2, small_below=0.5)
     assert compaction([("a", 4), ("b", 4), ("b", 6)], settings, 10) == []

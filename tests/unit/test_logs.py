@@ -11,7 +11,7 @@ import pytest
 from kedro.io import DataCatalog, MemoryDataset
 from kedro.pipeline import Node, Pipeline
 
-from kedro_lakehouse.errors import LogNotFoundError
+from kedro_lakehouse.errors import LogNotFoundError, RunNotFoundError
 from kedro_lakehouse.hooks import LakehouseHooks
 from kedro_lakehouse.logs.context import RunContext, at_work_on, turn_to, working_on
 from kedro_lakehouse.logs.kept import find_logs, kept_logs, read_lines
@@ -212,6 +212,16 @@ def test_an_id_means_a_run_a_scheduled_run_or_a_task(tmp_path, wanted, runs):
     for run_id, correlation_id in ids.items():
         keep(tmp_path, run_id, correlation_id, "01")
     assert [log.run_id for log in find_logs(str(tmp_path), wanted)] == runs
+
+
+def test_the_beginning_of_a_runs_name_is_enough_if_only_one_begins_so(tmp_path):
+    for run_id in ("20261121T01_a", "20261122T01_b", "20261122T02_c"):
+        keep(tmp_path, run_id, run_id, "01")
+    assert [log.run_id for log in find_logs(str(tmp_path), "20261121")] == ["20261121T01_a"]
+    with pytest.raises(RunNotFoundError, match="begins with 20261122; there are: 20261122T02_c, 20261122T01"):
+        find_logs(str(tmp_path), "20261122")
+    with pytest.raises(LogNotFoundError):
+        find_logs(str(tmp_path), "2027")
 
 
 def test_lines_of_python_and_the_jvm_come_by_time(tmp_path):

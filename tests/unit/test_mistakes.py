@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from kedro.framework.project import pipelines
+from kedro.framework.startup import bootstrap_project
 
 from kedro_lakehouse.cli import cli
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.project import _Active
+from kedro_lakehouse.session.catalog import MetadataCatalog
 
 pytestmark = pytest.mark.unit
 
@@ -58,6 +60,7 @@ shop.line:
     "conf/aws/globals.yml": "lakehouse: ROOT/aws\n",
     "src/.gitkeep": "",
 }
+STARTER = Path(__file__).parents[2] / "src/kedro_lakehouse/starter/conf/base"
 TABLES, SOURCES, GLOBALS = (f"conf/base/{name}.yml" for name in ("tables", "sources", "globals"))
 
 
@@ -139,6 +142,12 @@ def test_mistyped_names(root, words):
     said = message(words)
     for part in NAMES[words]:
         assert part in said
+
+
+def test_an_option_that_kedro_refuses_is_told_in_its_words(root):
+    said = message("run --load-versions=x")
+    assert "'dataset_name:YYYY-MM-DDThh.mm.ss.sssZ', found x instead" in said
+    assert "NoneType" not in said
 
 
 def test_mistakes_of_the_file_of_options(root):
@@ -378,8 +387,6 @@ def lake_of(root):
     """A lake with one table, as a run leaves it."""
     import pyarrow as pa
 
-    from kedro_lakehouse.session.catalog import MetadataCatalog
-
     conf = "spark.sql.catalog.lake."
     lake = MetadataCatalog({
         f"{conf}type": "jdbc", f"{conf}uri": f"jdbc:sqlite:file:{root}/lake/catalog.db",
@@ -390,6 +397,48 @@ def lake_of(root):
     (root / "lake").chmod(0o777)
     (root / "lake/catalog.db").chmod(0o666)
     return root / "lake"
+
+
+CHANGES = "shop.item_changes"
+
+
+def change_log_of(root):
+    """A lake whose change log has one column and one order, as a run leaves it; nothing new has landed."""
+    import pyarrow as pa
+
+    lake = lake_of(root)
+    (root / "landing/shop/item").mkdir(parents=True)
+    conf = "spark.sql.catalog.lake."
+    catalog = MetadataCatalog(
+        {
+            f"{conf}type": "jdbc",
+            f"{conf}uri": f"jdbc:sqlite:file:{lake}/catalog.db",
+            f"{conf}warehouse": f"{lake}/warehouse",
+        }
+    ).catalog
+    order = pa.struct({"seq": pa.int64()})
+    made = {"kedro_lakehouse.made_for": '{"keys": ["id"]}'}
+    catalog.create_table(
+        CHANGES, schema=pa.schema({"id": pa.int64(), "seats": pa.int64(), "_order": order}), properties=made
+    )
+
+
+NOTHING_NEW = {
+    "keys": ("keys: [idd]", ["[KEY_SCHEMA_DRIFT]", "keys id; now declared: idd"]),
+    "order": ("keys: [id], order_by: [seqq]", ["[MISSING_COLUMN]", "Did you mean 'seq'?"]),
+}
+
+
+@pytest.mark.parametrize("mistake", NOTHING_NEW)
+def test_mistakes_are_found_though_nothing_new_has_landed(root, mistake):
+    keys, parts = NOTHING_NEW[mistake]
+    change_log_of(root)
+    bootstrap_project(root)
+    shutil.copy(STARTER / "catalog_lakehouse.yml", root / "conf/base/catalog.yml")
+    (root / TABLES).write_text(f"shop.item: {{source: shop, {keys}}}\n")
+    said = message("run --pipelines=ingestion")
+    for part in parts:
+        assert part in said
 
 
 PERMISSIONS = {

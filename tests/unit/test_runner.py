@@ -6,13 +6,13 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from kedro.io import DataCatalog, MemoryDataset
+from kedro.io import DataCatalog, DatasetError, MemoryDataset
 from kedro.pipeline import Node, Pipeline
 
 from kedro_lakehouse.errors import RefusedExtractsError, SnapshotEmptyError, UnreadableFileError
 from kedro_lakehouse.monitoring.summary import print_summary
-from kedro_lakehouse.ops.failures import TablesFailedError
-from kedro_lakehouse.runners import ALWAYS, IsolatingThreadRunner
+from kedro_lakehouse.ops.failures import TablesFailedError, known, message_of
+from kedro_lakehouse.runners import ALWAYS, IsolatingThreadRunner, _cause
 
 pytestmark = pytest.mark.unit
 
@@ -109,3 +109,38 @@ def test_the_summary_counts_only_tables_that_were_looked_at(capsys):
     assert "Not reached, as a table that they need failed: a.d." in shown
     print_summary(project, None, {"a.b", "a.c", "a.d", "a.e"}, set())
     assert "4 tables had nothing new." in capsys.readouterr().out
+
+
+class JvmError(Exception):
+    """An error as Py4J makes it: it asks the JVM for its text."""
+
+    __module__ = "py4j.protocol"
+
+    def __init__(self, text):
+        super().__init__("An error occurred while calling o17.save.")
+        self.text = text
+
+    def __str__(self):
+        if self.text is None:
+            raise ConnectionError
+        return self.text
+
+
+def test_a_jvm_without_memory_is_told_with_what_helps():
+    raised = DatasetError("Failed while saving data")
+    raised.__cause__ = JvmError("An error occurred.\n: java.lang.OutOfMemoryError: Java heap space\n\tat x")
+    found = _cause(raised)
+    assert found.code == "OUT_OF_MEMORY"
+    said = message_of(raised)
+    for part in ("(OutOfMemoryError: Java heap space)", "driver_memory in globals.yml", "max_bytes"):
+        assert part in said
+
+
+@pytest.mark.parametrize("text", [None, "org.apache.spark.SparkException: Job aborted"])
+def test_another_error_of_the_jvm_stays_what_it_is(text):
+    assert known(JvmError(text)) is None
+    assert message_of(JvmError(text)) == "JvmError: see the log at level DEBUG"
+
+
+def test_a_nodes_own_words_about_memory_are_not_sparks():
+    assert known(ValueError("OutOfMemoryError")) is None

@@ -11,12 +11,22 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.conversion import Conversion, convert
-from kedro_lakehouse.changes.events import OP, ORDER, REASONS, TIME, TRUNCATE, UNSET, UPSERT, column
-from kedro_lakehouse.errors import ConfigurationError
+from kedro_lakehouse.changes.events import (
+    OP,
+    ORDER,
+    REASONS,
+    TIME,
+    TRUNCATE,
+    UNSET,
+    UPSERT,
+    column,
+    value_columns,
+)
+from kedro_lakehouse.errors import ConfigurationError, did_you_mean
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -154,10 +164,15 @@ def _with_reasons(
         events = events.withColumn(name, F.lit(None))
         return _with_reasons(events, conditions, contract, about=about, absent=(*absent, name))
     if absent:
-        logger.warning(
-            "%s: its checks name columns without values so far: %s", contract.table, ", ".join(absent)
-        )
+        known = [name for name in value_columns(events) if name not in absent]
+        logger.warning("%s: its checks name %s", contract.table, without_values(absent, known))
     return checked.select(*[column(n) for n in names if n not in absent])
+
+
+def without_values(absent: Sequence[str], known: Sequence[str]) -> str:
+    """The columns that no record has had yet, and the known column next to each, if one is near."""
+    near = "".join(did_you_mean(name, known) for name in absent)
+    return f"columns without values so far: {', '.join(absent)}." + near
 
 
 def _wrong_checks(events: DataFrame, contract: TableContract) -> list[str]:

@@ -18,10 +18,12 @@ def exclude_batch(project: Project, name: TableName, batch: int, *, as_json: boo
     from dataclasses import asdict
 
     from kedro_lakehouse.cli.rebuild import recorded
+    from kedro_lakehouse.errors import counted
     from kedro_lakehouse.operations.exclude import exclude
 
     done = recorded(project, f"quarantine {name} --batch {batch}", lambda: exclude(project.bind(name), batch))
-    text = f"{name}, batch {batch}: {done.withdrawn:,} events are excluded (decision {done.decision})."
+    gone = f"{counted(done.withdrawn, 'event')} {'is' if done.withdrawn == 1 else 'are'} excluded"
+    text = f"{name}, batch {batch}: {gone} (decision {done.decision})."
     print_result(asdict(done), f"{text} Publish the rest: kedro run --namespaces={name}", as_json=as_json)
 
 

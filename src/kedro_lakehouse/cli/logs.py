@@ -18,8 +18,9 @@ from kedro_lakehouse.cli.show import print_result, printable
 def logs(*, words: tuple[str, ...], table: str | None, cloudwatch: bool, as_json: bool) -> None:
     """Print the log of a run, all its lines in the order of time.
 
-    ID is a run's id (as `kedro lakehouse runs` lists it), or a scheduler's: its run id prints all tasks
-    of that run, `dag.task run_id` prints one of them, `dag.task` that task's runs. Without ID: the last run.
+    ID is a run's id (as `kedro lakehouse runs` lists it, its beginning is enough), or a scheduler's: its
+    run id prints all tasks of that run, `dag.task run_id` prints one of them, `dag.task` that task's
+    runs. Without ID: the last run.
     Logs of the last 100 runs are kept. Times are UTC.
 
     \b

@@ -13,6 +13,7 @@ from kedro_lakehouse.cli.show import print_result, print_rows
 
 if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.operations.replay import Replayed
     from kedro_lakehouse.project import Project
 
 
@@ -159,6 +160,20 @@ def _cells(event: dict[str, Any]) -> dict[str, object]:
     return event | {"reasons": ", ".join(event["reasons"] or ()), "columns": ", ".join(event["columns"])}
 
 
+def _replayed(name: str, done: Replayed) -> str:
+    """What a replay did, as one line."""
+    from kedro_lakehouse.errors import counted
+
+    left = f"{done.left:,} {'is' if done.left == 1 else 'are'} left."
+    if not done.replayed:
+        return f"{name}: no quarantined record is valid now; {left}"
+    valid = (
+        f"{counted(done.replayed, 'quarantined record')} {'is' if done.replayed == 1 else 'are'} valid now"
+    )
+    applied = f"{counted(done.applied, 'event')} applied, {done.duplicates:,} there already"
+    return f"{name}, batch {done.batch}: {valid} ({applied}); {left}"
+
+
 def _replay(project: Project, name: TableName, *, as_json: bool) -> None:
     """Replay a table's quarantine, and end with status 1 where files were not there to be read."""
     from dataclasses import asdict
@@ -168,13 +183,7 @@ def _replay(project: Project, name: TableName, *, as_json: bool) -> None:
     from kedro_lakehouse.operations.replay import Replay
 
     done = recorded(project, f"quarantine --replay {name}", Replay(project.bind(name)).run)
-    message = f"{name}: no quarantined record is valid now; {done.left:,} are left."
-    if done.replayed:
-        message = (
-            f"{name}, batch {done.batch}: {done.replayed:,} quarantined records are valid now "
-            f"({done.applied:,} events applied, {done.duplicates:,} there already); {done.left:,} are left."
-        )
-    print_result(asdict(done), message, as_json=as_json)
+    print_result(asdict(done), _replayed(str(name), done), as_json=as_json)
     if done.missing:
         raise click.ClickException(
             f"Not read again, for they are gone or were replaced: {listed(done.missing)}. "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 from kedro.framework.cli.project import run as kedro_run
+from kedro.framework.cli.utils import KedroCliError
 
 from kedro_lakehouse.cli.messages import FileGoneError, error_of, shown
 from kedro_lakehouse.errors import ConfigurationError, LakehouseError, PlaceUnusableError, UnknownNameError
@@ -67,6 +68,11 @@ class RunCommand(click.Command):
 def _one_message(options: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
+    except KedroCliError as error:
+        if not _declares_tables(options):
+            raise
+        # Kedro's own way to show it looks for an exception that is over by then, and prints "NoneType: None".
+        raise click.UsageError(error.message.replace(",found", ", found")) from error
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
     except Exception as error:
@@ -74,6 +80,21 @@ def _one_message(options: Mapping[str, Any]) -> Iterator[None]:
         if found is None:
             raise
         raise shown(found) from error
+
+
+def _declares_tables(options: Mapping[str, Any]) -> bool:
+    """Whether the project around the working folder declares tables."""
+    from kedro.framework.project import settings
+    from kedro.framework.startup import bootstrap_project
+
+    from kedro_lakehouse.config.loading import folder_declares_tables
+    from kedro_lakehouse.project import find_root
+
+    with suppress(Exception):
+        root = find_root()
+        bootstrap_project(root)
+        return folder_declares_tables(str(options.get("conf_source") or root / settings.CONF_SOURCE))
+    return False
 
 
 def _mistake(error: Exception, options: Mapping[str, Any]) -> LakehouseError | None:

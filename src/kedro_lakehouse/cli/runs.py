@@ -24,22 +24,32 @@ def runs(*, run_id: str | None, limit: int, as_json: bool) -> None:
     """List the last runs, newest first; or show what one run did.
 
     Shows what each one changed, and what failed. A run that found nothing new and did not fail
-    leaves no record. With RUN (the beginning of its name is enough) it shows the commits of that run,
-    why tables failed, and the state of each of its tables now. Times are UTC.
+    is not listed. "no record": a run that was killed after it had published, or is still at work; its
+    times are those of its first and its last commit. With RUN (the beginning of its name is enough) it
+    shows the commits of that run, why tables failed, and the state of each of its tables now. Times are
+    UTC.
     """
-    from kedro_lakehouse.ops.store import RUNS
+    from kedro_lakehouse.monitoring.runs import known_runs
 
     project = open_project()
-    rows = sorted(project.ops.read(RUNS), key=lambda run: run["started_at"], reverse=True)
     timed = [
-        run | {"seconds": round((run["ended_at"] - run["started_at"]).total_seconds(), 3)} for run in rows
+        run | {"seconds": round((run["ended_at"] - run["started_at"]).total_seconds(), 3)}
+        for run in known_runs(project.ops)
     ]
     if run_id is not None:
         _show_one(project, _chosen(timed, run_id), as_json=as_json)
         return
     nothing = "No run changed a table or failed yet: `kedro run` makes the first."
-    right, whole = ("duration", "tables changed"), ("run",)
-    print_rows(timed, as_json=as_json, nothing=nothing, limit=limit, cells=_cells, right=right, whole=whole)
+    print_rows(
+        timed,
+        as_json=as_json,
+        nothing=nothing,
+        limit=limit,
+        cells=_cells,
+        narrow=_narrow,
+        right=("duration", "tables changed", "changed", "failures"),
+        whole=("run",),
+    )
 
 
 def _cells(run: dict[str, Any]) -> dict[str, object]:
@@ -58,6 +68,14 @@ def _cells(run: dict[str, Any]) -> dict[str, object]:
     }
 
 
+def _narrow(run: dict[str, Any]) -> dict[str, object]:
+    """The cells that fit 80 columns: a run's name begins with the time at which it began."""
+    whole = _cells(run)
+    kept = {name: whole[name] for name in ("run", "pipeline", "status", "duration")}
+    failed = len(run["failed"] or ())
+    return kept | {"changed": whole["tables changed"], "failures": failed or ""}
+
+
 def _chosen(rows: Sequence[dict[str, Any]], run_id: str) -> dict[str, Any]:
     from kedro_lakehouse.errors import RunNotFoundError
 
@@ -69,6 +87,7 @@ def _chosen(rows: Sequence[dict[str, Any]], run_id: str) -> dict[str, Any]:
 
 
 def _show_one(project: Project, run: dict[str, Any], *, as_json: bool) -> None:
+    from kedro_lakehouse.monitoring.runs import NO_RECORD
     from kedro_lakehouse.monitoring.table_status import LakeFacts, status_of
     from kedro_lakehouse.ops.store import BATCHES
 
@@ -84,9 +103,13 @@ def _show_one(project: Project, run: dict[str, Any], *, as_json: bool) -> None:
         tables = [asdict(one) | {"words": one.words} for one in states]
         print_json(run | {"commits": commits, "states": tables})
         return
-    ended = f"{run['status']} after {run['seconds']:.0f} s"
     began = f"{run['started_at']:%Y-%m-%d %H:%M:%S}"
-    click.echo(f"Run {run['run_id']}: {run['pipeline']}, environment {run['env']}, {began}, {ended}.")
+    if run["status"] == NO_RECORD:
+        told = f"no record of its end: it was killed, or is still at work. Its first commit was at {began}"
+    else:
+        ended = f"{run['status']} after {run['seconds']:.0f} s"
+        told = f"{run['pipeline']}, environment {run['env']}, {began}, {ended}"
+    click.echo(f"Run {run['run_id']}: {told}.")
     for failure in run["failed"] or ():
         click.echo(printable(f"{failure['table'] or 'the run'} failed: {failure['message']}"))
     for table in run.get("recovered") or ():

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from kedro_lakehouse.cli.options import open_project, project_options
-from kedro_lakehouse.cli.show import print_json, print_table
+from kedro_lakehouse.cli.show import fits, print_json, print_table, terminal_width
 from kedro_lakehouse.column_search.results import Mode
+from kedro_lakehouse.errors import counted, cut, listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 _SAMPLE = 3
+_OTHERS = 24
+"""So wide are the columns score and type, and the blanks."""
+_LEAST = 12
+"""So much of a column's values is shown on any terminal."""
 
 
 @click.command()
@@ -92,6 +97,7 @@ def search(  # noqa: PLR0913 - a command's options
         return
     where = ColumnFilter(namespaces=namespace, tables=table, kinds=kinds, tags=tag, personal=personal)
     found = open_search(project, model=model, index=index)
+    _tell_what_is_missing(project, found)
     if text:
         hits = found.by_text(" ".join(text), k=k, mode=mode, where=where)
         _show_columns(hits, explain=explain, as_json=as_json)
@@ -110,6 +116,16 @@ def search(  # noqa: PLR0913 - a command's options
     else:
         hits = [hit for one in columns for hit in found.like(one, k=k, mode=mode, where=where)]
         _show_columns(hits, explain=explain, as_json=as_json)
+
+
+def _tell_what_is_missing(project: Project, found: ColumnSearch) -> None:
+    """Tell, beside the output, of tables that no answer can name."""
+    from kedro_lakehouse.column_search.project_search import tables_not_indexed
+
+    if missing := tables_not_indexed(project, found):
+        are = f"{counted(len(missing), 'table')} {'is' if len(missing) == 1 else 'are'}"
+        run = f"kedro run --pipelines=column_index{project.env_option}"
+        click.echo(f"{are} not in the index ({listed(missing)}): `{run}` indexes all.", err=True)
 
 
 def _asking(  # noqa: PLR0913 - the options that say it
@@ -154,6 +170,10 @@ def _show_columns(hits: Sequence[ColumnHit], *, explain: bool, as_json: bool) ->
         headings.insert(2, "why")
         for row, hit in zip(rows, hits, strict=True):
             row.insert(2, _why(hit))
+    elif rows and not fits(headings, rows):
+        headings = headings[:-1]
+        left = terminal_width() - max(len(hit.column_id) for hit in hits) - _OTHERS
+        rows = [[*row[:-2], cut(str(row[-2]), max(left, _LEAST))] for row in rows]
     _print(headings, rows)
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
 _PIPED_WIDTH: Final = 10_000  # a pipe has no edge: nothing is wrapped or cut
+_BETWEEN: Final = 2
+"""Blanks between two columns."""
 
 
 def print_json(value: object) -> None:
@@ -41,7 +43,7 @@ def print_table(
     from rich.text import Text
 
     cells = [[text(cell) for cell in row] for row in rows]
-    view = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    view = Table(box=None, pad_edge=False, padding=(0, _BETWEEN, 0, 0), header_style="bold")
     for number, heading in enumerate(map(printable, headings)):
         kept = [row[number] for row in cells] if heading in right or heading in whole else []
         view.add_column(
@@ -52,10 +54,26 @@ def print_table(
         )
     for row in cells:
         view.add_row(*map(Text, row))
-    console = Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+    console = Console(width=terminal_width())
     with console.capture() as capture:
         console.print(view, crop=False)
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def terminal_width() -> int:
+    """The columns of the terminal that is printed to."""
+    from rich.console import Console
+
+    return Console().width if sys.stdout.isatty() else _PIPED_WIDTH
+
+
+def fits(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> bool:
+    """Whether the terminal is wide enough for each row to take one line."""
+    from rich.cells import cell_len
+
+    columns = zip(headings, *rows, strict=True)
+    needed = sum(max(cell_len(text(cell)) for cell in column) + _BETWEEN for column in columns) - _BETWEEN
+    return needed <= terminal_width()
 
 
 def print_result(facts: object, message: str, *, as_json: bool) -> None:
@@ -73,20 +91,34 @@ def print_rows(  # noqa: PLR0913 - how rows may be shown
     nothing: str = "",
     limit: int = 0,
     cells: Callable[[dict[str, Any]], dict[str, object]] = dict,
+    narrow: Callable[[dict[str, Any]], dict[str, object]] | None = None,
     right: Collection[str] = (),
     whole: Collection[str] = (),
 ) -> None:
-    """Print the first rows as JSON, or a table of their ``cells`` by heading; else ``nothing``."""
+    """Print the first rows as JSON, or a table of their ``cells`` by heading; else ``nothing``.
+
+    ``narrow`` gives the cells on a terminal that is too narrow for ``cells``.
+    """
     shown = rows[: limit or None]
     if as_json:
         print_json(shown)
     elif shown:
-        printed = [cells(row) for row in shown]
-        print_table(tuple(printed[0]), [list(row.values()) for row in printed], right=right, whole=whole)
+        headings, found = _table_of(shown, cells)
+        if narrow is not None and not fits(headings, found):
+            headings, found = _table_of(shown, narrow)
+        print_table(headings, found, right=right, whole=whole)
     else:
         click.echo(nothing)
     if len(rows) > len(shown):
         say_cut(len(shown))
+
+
+def _table_of(
+    rows: Sequence[dict[str, Any]], cells: Callable[[dict[str, Any]], dict[str, object]]
+) -> tuple[list[str], list[list[object]]]:
+    """The headings and the cells of rows."""
+    made = [cells(row) for row in rows]
+    return list(made[0]), [list(row.values()) for row in made]
 
 
 def say_cut(shown: int, *, advice: str = "--limit 0 prints all") -> None:

@@ -12,7 +12,7 @@ from kedro_lakehouse.cli.options import limit_option, open_project, project_opti
 from kedro_lakehouse.cli.show import print_result, print_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kedro_lakehouse.names import Role, TableName
     from kedro_lakehouse.project import Project
@@ -29,8 +29,9 @@ def snapshots(*, table: str, limit: int, as_json: bool) -> None:
     """List the states of a table that can still be read, the newest first.
 
     TABLE is a declared table, or what is stored beside it: shop.item, shop.item_history,
-    shop.item_changes or shop.item_quarantine. Of each snapshot: when it was made and by what, the rows
-    that the table had, the batch that a run published with it, and its tags. Times are UTC.
+    shop.item_changes or shop.item_quarantine. Of each snapshot: when it was published and by what, the
+    rows that the table had, the batch that a run published with it, and its tags. A batch that changed no
+    row has the snapshot of the batch before. Times are UTC.
 
     \b
     Examples:
@@ -43,10 +44,17 @@ def snapshots(*, table: str, limit: int, as_json: bool) -> None:
     declared, stage, stored = stored_table(project, table)
     reports = published_commits(project.bind(declared), stage)
     found = list(readable_states(snapshots_of(project.bind(declared)), stored, reports).values())
-    batches = {snapshot: report.batch for snapshot, report in reports}
-    shown = [asdict(one) | {"batch": batches.get(one.snapshot_id)} for one in found]
+    batches: dict[int, list[int]] = {}
+    for snapshot, report in reports:
+        batches.setdefault(snapshot, []).append(report.batch)
+    shown = [_with_batches(asdict(one), batches.get(one.snapshot_id, [])) for one in found]
     nothing, right, whole = f"{table} holds nothing yet.", ("rows", "batch"), ("snapshot",)
     print_rows(shown, as_json=as_json, nothing=nothing, limit=limit, cells=_cells, right=right, whole=whole)
+
+
+def _with_batches(one: dict[str, Any], batches: Sequence[int]) -> dict[str, Any]:
+    """A snapshot with its last batch, and all of them: a batch that changes no row makes no snapshot."""
+    return one | {"batch": batches[-1] if batches else None, "batches": batches}
 
 
 def _cells(one: dict[str, Any]) -> dict[str, object]:
@@ -55,7 +63,7 @@ def _cells(one: dict[str, Any]) -> dict[str, object]:
         "committed": one["committed_at"],
         "operation": one["operation"],
         "rows": f"{one['rows']:,}",
-        "batch": one["batch"],
+        "batch": " to ".join(map(str, dict.fromkeys([*one["batches"][:1], *one["batches"][-1:]]))),
         "tags": ", ".join(one["names"]) + ("" if one["on_main"] else " (left)"),
     }
 

@@ -39,8 +39,10 @@ def table_files(path: Path) -> list[Path]:
     if path.is_dir():
         return sorted(p for p in path.rglob("*") if p.is_file() and suffix_of(p) in SUFFIXES)
     if not path.is_file() or suffix_of(path) not in SUFFIXES:
-        detail = f"it is none of {', '.join(SUFFIXES)}" if path.is_file() else "there is no such file"
-        raise UnreadableFileError(table=path.stem, file=path.name, detail=detail)
+        detail = (
+            f"it is none of {', '.join(SUFFIXES)}" if path.is_file() else "there is no such file or folder"
+        )
+        raise UnreadableFileError(table=path.stem, file=str(path), detail=detail, landed=False)
     return [path]
 
 
@@ -62,7 +64,7 @@ def read_batches(path: Path) -> Iterator[pa.RecordBatch | pa.Table]:
                 yield pjson.read_json(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
         kind = type(error).__name__
-        raise UnreadableFileError(table=path.stem, file=path.name, detail=kind) from error
+        raise UnreadableFileError(table=path.stem, file=str(path), detail=kind, landed=False) from error
 
 
 def _read_csv(path: Path) -> Iterator[pa.RecordBatch | pa.Table]:

@@ -14,6 +14,7 @@ from kedro_lakehouse.column_search.lake_index import apply_change, pending_index
 from kedro_lakehouse.column_search.results import ColumnFilter, ColumnHit, JoinHit, TableHit
 from kedro_lakehouse.column_search.search import ColumnSearch
 from kedro_lakehouse.column_search.sketch import sketch_batches
+from kedro_lakehouse.column_search.survey import lake_tables
 from kedro_lakehouse.column_search.values import as_texts, counted, kind_of
 from kedro_lakehouse.errors import IndexEmptyError
 from kedro_lakehouse.project import Project, active_project
@@ -35,6 +36,7 @@ __all__ = [
     "file_columns",
     "indexed_models",
     "open_search",
+    "tables_not_indexed",
 ]
 
 
@@ -133,6 +135,18 @@ def distinct_values(project: Project, one: ColumnSignature) -> set[str]:
         values, _ = counted(batch.column(name))
         found.update(text.casefold() for text in as_texts(values, kind_of(batch.column(name).type)) if text)
     return found
+
+
+def tables_not_indexed(project: Project, search: ColumnSearch) -> list[str]:
+    """The current tables in the lake's catalog of which a search knows no column; empty without a model.
+
+    Only metadata is read. A run of a part of the tables (``kedro run --namespaces``) does not index them.
+    """
+    if not project.column_index.models:
+        return []
+    indexed = {(one.table.namespace, one.table.table) for one in search.corpus.signatures}
+    there = lake_tables(project.catalog, project.declarations.tables)
+    return [f"{one.namespace}.{one.table}" for one in there if (one.namespace, one.table) not in indexed]
 
 
 def indexed_models(project: Project | None = None) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
 
 from pydantic import (
     AfterValidator,
@@ -17,10 +17,13 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from kedro_lakehouse.errors import did_you_mean, listed, nearest
+from kedro_lakehouse.errors import did_you_mean, listed
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
+
+_KEYS_SHOWN: Final = 140
+"""So many characters of allowed keys are listed."""
 
 
 def refuse(problem: str, remedy: str = "", *, key: str = "") -> PydanticCustomError:
@@ -76,9 +79,19 @@ class Declaration(BaseModel):
                 error = refuse(f"'{word}' is planned but not available in this version", "Remove the key.")
             else:
                 near = did_you_mean(word, allowed)
-                error = refuse(f"'{word}' is not a known key.{near}", f"Allowed: {nearest(word, allowed)}.")
+                error = refuse(f"'{word}' is not a known key.{near}", f"Allowed: {_fitting(allowed)}.")
             found.append(InitErrorDetails(type=error, loc=(word,), input=None))
         return found
+
+
+def _fitting(keys: tuple[str, ...]) -> str:
+    """As many keys as leave a message its six lines on a terminal of 80 columns, and where the rest are."""
+    shown: list[str] = []
+    for key in keys:
+        if len(", ".join([*shown, key])) > _KEYS_SHOWN:
+            return f"{', '.join(shown)} and {len(keys) - len(shown)} more (docs/reference/configuration.md)"
+        shown.append(key)
+    return ", ".join(shown)
 
 
 def _again(line: ErrorDetails) -> InitErrorDetails:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, refuse
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - pydantic reads it at run time
-from kedro_lakehouse.errors import did_you_mean, nearest
+from kedro_lakehouse.errors import did_you_mean
 
 Nature = Literal[
     "row", "unique", "aggregate", "count", "drift", "reference", "other_count", "fresh", "engine"
@@ -168,7 +168,7 @@ class ExpectationConfig(Declaration):
             near = did_you_mean(stray[0], allowed)
             raise refuse(
                 f"'{stray[0]}' is not a key of {self.type}.{near}",
-                f"Allowed: {nearest(stray[0], (*_COMMON, *allowed))}.",
+                f"Allowed: {', '.join((*_COMMON, *allowed))}.",
                 key=stray[0],
             )
         if missing := [key for key in kind.needs if key not in given]:

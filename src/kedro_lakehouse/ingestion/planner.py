@@ -12,6 +12,7 @@ from kedro_lakehouse.commits.ingest import clear_void_quarantine, drop_given_up
 from kedro_lakehouse.commits.renames import rename_columns
 from kedro_lakehouse.commits.token import BatchToken
 from kedro_lakehouse.errors import BatchContentChangedError, CommitConflictError, UnsupportedError
+from kedro_lakehouse.ingestion.declared import look_at_declaration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,6 +69,7 @@ class Planner:
         self.table, self.source, self.reader = table, source, reader
         self.ledger = table.open_ledger()
         self._listed: list[LandedFile] | None = None
+        self._seen: TableState | None = None
 
     def given_out(self, batches: Batches, held: Lease, patience: Patience) -> Iterator[Any]:
         """Yield one batch after the other until none is left; after a lost race, plan again.
@@ -77,6 +79,8 @@ class Planner:
             LeaseLostError: Another run may be working on the table by now.
             RefusedExtractsError: Extracts were refused; raised after all others were yielded.
             UnsupportedError: A `rename` that was declared later cannot be applied to the table.
+            KeySchemaDriftError, MissingColumnError, SequenceTypeDriftError: The declared keys or order are
+                not those of the change log; found also where nothing new has landed.
         """
         begun, ingesting = perf_counter(), self.table.environment.ingesting
         rename_columns(self.table)
@@ -106,6 +110,9 @@ class Planner:
             batches.forget_refusals()
             chain = self.chain(anew=True)
         batches.end()
+        if self._seen is not None:
+            read = self.table.environment.source_columns.get(self.table.name, ())
+            look_at_declaration(self.table, self._seen, read)
 
     def chain(self, *, anew: bool = False) -> Chain:
         """The published batches and the plans that may follow; also deletes quarantined rows of void plans.
@@ -122,8 +129,8 @@ class Planner:
         return chain
 
     def _published(self) -> Chain:
-        state = self.state()
-        return self.ledger.chain(state.bookmark if state else None)
+        self._seen = self.state()
+        return self.ledger.chain(self._seen.bookmark if self._seen else None)
 
     def listed(self) -> list[LandedFile]:
         """The landed files, as they were listed for this round."""

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.errors import LogNotFoundError
+from kedro_lakehouse.errors import LogNotFoundError, RunNotFoundError
 from kedro_lakehouse.logs.place import JVM_LINES, PYTHON_LINES, LogPlace
 
 if TYPE_CHECKING:
@@ -47,13 +47,18 @@ def kept_logs(folder: str) -> list[KeptLog]:
 
 
 def find_logs(folder: str, wanted: str | None) -> list[KeptLog]:
-    """The logs that an id means; without an id the last run's log.
+    """The logs that an id means, or else the one run whose name begins so; without an id the last run's log.
 
     Raises:
         LogNotFoundError: No stored log has that id.
+        RunNotFoundError: The names of several runs begin so.
     """
     kept = kept_logs(folder)
     found = kept[-1:] if wanted is None else [log for log in kept if log.answers_to(wanted)]
+    if not found and wanted:
+        found = [log for log in kept if log.run_id.startswith(wanted)]
+        if len(found) > 1:
+            raise RunNotFoundError(wanted=wanted, known=[log.run_id for log in reversed(found)])
     if not found:
         newest = [log.correlation_id for log in reversed(kept[-_NEWEST:])]
         raise LogNotFoundError(id=wanted or "the last run", kept=newest)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import RefusedExtractsError
 from kedro_lakehouse.ops.failures import TablesFailedError, message_of
-from kedro_lakehouse.ops.store import RUNS
+from kedro_lakehouse.ops.store import BATCHES, RUNS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
+    from kedro_lakehouse.ops.store import OpsStore
     from kedro_lakehouse.project import Project
+
+NO_RECORD: Final = "no record"
+"""Status of a run that was killed before it could write its row, or is still at work."""
 
 
 def record_run(  # noqa: PLR0913 - the facts of a run
@@ -56,6 +60,35 @@ def record_run(  # noqa: PLR0913 - the facts of a run
         "recovered": recovered,
     }
     project.ops.append(RUNS, [row])
+
+
+def known_runs(ops: OpsStore) -> list[dict[str, Any]]:
+    """The recorded runs, and those of which only commits tell: killed, or still at work; the newest first."""
+    recorded = ops.read(RUNS)
+    names = {run["run_id"] for run in recorded}
+    commits: dict[str, list[dict[str, Any]]] = {}
+    for row in ops.read(BATCHES):
+        if row["run_id"] and row["run_id"] not in names:
+            commits.setdefault(row["run_id"], []).append(row)
+    unrecorded = [_without_record(run_id, rows) for run_id, rows in commits.items()]
+    return sorted([*recorded, *unrecorded], key=lambda run: run["started_at"], reverse=True)
+
+
+def _without_record(run_id: str, commits: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the commits of a run tell of it, as a row of ``lake.ops.runs``."""
+    times = [row["committed_at"] for row in commits]
+    return {
+        "run_id": run_id,
+        "correlation_id": commits[0].get("correlation_id"),
+        "pipeline": None,
+        "env": None,
+        "status": NO_RECORD,
+        "started_at": min(times),
+        "ended_at": max(times),
+        "tables": sorted({row["table"] for row in commits}),
+        "failed": [],
+        "recovered": [],
+    }
 
 
 @dataclass(frozen=True)

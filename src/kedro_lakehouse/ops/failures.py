@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from kedro_lakehouse.errors import (
     LakehouseError,
+    OutOfMemoryError,
     PlaceUnusableError,
-    SparkMemoryError,
     TerminalError,
     counted,
 )
@@ -92,7 +93,7 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def known(error: BaseException, catalog: str = "") -> LakehouseError | None:
-    """The error that says what to do, out of one of ours, the operating system's or SQLite's; else None.
+    """The error that says what to do, out of one of ours, the system's, SQLite's or the JVM's; else None.
 
     Args:
         error: What was raised.
@@ -104,8 +105,6 @@ def known(error: BaseException, catalog: str = "") -> LakehouseError | None:
     chain = [error, inner]
     if error.__context__ is not None:
         chain.append(error.__context__)
-    if "OutOfMemoryError" in str(inner):
-        return SparkMemoryError()
     for one in chain:
         if isinstance(one, OSError) and one.errno in _PLACES and (place := one.filename or quoted_path(one)):
             problem, remedy = _PLACES[one.errno]
@@ -114,7 +113,20 @@ def known(error: BaseException, catalog: str = "") -> LakehouseError | None:
             for part, (problem, remedy) in _SQLITE.items():
                 if part in str(one):
                     return PlaceUnusableError(path=catalog or "the catalog", problem=problem, remedy=remedy)
+        if _of_spark(one) and (lack := re.search(r"\w*OutOfMemoryError(?:: [\w ]{1,60})?", _text_of(one))):
+            return OutOfMemoryError(said=lack[0])
     return None
+
+
+def _of_spark(error: BaseException) -> bool:
+    return type(error).__module__.startswith(("pyspark", "py4j"))
+
+
+def _text_of(error: BaseException) -> str:
+    """What an error of the JVM says; nothing if the JVM does not answer any more."""
+    with suppress(Exception):
+        return str(error)
+    return ""
 
 
 def quoted_path(error: OSError) -> str:
@@ -133,8 +145,8 @@ def message_of(error: BaseException) -> str:
     if ours := known(error):
         return redacted(str(ours))  # the error may have been made before the secret was fetched
     kind = type(inner).__name__
-    if kind in _OF_NAMES_ONLY or not type(inner).__module__.startswith(("pyspark", "py4j")):
+    if kind in _OF_NAMES_ONLY or not _of_spark(inner):
         first = next((line for line in redacted(str(inner)).splitlines() if line.strip()), "")
         return f"{kind}: {first[:_MAX_SHOWN]}"
-    condition = re.search(r"\[([A-Z0-9_.]{3,})\]", str(inner))
+    condition = re.search(r"\[([A-Z0-9_.]{3,})\]", _text_of(inner))
     return f"{kind}: {condition[1] if condition else 'see the log at level DEBUG'}"

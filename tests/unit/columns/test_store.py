@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from harness.columns_lake import CITIES, describe
@@ -139,6 +140,26 @@ def test_files_are_added_found_and_forgotten(run, tmp_path):
     (tmp_path / "data/towns.csv").write_text("town,zcode\nBonn,53111\nKiel,99999\n", encoding="utf-8")
     assert "2 columns indexed, 1 embedded" in run("--add", tmp_path / "data").output
     assert "people" not in run("town", "-k", 100).output
+
+
+def test_a_path_that_is_not_there_is_told_without_words_about_batches(run):
+    said = run("--add", "/nosuch", fails=True).stderr
+    assert "/nosuch cannot be read (there is no such file or folder)." in said
+    assert "batch" not in said
+
+
+def test_tables_that_were_never_indexed_are_told(run, tmp_path):
+    conf = dict(line.split(": ", 1) for line in SPARK.format(root=tmp_path).split("\n") if line)
+    lake = MetadataCatalog(conf)
+    lake.ensure_namespace("shop")
+    for name in ("item", "item_changes"):
+        table = lake.catalog.create_table(f"shop.{name}", schema=pa.schema({"id": pa.int64()}))
+        table.append(pa.table({"id": [1]}))
+    (tmp_path / "data/towns.csv").write_text("town,zcode\nBonn,53111\n", encoding="utf-8")
+    ended = run("--add", tmp_path / "data", "town")
+    told = "1 table is not in the index (shop.item): `kedro run --pipelines=column_index` indexes all."
+    assert told in ended.stderr
+    assert "files.towns.town" in ended.stdout
 
 
 def test_a_file_finds_tables_and_joins(run, tmp_path):

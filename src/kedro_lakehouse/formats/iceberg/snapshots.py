@@ -12,7 +12,7 @@ from kedro_lakehouse.formats.snapshots import Snapshot
 from kedro_lakehouse.session.catalog import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -29,31 +29,44 @@ class IcebergSnapshots:
         self._session, self._catalog = session, catalog
 
     def list(self, table: TableName) -> Sequence[Snapshot]:
-        """The snapshots that can still be read, newest first; the head of an open stage is left out."""
+        """The snapshots that can still be read, newest first; without the head of an open stage.
+
+        A stage may consist of several snapshots: of those published with it, readers only ever saw the last.
+        The parent of a snapshot is the nearest ancestor that is listed.
+        """
         from pyiceberg.table.snapshots import ancestors_of
 
         found = self._catalog.find(table)
         if found is None:
             return []
         main = {s.snapshot_id for s in ancestors_of(found.current_snapshot(), found.metadata)}
+        # When readers first saw each state, in milliseconds; its snapshot was made earlier, on its stage.
+        published = {entry.snapshot_id: entry.timestamp_ms for entry in reversed(found.history())}
         names, staged = dict[int, list[str]](), set[int]()
         for name, ref in found.refs().items():
             if is_stage_branch(name):
                 staged.add(ref.snapshot_id)
             elif name != "main":
                 names.setdefault(ref.snapshot_id, []).append(name)
-        shown = [s for s in found.metadata.snapshots if s.snapshot_id in main or s.snapshot_id not in staged]
+        parents = {s.snapshot_id: s.parent_snapshot_id for s in found.metadata.snapshots}
+        within = main - published.keys() - names.keys()
+        hidden = within | (staged - main)
+        shown = [
+            (published.get(s.snapshot_id, s.timestamp_ms), s.sequence_number or 0, s)
+            for s in found.metadata.snapshots
+            if s.snapshot_id not in hidden
+        ]
         return [
             Snapshot(
                 snapshot_id=s.snapshot_id,
-                parent_id=s.parent_snapshot_id,
-                committed_at=dt.datetime.fromtimestamp(s.timestamp_ms / 1000, dt.UTC),
+                parent_id=_ancestor(s.parent_snapshot_id, parents, within),
+                committed_at=dt.datetime.fromtimestamp(moment / 1000, dt.UTC),
                 operation=s.summary.operation.value if s.summary else "",
                 rows=rows_of(s),
                 on_main=s.snapshot_id in main,
                 names=sorted(names.get(s.snapshot_id, [])),
             )
-            for s in sorted(shown, key=lambda s: (s.timestamp_ms, s.sequence_number or 0), reverse=True)
+            for moment, _, s in sorted(shown, key=lambda one: one[:2], reverse=True)
         ]
 
     def published_at(self, table: TableName, time: dt.datetime) -> int | None:
@@ -116,3 +129,10 @@ class IcebergSnapshots:
             update.commit()
 
         swap_metadata(self._session(), table, planned_on.version, change)
+
+
+def _ancestor(at: int | None, parents: Mapping[int, int | None], passed: Collection[int]) -> int | None:
+    """The nearest of a snapshot and its ancestors that is not passed over."""
+    while at is not None and at in passed:
+        at = parents.get(at)
+    return at
