@@ -5,8 +5,8 @@ Usage: ``.venv/bin/python bench/start.py [--tables 15 200] [--best-of 3] [--impo
 For each number of tables it makes a project in a temporary folder that looks as if it had run ten times:
 pyiceberg writes the stored tables of the first one, the others get copies of their metadata, and the package
 writes its own tables. Then each command is run as a user does, in a process of its own.
-Beside them it times what no command can do without: Python, Kedro's command line, and pyiceberg reading one
-table. With ``--imports`` it also tells which modules take longest to import. Exits 1 where the goal is missed.
+Beside them it times imports alone: those that no command can do without, and those of pyiceberg. With
+``--imports`` it also tells which modules take longest to import. Exits 1 where the goal is missed.
 """
 
 from __future__ import annotations

@@ -75,14 +75,14 @@ def _show_one(project: Project, run: dict[str, Any], *, as_json: bool) -> None:
     failed = {f["table"]: f for f in run["failed"] or () if f["table"]}
     named = {*(run["tables"] or ()), *(run.get("recovered") or ()), *failed}
     facts = LakeFacts(project)
-    states = [
-        status_of(project.bind(n), facts) for n in sorted(project.declarations.tables) if str(n) in named
-    ]
+    tables = [name for name in sorted(project.declarations.tables) if str(name) in named]
+    with project.catalog.listed():
+        states = [status_of(project.bind(name), facts) for name in tables]
     commits = [row for row in project.ops.read(BATCHES) if row["run_id"] == run["run_id"]]
     commits.sort(key=lambda row: (row["table"], row["committed_at"]))
     if as_json:
-        tables = [asdict(one) | {"words": one.words} for one in states]
-        print_json(run | {"commits": commits, "states": tables})
+        shown = [asdict(one) | {"words": one.words} for one in states]
+        print_json(run | {"commits": commits, "states": shown})
         return
     ended = f"{run['status']} after {run['seconds']:.0f} s"
     began = f"{run['started_at']:%Y-%m-%d %H:%M:%S}"
