@@ -103,7 +103,8 @@ def test_a_condition_selects_what_pyiceberg_selects(catalog, item, monkeypatch, 
 def test_the_projects_own_tables_are_read_also_after_they_were_compacted(catalog, monkeypatch):
     store, rows = OpsStore(catalog), []
     for number in range(30):
-        rows.append({"table": f"t{number % 2}", "batch": number % 3 or None, "planned_at": AT})
+        of = {"table": f"t{number % 2}", "batch": number % 3 or None, "run_id": f"r{number % 5}"}
+        rows.append(of | {"planned_at": AT})
         store.append(BATCH_LEDGER, rows[-1:])
     without_pyiceberg(monkeypatch, catalog)
     kept = store.read(BATCH_LEDGER)
@@ -112,6 +113,7 @@ def test_the_projects_own_tables_are_read_also_after_they_were_compacted(catalog
     assert str(kept[0]["planned_at"].tzinfo) == "UTC"
     assert len(store.read(BATCH_LEDGER, of_table="t1")) == 15
     assert len(store.read_without_batch(BATCH_LEDGER)) == 10
+    assert len(store.read_of_run(BATCH_LEDGER, "r4")) == 6
     assert store.read(RUNS) == []
 
 

@@ -78,7 +78,7 @@ def _show_one(project: Project, run: dict[str, Any], *, as_json: bool) -> None:
     tables = [name for name in sorted(project.declarations.tables) if str(name) in named]
     with project.catalog.listed():
         states = [status_of(project.bind(name), facts) for name in tables]
-    commits = [row for row in project.ops.read(BATCHES) if row["run_id"] == run["run_id"]]
+    commits = project.ops.read_of_run(BATCHES, run["run_id"])
     commits.sort(key=lambda row: (row["table"], row["committed_at"]))
     if as_json:
         shown = [asdict(one) | {"words": one.words} for one in states]

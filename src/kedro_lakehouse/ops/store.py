@@ -226,6 +226,10 @@ class OpsStore:
         """Read rows in no order, about one declared table or all; none where nothing was written yet."""
         return self._rows(table, ("table", of_table) if of_table is not None else None)
 
+    def read_of_run(self, table: str, run_id: str) -> list[dict[str, Any]]:
+        """Read the rows that a run wrote, in no order."""
+        return self._rows(table, ("run_id", run_id))
+
     def read_without_batch(self, table: str) -> list[dict[str, Any]]:
         """Read the rows that are about no batch, in no order."""
         return self._rows(table, ("batch", None))
