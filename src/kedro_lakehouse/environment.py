@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.aws import read_credentials
 from kedro_lakehouse.errors import ConfigurationError, UnsupportedError, did_you_mean
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.validations import Validations
 
 
+SMALL_BATCH: Final = 2_000
+"""For more events Spark is the faster way: measured by ``bench/many_tables.py``."""
+
+
 def new_run_id() -> str:
     """A run's name: sortable by time, unique across machines, fit for a branch name."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}_{uuid.uuid4().hex[:8]}"
@@ -54,6 +58,7 @@ class Environment:
     - ``ingesting``: the batch of each table that was yielded last, and its lease.
     - ``engine``: what computes rows; None means Spark.
     - ``commit_deadline``: for how many seconds a commit that loses races is planned again.
+    - ``small_batch``: up to so many events are applied without a Spark plan, where that is possible.
     - ``source_columns``: the columns of each table's landed files, for its lineage.
     - ``run``: what log lines, jobs and commits name while a run is on.
     - ``log_folder``: where the run's log is written.
@@ -74,6 +79,7 @@ class Environment:
     secrets: str | None = None
     default_format: str = OWN_FORMAT
     commit_deadline: float = DEADLINE
+    small_batch: int = SMALL_BATCH
     engine: Any = None
     ingesting: dict[TableName, Any] = field(default_factory=dict)
     _formats: dict[str, TableFormat] = field(default_factory=dict, repr=False)

@@ -23,7 +23,7 @@ from kedro_lakehouse.config.loading import (
     load_declarations,
 )
 from kedro_lakehouse.config.validation import Mistakes, found_kind
-from kedro_lakehouse.environment import Environment
+from kedro_lakehouse.environment import SMALL_BATCH, Environment
 from kedro_lakehouse.errors import ConfigurationError, LakehouseError, did_you_mean
 from kedro_lakehouse.lake_table import LakeTable
 from kedro_lakehouse.names import OWN_FORMAT, ROLES
@@ -124,6 +124,9 @@ class Project(Environment):
         deadline = DEADLINE
         with mistakes.collected():
             deadline = _seconds(settings.get("commit_deadline"))
+        small = SMALL_BATCH
+        with mistakes.collected():
+            small = _events(settings.get("small_batch"))
         mistakes.add("globals.yml", _wrong_paths(settings))
         mistakes.refuse()
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
@@ -138,6 +141,7 @@ class Project(Environment):
             secrets=settings.get("secrets"),
             monitoring=monitoring,
             commit_deadline=deadline,
+            small_batch=small,
             default_format=default_format,
             logs_folder=settings.get("logs"),
             _convert=lambda: _section(loader, "convert"),
@@ -272,6 +276,19 @@ def _seconds(value: object) -> float:
             problem="expected a number of seconds.",
             remedy=f"Write for example {DEADLINE:g}.",
         ) from error
+
+
+def _events(value: object) -> int:
+    """The global ``small_batch``."""
+    found = SMALL_BATCH if value is None else value
+    if isinstance(found, bool) or not isinstance(found, int) or found < 0:
+        raise ConfigurationError(
+            file="globals.yml",
+            key="small_batch",
+            problem=f"expected a number of events; found {found_kind(value)}.",
+            remedy=f"Write for example {SMALL_BATCH}, or 0 to let Spark plan every batch.",
+        )
+    return found
 
 
 def configuration_files(

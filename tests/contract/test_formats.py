@@ -15,13 +15,14 @@ from harness.project import ROOT
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
-from kedro_lakehouse.errors import BookmarkGoneError, UnsupportedError
+from kedro_lakehouse.errors import BookmarkGoneError, CommitConflictError, UnsupportedError
 from kedro_lakehouse.formats.base import Layout
 from kedro_lakehouse.formats.delta.commit import DeltaCommit
 from kedro_lakehouse.formats.delta.format import DeltaFormat
 from kedro_lakehouse.formats.delta.log import DeltaLog
 from kedro_lakehouse.formats.iceberg.format import IcebergFormat
 from kedro_lakehouse.formats.iceberg.stage import IcebergStage
+from kedro_lakehouse.names import quote
 from kedro_lakehouse.plugins import TABLE_FORMATS, load_plugin
 from kedro_lakehouse.testing import cut_off, report, rows_of
 from kedro_lakehouse.testing.memory import MemoryFormat, MemoryStage
@@ -70,6 +71,21 @@ class TestIceberg(InOneSession):
         assert made.maintenance.storage(table).delete_files == 1
         assert made.maintenance.plan(table, settings) == []
         assert (made.state(table).batch, made.state(table).rows, made.read(table).count()) == (6, 995, 995)
+
+    def test_a_branch_that_somebody_moved_is_not_published(self, made, session, table) -> None:
+        made.create(table, COLUMNS, Layout())
+        rows = session.range(3).selectExpr("id", "'word' AS word", "cast(id AS int) AS n")
+        with made.stage(table, made.state(table)) as stage:
+            stage.append(rows)
+            stage.publish(report(1))
+        head = made.state(table).snapshot_id
+        with made.stage(table, made.state(table)) as stage:
+            stage.append(rows.where("id = 0"))
+            # Anybody can do so: what was staged is then no longer what would be published.
+            session.sql(f"ALTER TABLE {table.sql} REPLACE BRANCH {quote(stage.branch)} AS OF VERSION {head}")
+            with pytest.raises(CommitConflictError):
+                stage.publish(report(2))
+        assert (made.state(table).batch, made.read(table).count()) == (1, 3)
 
 
 class TestMemory(InOneSession):

@@ -5,7 +5,8 @@ The rules are those of ``kedro_lakehouse.changes``, in the order in which a comm
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import contextlib
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,13 +19,14 @@ from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes import plan, plan_rows
 from kedro_lakehouse.changes.contract import TableContract
-from kedro_lakehouse.changes.events import BATCH, OP, ORDER, TIME, TRUNCATE, UNSET
+from kedro_lakehouse.changes.events import BATCH, DELETE, OP, ORDER, TIME, TRUNCATE, UNSET
 from kedro_lakehouse.changes.plan import ACTION, INSERT, LATE, REMOVE, TIED, Target, identity_columns
+from kedro_lakehouse.commits import small_rules
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.names import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from conformance.cases import TableCase
     from model.events import Event
@@ -41,6 +43,19 @@ class Planning:
     changed_rows: Callable[..., DataFrame] = plan_rows.changed_rows
     rows_by_order: Callable[..., DataFrame] = plan_rows.rows_by_order
     needs_no_target_values: Callable[..., bool] = plan.needs_no_target_values
+
+    @contextlib.contextmanager
+    def planted(self) -> Iterator[None]:
+        """While the block runs, a small batch is planned by these rules."""
+        names = [f.name for f in fields(self)]
+        right = {name: getattr(small_rules, name) for name in names}
+        try:
+            for name in names:
+                setattr(small_rules, name, getattr(self, name))
+            yield
+        finally:
+            for name, rule in right.items():
+                setattr(small_rules, name, rule)
 
 
 @dataclass
@@ -71,7 +86,7 @@ class Tables:
             if (identity := self.rules.identity(event)) not in known:
                 known.add(identity)
                 self.accepted.append((self.batch, event))
-        past = self._frame(self.accepted)
+        past = self._events(self.accepted)
         for kind in KINDS:
             self._bring(kind, past)
 
@@ -83,35 +98,54 @@ class Tables:
             for row in self.held[kind].to_pylist()
         ]
 
-    def _bring(self, kind: Any, past: DataFrame) -> None:
-        pending = past.where(F.col(BATCH) == self.batch)
-        truncates = any(e.op == TRUNCATE for _, e in self.accepted)
-        if kind not in self.held:
-            self.held[kind] = plan.first_rows(kind, pending, self.contract, truncates=truncates).toArrow()
-            return
+    def _bring(self, kind: Any, past: pa.Table) -> None:
+        """Plan as a small batch does: of the applied events only those are given that planning needs."""
+        held = self.held.get(kind)
+        if held is not None and self._has_new_truncate():
+            changed = self._changed_by_truncate(kind, past, held)
+        else:
+            changed = self._plan(self._needed(kind, past, held))
+        if held is None:
+            self.held[kind] = changed.drop_columns([ACTION])
+        else:
+            self.held[kind] = _merged(held, changed, identity_columns(kind, self.contract))
+
+    def _needed(self, kind: Any, past: pa.Table, held: pa.Table | None) -> small_rules.SmallBatch:
+        facts: dict[str, Any] = {"kind": kind, "contract": self.contract, "bookmark": self.batch - 1}
+        is_new = pc.equal(past[BATCH], self.batch)
+        pending, applied = past.filter(is_new), past.filter(pc.invert(is_new))
+        if held is None:
+            return small_rules.SmallBatch(past=pending, **facts)
+        rows = _of_keys(held, pending, self.contract.keys)
+        ops = applied[OP].to_pylist()
+        unsure = small_rules.unsure_events(pending, rows, kind, self.contract, deletes=DELETE in ops)
+        truncates = applied.filter(pc.equal(applied[OP], TRUNCATE))
+        old = _of_keys(applied.filter(pc.not_equal(applied[OP], TRUNCATE)), unsure, self.contract.keys)
+        return small_rules.SmallBatch(past=pa.concat_tables([pending, truncates, old]), rows=rows, **facts)
+
+    def _plan(self, batch: small_rules.SmallBatch) -> pa.Table:
+        with self.planning.planted():
+            return small_rules.plan_small(self.session, batch).rows
+
+    def _has_new_truncate(self) -> bool:
+        return any(e.op == TRUNCATE and b == self.batch for b, e in self.accepted)
+
+    def _changed_by_truncate(self, kind: Any, past: pa.Table, held: pa.Table) -> pa.Table:
+        """A truncate may touch any row, so that no small batch has one: the large way's rules plan it."""
+        frame = small_rules.frame_of(self.session, past)
         target = Target(
             kind=kind,
-            rows=self._of(self.held[kind]),
-            past=past,
+            rows=small_rules.frame_of(self.session, held),
+            past=frame,
             bookmark=self.batch - 1,
-            truncates=truncates,
-            new_truncates=any(e.op == TRUNCATE and b == self.batch for b, e in self.accepted),
         )
-        changed = self._changes(pending, target)
-        self.held[kind] = _merged(self.held[kind], changed, identity_columns(kind, self.contract))
+        events = frame.where((F.col(BATCH) == self.batch) & (F.col(OP) != TRUNCATE))
+        marks = self.planning.mark_late(events, target, self.contract).toArrow()
+        late, tied = (bool(pc.any(marks[c]).as_py()) for c in (LATE, TIED))
+        marked = small_rules.frame_of(self.session, marks)
+        return self.planning.changed_rows(marked, target, self.contract, late=late, tied=tied).toArrow()
 
-    def _changes(self, pending: DataFrame, target: Target) -> pa.Table:
-        events = pending.where(F.col(OP) != TRUNCATE) if target.truncates else pending
-        if self.planning.needs_no_target_values(target, self.contract) and not target.new_truncates:
-            planned = self.planning.rows_by_order(events, target, self.contract).toArrow()
-            if not any(planned[TIED].to_pylist()):
-                return planned.filter(pc.is_valid(planned[ACTION])).drop_columns([LATE, TIED])
-        marked = self._of(self.planning.mark_late(events, target, self.contract).toArrow())
-        late, tied = marked.agg(*[F.count(F.when(F.col(c), 1)) for c in (LATE, TIED)]).first() or (0, 0)
-        changed = self.planning.changed_rows(marked, target, self.contract, late=late > 0, tied=tied > 0)
-        return changed.toArrow()
-
-    def _frame(self, events: Sequence[tuple[int, Event]]) -> DataFrame:
+    def _events(self, events: Sequence[tuple[int, Event]]) -> pa.Table:
         step = self.case.steps[0]
         orders = dict(zip(order_names(step), map(arrow_type, step.kinds.order), strict=True))
         partial = self.rules.unset_marker is not None
@@ -125,14 +159,7 @@ class Tables:
                 *([(UNSET, pa.list_(pa.string()))] if partial else []),
             ]
         )
-        return self._of(pa.Table.from_pylist([self._row(b, e, list(orders)) for b, e in events], schema))
-
-    def _of(self, table: pa.Table) -> DataFrame:
-        """A frame of an Arrow table; Spark Connect makes none of a table without rows."""
-        if table.num_rows:
-            return self.session.createDataFrame(table)
-        nothing = pa.Table.from_pylist([{}], pa.schema([f.with_nullable(True) for f in table.schema]))
-        return self.session.createDataFrame(nothing).where(F.lit(False))
+        return pa.Table.from_pylist([self._row(b, e, list(orders)) for b, e in events], schema)
 
     def _row(self, batch: int, event: Event, orders: list[str]) -> dict[str, Any]:
         row = {n: None if self.rules.is_unset(v) else v for n, v in event.row.items()}
@@ -146,6 +173,13 @@ class Tables:
         }
         unsent = self.rules.unsent(event)
         return row | facts | ({UNSET: list(unsent)} if unsent else {})
+
+
+def _of_keys(rows: pa.Table, events: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The rows that have a key of the events."""
+    wanted = {small_rules.key_of(e, keys) for e in events.select(list(keys)).to_pylist()}
+    mask = [small_rules.key_of(r, keys) in wanted for r in rows.select(list(keys)).to_pylist()]
+    return rows.filter(pa.array(mask, pa.bool_()))
 
 
 def _merged(held: pa.Table, changed: pa.Table, identity: Sequence[str]) -> pa.Table:

@@ -89,6 +89,13 @@ def test_the_text_of_a_row_is_injective(session: SparkSession) -> None:
         assert found[2 * i] == found[2 * i + 1], pair
 
 
+def test_the_text_tells_the_length_in_bytes(session: SparkSession) -> None:
+    # Contract section 7: the UTF-8 of e with an acute accent has two bytes, so 3 characters have 5.
+    assert texts(session, [[("\u00e9a\u00e9", "string"), (None, "string"), (12, "int")]]) == [
+        "s5:\u00e9a\u00e9ni2:12"
+    ]
+
+
 def test_a_surrogate_key_stays_where_a_key_widens_and_differs_by_version(session: SparkSession) -> None:
     order = "struct<seq: decimal(38,0)>"
     frames = [

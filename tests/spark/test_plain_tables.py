@@ -20,6 +20,7 @@ TABLES: dict[str, Any] = {
     "files.added": {"source": "files", "write": "append", "entity": "same"},
     "files.swapped": {"source": "files", "write": "replace", "entity": "same"},
     "files.late": {"source": "files", "write": "replace"},
+    "files.at_once": {"source": "files", "write": "replace"},
 }
 ROW = {"Op": pa.string(), "word": pa.string(), "n": pa.int32()}
 WIDER = {"Op": pa.string(), "word": pa.string(), "n": pa.int64(), "more": pa.string()}
@@ -43,6 +44,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
 def first(project: TemporaryProject) -> Outcome:
     land(project.landing / "same", 1, *FIRST)
     land(project.landing / "late", 5, ("newest", 5))
+    land(project.landing / "at_once", 1, *FIRST)
+    land(project.landing / "at_once", 2, *SECOND, schema=WIDER)
     return project.attempt()
 
 
@@ -72,6 +75,11 @@ def test_a_replaced_table_holds_the_newest_file_alone(project, first, second):
         [{"inserted": 4, "deleted": 0}],
         [{"inserted": 2, "deleted": 4}],
     ]
+
+
+def test_of_two_files_in_one_batch_the_newer_one_stands_alone(project, first):
+    assert words(project, "at_once") == Counter(SECOND)
+    assert project.state("files.at_once").batch == 1
 
 
 def test_an_older_file_replaces_nothing(project, second):

@@ -125,6 +125,9 @@ def test_names_that_differ_only_in_case_are_found_at_any_depth(kinds, found):
 def test_integers_fit_a_double_only_where_every_one_of_them_is_exact():
     assert lossless(INT, T.DoubleType())
     assert not lossless(LONG, T.DoubleType())
+    assert lossless(T.DecimalType(5, 2), T.DecimalType(7, 3))
+    assert not lossless(T.DecimalType(5, 2), T.DecimalType(7, 1))  # it would round
+    assert not lossless(T.DecimalType(5, 2), T.DecimalType(5, 3))  # 999.99 does not fit
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_with_keep_it_writes_the_others_and_names_the_lacking_keys(folder):
     assert told.exit_code == 0, told.output
     assert files(folder) == WRITTEN
     assert (folder / "conf/base/globals.yml").read_text() == "landing: here\n"
-    lacking = "cache, commit_deadline, conf, driver_memory, lakehouse, table_format"
+    lacking = "cache, commit_deadline, conf, driver_memory, lakehouse, small_batch, table_format"
     assert f"globals.yml lacks what the package's own has: {lacking}." in told.stdout
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.formats.base import Stage
+    from kedro_lakehouse.names import TableName
 
 
 def refuse_doubled_keys(stage: Stage, kind: Kind, keys: Sequence[str], *, batch: int = 0) -> None:
@@ -26,14 +27,35 @@ def refuse_doubled_keys(stage: Stage, kind: Kind, keys: Sequence[str], *, batch:
     Raises:
         AuditFailedError: Two of the written rows have the same key.
     """
-    if _doubles_a_key(stage, keys, None if kind == "current" else ORDER_TO):
-        raise AuditFailedError(
-            table=stage.table,
-            batch=batch,
-            check="one row a key",
-            expected="unique keys",
-            found="a doubled key",
-        )
+    if _doubles_a_key(stage, keys, _ended(kind)):
+        raise _doubled_key(stage.table, batch)
+
+
+def refuse_doubled_rows(
+    table: TableName, rows: pa.Table, kind: Kind, keys: Sequence[str], *, batch: int
+) -> None:
+    """Refuse rows to be written of which two have the same key; in a history the ended ones do not count.
+
+    Raises:
+        AuditFailedError: Two of the rows have the same key.
+    """
+    seen, ended = set[str](), _ended(kind)
+    for row in rows.select([*keys, *([ended] if ended else [])]).to_pylist():
+        if ended and row.pop(ended) is not None:
+            continue
+        if (key := repr(row)) in seen:
+            raise _doubled_key(table, batch)
+        seen.add(key)
+
+
+def _ended(kind: Kind) -> str | None:
+    return None if kind == "current" else ORDER_TO
+
+
+def _doubled_key(table: TableName, batch: int) -> AuditFailedError:
+    return AuditFailedError(
+        table=table, batch=batch, check="one row a key", expected="unique keys", found="a doubled key"
+    )
 
 
 def _doubles_a_key(stage: Stage, keys: Sequence[str], ended: str | None) -> bool:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.commits.merge_frames import MergeFrames
     from kedro_lakehouse.commits.plain_frames import PlainFrames
     from kedro_lakehouse.commits.rows import Engine
+    from kedro_lakehouse.commits.small_rows import SmallRows
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.lake_table import LakeTable
 
@@ -44,8 +45,12 @@ class SparkEngine:
             return table.session.createDataFrame([], "_op string, _batch bigint")
         return accepted_events(table).where((column(BATCH) > after) & (column(BATCH) <= upto))
 
-    def merged(self, table: LakeTable, plan: MergePlan, token: BatchToken) -> MergeFrames:
+    def merged(self, table: LakeTable, plan: MergePlan, token: BatchToken) -> SmallRows | MergeFrames:
         """The rows of a target of a table with keys, once the plan's pending events are applied."""
+        from kedro_lakehouse.commits.small_rows import small_rows
+
+        if (small := small_rows(table, plan, token)) is not None:
+            return small
         from kedro_lakehouse.commits.merge_frames import MergeFrames
 
         return MergeFrames(table, plan, token)

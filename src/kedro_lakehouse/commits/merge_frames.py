@@ -11,12 +11,10 @@ from pyspark.sql import functions as F
 from kedro_lakehouse.changes.events import BATCH, DELETE, OP, ORDER, TRUNCATE, column, columns, value_columns
 from kedro_lakehouse.changes.plan import (
     ACTION,
-    CLOSE,
     INSERT,
     LATE,
     REMOVE,
     TIED,
-    UPDATE,
     MergePlan,
     Target,
     first_rows,
@@ -30,6 +28,7 @@ from kedro_lakehouse.commits.blocking import validate_stage
 from kedro_lakehouse.commits.cache import cache, write_counted
 from kedro_lakehouse.commits.excluded import accepted_events, pending_events
 from kedro_lakehouse.commits.marks import horizon_of
+from kedro_lakehouse.commits.rows import counts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,10 +40,6 @@ if TYPE_CHECKING:
 
 _FEW: Final = 500_000
 """Up to this many keys are broadcast to every task that reads the target."""
-_METRIC: Final = {
-    "current": {INSERT: "inserted", UPDATE: "updated", REMOVE: "deleted"},
-    "history": {INSERT: "opened", CLOSE: "closed", UPDATE: "rewritten", REMOVE: "removed"},
-}
 
 
 class MergeFrames:
@@ -119,7 +114,7 @@ class MergeFrames:
         """Stage the first rows of an empty table."""
         written = write_counted(rows, stage.append, self._table.config)
         self._audit(stage, inserted=written, removed=0, before=0)
-        return self._counts({INSERT: written}, late=0, stale=0)
+        return counts_of(self._kind, {INSERT: written}, late=0, stale=0)
 
     def _stage_changes(
         self, stage: Stage, events: DataFrame, target: Target, state: TableState
@@ -139,7 +134,7 @@ class MergeFrames:
             found = {r[ACTION]: r["count"] for r in changed.groupBy(ACTION).count().collect()}
             self._apply(stage, changed, found, target, state)
             stale = self._stale(marked, changed, target, late, tied)
-        return self._counts(found, late, stale)
+        return counts_of(self._kind, found, late=late, stale=stale)
 
     def _stage_by_order(
         self, stage: Stage, events: DataFrame, target: Target, state: TableState
@@ -156,12 +151,7 @@ class MergeFrames:
             late = sum(r[LATE] for r in counted)
             changed = planned.where(column(ACTION).isNotNull()).drop(LATE, TIED)
             self._apply(stage, changed, found, target, state)
-        return self._counts(found, late, late)
-
-    def _counts(self, found: dict[str, int], late: int, stale: int) -> dict[str, int]:
-        names = _METRIC[self._kind]
-        counts = {names[a]: found.get(a, 0) for a in names} | {"late": late}
-        return counts | ({"stale_ignored": stale} if self._kind == "current" else {})
+        return counts_of(self._kind, found, late=late, stale=late)
 
     def _stale(self, marked: DataFrame, changed: DataFrame, target: Target, late: int, tied: int) -> int:
         """How many late events left their row unchanged; both frames are cached."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import BATCH, CONCERNED, OP, POSITION, RAW, REASONS
+from kedro_lakehouse.changes.plan import CLOSE, INSERT, REMOVE, UPDATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,18 @@ QUARANTINE_COLUMNS: Final[Mapping[str, T.DataType]] = {
     OP: T.StringType(),
     RAW: T.StringType(),
 }
+
+
+_METRIC: Final = {
+    "current": {INSERT: "inserted", UPDATE: "updated", REMOVE: "deleted"},
+    "history": {INSERT: "opened", CLOSE: "closed", UPDATE: "rewritten", REMOVE: "removed"},
+}
+
+
+def counts_of(kind: Kind, found: Mapping[str, int], *, late: int, stale: int) -> dict[str, int]:
+    """What a commit to a target counts in ``lake.ops.batches``, from the number of rows of each action."""
+    counts = {name: found.get(action, 0) for action, name in _METRIC[kind].items()} | {"late": late}
+    return counts | ({"stale_ignored": stale} if kind == "current" else {})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -166,10 +166,10 @@ def commit_pending(table: LakeTable, *pending: tuple[MergePlan, BatchToken]) -> 
         target, change_log = _states(table, kind)
         if runner.is_on_hold(target, f"{table} {kind}", table):
             continue
-        if kind == "history":
-            check_view(table, merge.events)
-            has_history = True
+        has_history = has_history or kind == "history"
         if token.batch > (target.batch if target else 0) or must_refold(table, target, change_log):
+            if kind == "history":
+                check_view(table, merge.events)
             plans[kind] = _TargetPlanner(table, merge, token)
     if plans:
         runner.run(table, plans)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.sql import functions as F
 
@@ -12,6 +12,8 @@ from kedro_lakehouse.changes.events import BATCH
 from kedro_lakehouse.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.names import TableName
@@ -64,6 +66,15 @@ class BatchToken:
             BATCH, F.lit(self.batch).cast("long").alias(BATCH, metadata={_KEY: asdict(self)})
         )
 
+    def read_later(self, read: Callable[[], DataFrame]) -> DataFrame:
+        """A frame of events with this token attached, which is read when something is first done with it.
+
+        A run that finds nothing to do with it starts no Spark.
+        """
+        from kedro_lakehouse.session.later import FrameLater
+
+        return FrameLater(lambda: self.mark(read()), self)
+
     def mark(self, events: DataFrame) -> DataFrame:
         """Attach this token to a frame whose events already have their batch numbers."""
         return events.withColumn(BATCH, F.col(BATCH).alias(BATCH, metadata={_KEY: asdict(self)}))
@@ -75,6 +86,8 @@ class BatchToken:
         Raises:
             UnsupportedError: A node dropped or rebuilt the column ``_batch``.
         """
+        if (attached := vars(events).get("attached")) is not None:  # it need not be read for that
+            return cast("BatchToken", attached)
         metadata = events.schema[BATCH].metadata if BATCH in events.columns else {}
         if _KEY not in metadata:
             raise UnsupportedError(

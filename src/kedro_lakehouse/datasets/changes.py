@@ -69,15 +69,19 @@ class ChangesDataset(DeclaredDataset):
     _stored_as: Role = "changes"
 
     def load(self) -> DataFrame:
-        """All accepted events; an empty frame with the framework's columns where nothing has landed yet."""
+        """All accepted events; an empty frame with the framework's columns where nothing has landed yet.
+
+        They are read when the frame is first used.
+        """
         from kedro_lakehouse.commits.token import BatchToken
 
         table, state = self.table, self.table.state("changes")
         if state is None:
-            nothing = table.session.createDataFrame([], "_op string, _batch bigint")
-            return BatchToken.at(table.name, None, after=0).mark(nothing)
+            return BatchToken.at(table.name, None, after=0).read_later(
+                lambda: table.session.createDataFrame([], "_op string, _batch bigint")
+            )
         token = BatchToken.at(table.name, state.bookmark, after=0, log=state.uuid)
-        return token.mark(table.read("changes"))
+        return token.read_later(lambda: table.read("changes"))
 
     def preview(self, nrows: int = 5) -> TablePreview:
         """Some accepted events for kedro-viz; personal columns stay closed."""

@@ -306,6 +306,50 @@ class TableFormat(Protocol):
         """
 
 
+Place = tuple[str, int]
+"""Where a row is: the path of its file, and its position in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedRows:
+    """Rows of a table as they were read without Spark, each with its place."""
+
+    rows: pa.Table
+    places: Sequence[Place]
+
+
+@runtime_checkable
+class WritesFiles(Protocol):
+    """A table format that reads and writes few rows without Spark; its stages have the method ``put``."""
+
+    def find_rows(
+        self, table: TableName, state: TableState, among: Mapping[str, Sequence[Any]], *, most_bytes: int
+    ) -> PlacedRows | None:
+        """The rows whose columns have one of the given values each; None if Spark must look for them.
+
+        Args:
+            table: The stored table.
+            state: Its state in which the rows are looked for.
+            among: For some columns, the wanted values.
+            most_bytes: How large the files that may hold such rows may be together.
+
+        Raises:
+            CommitConflictError: The table is in another state by now.
+        """
+
+    def write_files(
+        self, table: TableName, state: TableState, rows: pa.Table | None, gone: Sequence[Place]
+    ) -> Any:
+        """Write new rows, and the places of deleted ones, to files that no reader sees yet.
+
+        Returns:
+            What ``put`` of a stage on this state takes; None if Spark must write them.
+
+        Raises:
+            CommitConflictError: The table is in another state by now.
+        """
+
+
 @runtime_checkable
 class RenamesColumns(Protocol):
     """A table format that can rename columns without writing a row."""

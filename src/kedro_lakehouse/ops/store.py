@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import defaultdict, deque
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
@@ -136,26 +138,61 @@ _FILES: Final = 12
 """An append that finds this many files replaces them by one: to read a small file takes about 4 ms."""
 
 
+@dataclass(eq=False)
+class _Append:
+    """Rows that a thread appends, and what became of them."""
+
+    rows: Sequence[Mapping[str, Any]]
+    unless: tuple[str, ...]
+    is_done: bool = False
+    error: BaseException | None = None
+
+
 class OpsStore:
     """Rows of ``lake.ops``; appends of one process queue up, those of several try again on a conflict."""
 
     def __init__(self, catalog: MetadataCatalog) -> None:
         """Keep the catalog; a table is created with its first row."""
         self._catalog = catalog
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()
+        self._waiting: dict[str, deque[_Append]] = defaultdict(deque)
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]], *, unless: Sequence[str] = ()) -> None:
         """Append rows exactly once, in one commit, even if its answer is lost or others compact the table.
 
         A row is left out if the table holds one already that is equal in the columns ``unless``. The commit
         succeeds only on the very state in which these rows were looked up: of several processes that append
-        the same row at once, only one does.
+        the same row at once, only one does. What threads append while another one commits goes into the
+        next commit together.
 
         Raises:
             CommitConflictError: Other processes won each race for ten minutes; nothing was written.
         """
         if not rows:
             return
+        waiting = _Append(rows, tuple(unless))
+        queue = self._waiting[table]
+        queue.append(waiting)
+        with self._writing:
+            if not waiting.is_done:
+                together = [one for one in list(queue) if one.unless == waiting.unless]
+                self._append_all(table, together)
+                for one in together:
+                    queue.remove(one)
+        if waiting.error is not None:
+            raise waiting.error
+
+    def _append_all(self, table: str, together: Sequence[_Append]) -> None:
+        """Append what several threads wait for; an error is every one's."""
+        error = None
+        try:
+            self._append(table, [row for one in together for row in one.rows], together[0].unless)
+        except BaseException as found:  # noqa: BLE001 - each thread raises it
+            error = found
+        for one in together:
+            one.is_done, one.error = True, error
+
+    def _append(self, table: str, rows: Sequence[Mapping[str, Any]], unless: Sequence[str]) -> None:
         schema = SCHEMAS[table]
         data = pa.Table.from_pylist(
             [{name: row.get(name) for name in schema.names} for row in rows], schema=schema

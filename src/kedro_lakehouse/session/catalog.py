@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import shutil
 import threading
@@ -277,6 +278,25 @@ class MetadataCatalog:
     def view_exists(self, name: TableName) -> bool:
         """Whether the catalog has a view of this name."""
         return bool(self._views(name, lambda rows: rows.count()))
+
+    def view_properties(self, name: TableName) -> Mapping[str, str]:
+        """The properties of a view that an SQL catalog stores; empty without it, or in another catalog."""
+        from pyiceberg.io import load_file_io
+        from pyiceberg.serializers import Compressor
+
+        found = list[str]()
+
+        def read(rows: Any) -> int:
+            found.extend(row.metadata_location for row in rows)
+            return len(found)
+
+        if not self._views(name, read):
+            return {}
+        stored = load_file_io(catalog_properties(self._conf), found[0]).new_input(found[0])
+        packed = Compressor.get_compressor(found[0])
+        with stored.open() as file, packed.stream_decompressor(file) as text:
+            properties: Mapping[str, str] = json.load(text).get("properties") or {}
+        return properties
 
     def drop_view(self, name: TableName) -> None:
         """Drop a view, if it exists; the small files of its definition stay."""

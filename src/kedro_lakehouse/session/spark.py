@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_USUAL = {
+    # Spark infers conditions from each join and each alias of a column. Their number grows with the power of
+    # the number of keys: at six keys a merge of a few rows did not end within 16 minutes.
+    "spark.sql.constraintPropagation.enabled": "false",
+}
+"""Settings that every session gets unless the environment sets them itself."""
 _STATIC = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
 _starting = threading.Lock()
 # A process has only one Spark; these are its sessions, each with the settings that it was created for.
@@ -40,6 +46,7 @@ def get_session(conf: Mapping[str, str]) -> SparkSession:
         JarRefusedError: One of their jars is not the pinned one.
         JarsNotFetchedError: One of their jars cannot be fetched.
     """
+    conf = _USUAL | dict(conf)
     require_line(conf)
     close_to_others(conf)
     with _starting:

@@ -22,10 +22,13 @@ from kedro_lakehouse.session.jvm import java_class
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import pyarrow as pa
+    from pyiceberg.table import Table
     from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
-    from kedro_lakehouse.formats.base import FormatContext, Layout
+    from kedro_lakehouse.formats.base import FormatContext, Layout, Place, PlacedRows
+    from kedro_lakehouse.formats.iceberg.rows import WrittenFiles
 
 _BASE_PROPERTIES: Final = {
     "format-version": "2",
@@ -90,6 +93,36 @@ class IcebergFormat:
                 str(found.metadata.table_uuid), snapshot.snapshot_id if snapshot else None, found.properties
             ),
         )
+
+    def find_rows(
+        self, table: TableName, state: TableState, among: Mapping[str, Sequence[Any]], *, most_bytes: int
+    ) -> PlacedRows | None:
+        """The rows whose columns have one of the given values each; None if Spark must look for them."""
+        from kedro_lakehouse.formats.iceberg.rows import find_rows, may_change_by_files
+
+        found = self._found_in(table, state)
+        return find_rows(found, among, most_bytes=most_bytes) if may_change_by_files(found) else None
+
+    def write_files(
+        self, table: TableName, state: TableState, rows: pa.Table | None, gone: Sequence[Place]
+    ) -> WrittenFiles | None:
+        """Write new rows, and the places of deleted ones, to files; None if Spark must write them."""
+        from kedro_lakehouse.formats.iceberg.rows import may_change_by_files, write_files
+
+        found = self._found_in(table, state)
+        if not may_change_by_files(found):
+            return None
+        return write_files(found, rows, gone, {CORRELATION_ID: self._correlation_id})
+
+    def _found_in(self, table: TableName, state: TableState) -> Table:
+        """The table's metadata, which must be that of a state."""
+        found = self._catalog.find(table)
+        if found is None:
+            raise CommitConflictError(table=table, attempts=1)
+        head = found.metadata.current_snapshot_id
+        if version_of(str(found.metadata.table_uuid), head, found.properties) != state.version:
+            raise CommitConflictError(table=table, attempts=1)
+        return found
 
     def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
         """The published commits that the table's metadata files still hold, newest first."""
@@ -187,9 +220,13 @@ class IcebergFormat:
     def ensure_view(self, view: TableName, definition: str, digest: str) -> bool:
         """Create a view in the catalog unless it exists with this digest; True if it was created.
 
+        Where an SQL catalog stores it as it is wanted, no JVM is started.
+
         Raises:
             UnsupportedError: A table has the view's name.
         """
+        if self._catalog.view_properties(view).get(_DEFINITION) == digest:
+            return False
         session = self._session()
         catalog = utilities_of(session).loadIcebergCatalog(session._jsparkSession, CATALOG)
         name = java_class(session, "org.apache.iceberg.catalog.TableIdentifier").parse(str(view))

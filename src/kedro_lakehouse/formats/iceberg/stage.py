@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kedro_lakehouse.formats.base import TableState
+    from kedro_lakehouse.formats.iceberg.rows import WrittenFiles
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 _FEW: Final = 500_000
@@ -64,6 +65,9 @@ class IcebergStage:
         """Store where the stage will be; the first write creates the branch."""
         self._session, self._catalog, self.table, self.branch = session, catalog, table, branch
         self._planned_on = planned_on.version if planned_on else ""
+        self._before = planned_on.rows if planned_on else 0
+        self._files: WrittenFiles | None = None
+        """Files that were written without Spark: these are the stage then, and there is no branch."""
         self._target = f"{table.sql}.{quote(f'branch_{branch}')}"
         """The name of the staged table in SQL, for reads and writes."""
         self.is_open = False
@@ -127,6 +131,10 @@ class IcebergStage:
         lacking = [F.lit(None).cast(f.dataType).alias(f.name) for f in stored if f.name not in given]
         return rows.select("*", *lacking) if lacking else rows
 
+    def put(self, files: WrittenFiles) -> None:
+        """Stage files that hold new rows and the places of deleted ones: nothing is committed for that."""
+        self._files = files
+
     def staged(self) -> DataFrame:
         """The whole table with the staged change applied."""
         return self._session.table(self._target if self.is_open else self.table.sql)
@@ -172,6 +180,8 @@ class IcebergStage:
 
     def rows(self) -> int:
         """Row count of the staged table, from its metadata: no job."""
+        if self._files is not None:
+            return self._before + self._files.added - self._files.removed
         handle = load_table(self._session, self.table)
         handle.refresh()
         snapshot = handle.snapshot(self.branch) if self.is_open else handle.currentSnapshot()
@@ -244,7 +254,7 @@ class IcebergStage:
         """
         with self._told_as_ours(report.batch):
             published = self._commit({**(properties or {}), BOOKMARK: report.to_property()}, without)
-        self.is_open = False
+        self.is_open, self._files = False, None
         return published
 
     def _commit(self, properties: Mapping[str, str], without: Sequence[str]) -> int | None:
@@ -259,6 +269,8 @@ class IcebergStage:
             if staged is None or staged.snapshotId() != self._head:
                 raise CommitConflictError(table=self.table, attempts=1)
             transaction.manageSnapshots().fastForwardBranch("main", self.branch).commit()
+        if self._files is not None:
+            add_files(self._session, transaction, self._files)
         update = transaction.updateProperties()
         for key, value in properties.items():
             update.set(key, value)
@@ -296,6 +308,36 @@ class IcebergStage:
             if handle.refs().containsKey(self.branch):  # a run without its lease may have dropped it
                 handle.manageSnapshots().removeBranch(self.branch).commit()
             self.is_open = False
+        if self._files is not None and (found := self._catalog.find(self.table)) is not None:
+            for path in self._files.paths:
+                with contextlib.suppress(FileNotFoundError):
+                    found.io.delete(path)
+            self._files = None
+
+
+def add_files(session: SparkSession, transaction: Any, files: WrittenFiles) -> None:
+    """Add written files to a transaction, as one snapshot.
+
+    Nothing is validated here: the metadata is swapped only on the very state that was planned on, see
+    ``swap_metadata``.
+    """
+    if not files.data and not files.deletes:
+        return
+    update = transaction.newRowDelta() if files.deletes else transaction.newFastAppend()
+    specs = transaction.table().specs()
+    read = java_class(session, "org.apache.iceberg.util.JsonUtil").mapper().readTree
+    parse = java_class(session, "org.apache.iceberg.ContentFileParser").fromJson
+    add = update.addRows if files.deletes else update.appendFile
+    for text in files.data:
+        add(parse(read(text), specs))
+    for text in files.deletes:
+        update.addDeletes(parse(read(text), specs))
+    for key, value in files.marks.items():
+        update.set(key, value)
+    # In the calling thread: Iceberg's pool is for many manifests.
+    executors = "org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors"
+    update.scanManifestsWith(java_class(session, executors).newDirectExecutorService())
+    update.commit()
 
 
 def refuse_other_state(table: TableName, metadata: Any, planned_on: str) -> None:

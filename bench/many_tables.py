@@ -1,0 +1,120 @@
+"""Many small tables: the first load, ten changed rows in each, and a run in which nothing is new.
+
+Usage: ``.venv/bin/python bench/many_tables.py [--tables 200] [--rounds 3] [--format iceberg] [--large]``.
+
+Each table gets 100 rows by one DMS file in the first run, and ten updates in each round after it; a current
+table and a history are kept. ``--large`` lets Spark plan every batch. The rows of all tables are compared
+with what a plain fold gives; exits 1 where one differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from lake import BenchProject, load, print_machine
+
+from kedro_lakehouse.names import TableName
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.project import Project
+
+ROWS, CHANGES = 100, 10
+SOURCES = {"many": {"type": "dms", "path": "${globals:landing}"}}
+
+
+def table_names(number: int) -> list[str]:
+    """The names of the tables."""
+    return [f"many.t{i:03}" for i in range(number)]
+
+
+def land(folder: Path, names: list[str], turn: int) -> None:
+    """Land one file for each table: all rows first, then ten updates a round."""
+    keys = range(ROWS) if turn == 0 else range((turn - 1) * CHANGES, turn * CHANGES)
+    for name in names:
+        place = folder / name.partition(".")[2]
+        place.mkdir(parents=True, exist_ok=True)
+        rows = {
+            "Op": ["I" if turn == 0 else "U"] * len(keys),
+            "id": list(keys),
+            "name": [f"{name} {key}" for key in keys],
+            "amount": [key + 1000 * turn for key in keys],
+        }
+        schema = pa.schema({"Op": pa.string(), "id": pa.int64(), "name": pa.string(), "amount": pa.int64()})
+        pq.write_table(pa.table(rows, schema=schema), place / f"2026010{turn + 1}-000000000.parquet")
+
+
+def wrong_tables(project: Project, names: list[str], turn: int) -> list[str]:
+    """The tables that do not hold the rows that a plain fold gives after a round."""
+    expected = {
+        key: key + 1000 * ((key // CHANGES) + 1 if key < turn * CHANGES else 0) for key in range(ROWS)
+    }
+    wrong = []
+    for name in names:
+        stored = TableName.parse(name)
+        current = project.catalog.find(stored).scan().to_arrow()
+        held = dict(zip(current["id"].to_pylist(), current["amount"].to_pylist(), strict=True))
+        history = project.catalog.find(stored.with_suffix("history")).scan().to_arrow()
+        open_rows = sum(history["is_current"].to_pylist())
+        if held != expected or (history.num_rows, open_rows) != (ROWS + turn * CHANGES, ROWS):
+            wrong.append(name)
+    return wrong
+
+
+def main() -> int:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--format", default="iceberg")
+    parser.add_argument("--large", action="store_true")
+    asked = parser.parse_args()
+    names = table_names(asked.tables)
+    facts: dict[str, Any] = {
+        "source": "many", "keys": ["id"], "history": {}, "format": asked.format,
+    }  # fmt: skip
+    tables = {name: facts | {"entity": name.partition(".")[2]} for name in names}
+    failed = []
+    with tempfile.TemporaryDirectory(prefix="many_") as folder:
+        bench = BenchProject(Path(folder)).write(SOURCES, tables)
+        if asked.large:
+            file = bench.folder / "conf/base/globals.yml"
+            settings = yaml.safe_load(file.read_text(encoding="utf-8")) | {"small_batch": 0}
+            file.write_text(yaml.safe_dump(settings), encoding="utf-8")
+        land(bench.landing, names, 0)
+        project = None
+        for turn in range(asked.rounds + 1):
+            if turn:
+                land(bench.landing, names, turn)
+            begun = time.perf_counter()
+            project = bench.run("__default__")
+            taken = time.perf_counter() - begun
+            what = "first load" if turn == 0 else f"{CHANGES} changes, round {turn}"
+            print(
+                f"| {what} | {len(names)} tables | {taken:.1f} s | {taken / len(names):.3f} s a table "
+                f"| load {load()} |",
+                flush=True,
+            )
+            if asked.format == "iceberg":
+                failed += wrong_tables(project, names, turn)
+        begun = time.perf_counter()
+        bench.run("__default__")
+        taken = time.perf_counter() - begun
+        print(f"| nothing new, warm | {len(names)} tables | {taken:.1f} s | | load {load()} |", flush=True)
+        if project is not None:
+            print_machine(project, "pysail", "pyiceberg")
+    print(f"wrong tables: {failed or 'none'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("KEDRO_LOGGING_CONFIG", str(Path(__file__).parents[1] / "conf/logging.yml"))
+    sys.exit(main())

@@ -1,0 +1,323 @@
+"""Read and write few rows of an Iceberg table with pyarrow: no Spark plan, and no commit.
+
+Columns are matched by their field ids, by pyiceberg, so renamed, added and widened columns are read as Spark
+reads them. What is written here is no part of the table until a commit names it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kedro_lakehouse.formats.base import PlacedRows
+from kedro_lakehouse.session.arrow import as_spark_reads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table import FileScanTask, Table
+
+    from kedro_lakehouse.formats.base import Place
+
+_PATH_ID, _POSITION_ID = 2147483546, 2147483545
+"""The field ids that Iceberg reserves for the two columns of a file of deleted positions."""
+_BY_POSITIONS: Final = 2
+"""The version of Iceberg's format in which files of positions delete rows."""
+_OBEYED: Final = (
+    "write.metadata.",
+    "write.target-file-size-bytes",
+    "write.delete.target-file-size-bytes",
+    "write.distribution-mode",
+    "write.delete.distribution-mode",
+    "write.parquet.compression-",
+    "write.parquet.row-group-",
+    "write.parquet.page-",
+    "write.parquet.dict-size-bytes",
+    "write.object-storage.",
+    "write.data.path",
+)
+"""Properties that pyiceberg obeys as Spark does, or that a few rows do not meet."""
+_MEANT: Final[Mapping[str, tuple[str, ...]]] = {
+    "write.format.default": ("parquet",),
+    "write.delete.format.default": ("parquet",),
+    "write.delete.mode": ("merge-on-read",),
+    "write.update.mode": ("merge-on-read",),
+    "write.merge.mode": ("merge-on-read",),
+    "write.delete.granularity": ("file",),
+}
+"""Other properties, with the values that describe what is done here."""
+_FEW_VALUES: Final = 200
+"""Of more values, pyiceberg compares none with the bounds of files; then their range is compared."""
+
+
+@dataclass(frozen=True)
+class WrittenFiles:
+    """Files that a commit may add to a table, each as the JSON text by which Iceberg describes a file."""
+
+    data: tuple[str, ...]
+    deletes: tuple[str, ...]
+    paths: tuple[str, ...]
+    marks: Mapping[str, str]
+    """The properties of the snapshot that adds them."""
+    added: int
+    removed: int
+
+
+def may_change_by_files(table: Table) -> bool:
+    """Whether a table can be changed by files that are written here, and these are as it declares them.
+
+    From version 3 on, Iceberg deletes by vectors, which pyiceberg does not write.
+    """
+    from pyiceberg.transforms import IdentityTransform, VoidTransform
+
+    declared = {k: v for k, v in table.properties.items() if k.startswith("write.")}
+    obeyed = all(k.startswith(_OBEYED) or v in _MEANT.get(k, ()) for k, v in declared.items())
+    plain = all(isinstance(f.transform, IdentityTransform | VoidTransform) for f in table.spec().fields)
+    computed = plain or importlib.util.find_spec("pyiceberg_core") is not None
+    return table.format_version == _BY_POSITIONS and obeyed and computed
+
+
+def find_rows(table: Table, among: Mapping[str, Sequence[Any]], *, most_bytes: int) -> PlacedRows | None:
+    """The rows whose columns have one of the given values each, with their places.
+
+    None if that is not known to be little work: the files that may hold such rows have more bytes than
+    ``most_bytes``, or are of a kind that is not read here.
+    """
+    tasks = list(table.scan(row_filter=_any_of(table, among)).plan_files())
+    deletes = {d.file_path: d for task in tasks for d in task.delete_files}
+    files = [*(task.file for task in tasks), *deletes.values()]
+    if sum(f.file_size_in_bytes for f in files) > most_bytes or not all(map(_is_plain, files)):
+        return None
+    gone = {path: _deleted_positions(table, file) for path, file in deletes.items()}
+    found: list[pa.Table] = []
+    places: list[Place] = []
+    for task in tasks:
+        rows = _rows_of(table, task)
+        kept = [_positions_in(gone[d.file_path], task.file.file_path) for d in task.delete_files]
+        at = _matching(rows, among, without=pa.chunked_array(kept, pa.int64()))
+        found.append(rows.take(at))
+        places += [(task.file.file_path, place) for place in at.to_pylist()]
+    schema = as_spark_reads(table.schema().as_arrow())
+    empty = schema.empty_table()
+    return PlacedRows(rows=pa.concat_tables([empty, *[f.cast(schema) for f in found]]), places=places)
+
+
+def write_files(
+    table: Table, rows: pa.Table | None, gone: Sequence[Place], marks: Mapping[str, str]
+) -> WrittenFiles:
+    """Write new rows and the places of deleted ones to files beside the table's own."""
+    from pyiceberg.io.pyarrow import _dataframe_to_data_files, schema_to_pyarrow
+
+    written: list[DataFile] = []
+    if rows is not None and rows.num_rows:
+        wanted = schema_to_pyarrow(table.schema(), include_field_ids=False)
+        whole = pa.table([_column(rows, field) for field in wanted], schema=wanted)
+        written = list(_dataframe_to_data_files(table.metadata, _sorted(table, whole), table.io))
+    data, deletes = [_described(table, file) for file in written], list(_deleted(table, gone))
+    return WrittenFiles(
+        data=tuple(map(json.dumps, data)),
+        deletes=tuple(map(json.dumps, deletes)),
+        paths=tuple(str(f["file-path"]) for f in (*data, *deletes)),
+        marks=marks,
+        added=sum(file.record_count for file in written),
+        removed=len(gone),
+    )
+
+
+def _is_plain(file: DataFile) -> bool:
+    from pyiceberg.manifest import DataFileContent, FileFormat
+
+    return file.file_format == FileFormat.PARQUET and file.content != DataFileContent.EQUALITY_DELETES
+
+
+def _any_of(table: Table, among: Mapping[str, Sequence[Any]]) -> BooleanExpression:
+    """The condition by which files are skipped; a value that pyiceberg cannot compare skips none."""
+    import pyiceberg.expressions as built
+    from pyiceberg.types import TimestamptzType
+
+    made: Any = built  # its constructors are typed for pydantic, not for callers
+    found: BooleanExpression = made.AlwaysTrue()
+    for name, values in among.items():
+        zoned = isinstance(table.schema().find_type(name), TimestamptzType)
+        told = [_literal(v, zoned=zoned) for v in values]
+        if not all(map(_is_comparable, told)):
+            continue
+        if len(told) <= _FEW_VALUES:
+            found = made.And(found, made.In(name, told))
+        else:
+            ends = made.GreaterThanOrEqual(name, min(told)), made.LessThanOrEqual(name, max(told))
+            found = made.And(found, *ends)
+    return found
+
+
+def _is_comparable(value: Any) -> bool:
+    if value is None or isinstance(value, bytes | bool):
+        return False
+    return not (isinstance(value, float) and math.isnan(value))
+
+
+def _literal(value: Any, *, zoned: bool) -> Any:
+    if zoned and isinstance(value, datetime):
+        value = value.astimezone(UTC)
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _rows_of(table: Table, task: FileScanTask) -> pa.Table:
+    """All rows of a file in their order, also deleted ones, as the table's schema has them now."""
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import ArrowScan
+    from pyiceberg.table import FileScanTask
+
+    scan = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue())
+    rows = scan.to_table([FileScanTask(task.file)])
+    if rows.num_rows != task.file.record_count:
+        raise ValueError(f"{task.file.file_path}: {rows.num_rows} rows, not {task.file.record_count}")
+    return rows
+
+
+def _deleted_positions(table: Table, file: DataFile) -> pa.Table:
+    with table.io.new_input(file.file_path).open() as opened:
+        return pq.read_table(opened, columns=["file_path", "pos"])
+
+
+def _positions_in(deleted: pa.Table, path: str) -> pa.Array:
+    return deleted.filter(pc.equal(deleted["file_path"], path))["pos"].combine_chunks()
+
+
+def _matching(rows: pa.Table, among: Mapping[str, Sequence[Any]], *, without: pa.ChunkedArray) -> pa.Array:
+    """The positions of the rows that are not deleted and whose columns have one of the values each."""
+    at = pa.array(range(rows.num_rows), pa.int64())
+    mask = pc.invert(pc.is_in(at, without.combine_chunks())) if len(without) else pc.is_valid(at)
+    for name, values in among.items():
+        column = rows[name].combine_chunks()
+        mask = pc.and_(mask, pc.is_in(column, pa.array(values, column.type)))
+    return at.filter(mask)
+
+
+def _column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    if field.name not in rows.column_names:
+        return pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
+    return rows[field.name].cast(field.type)
+
+
+def _sorted(table: Table, rows: pa.Table) -> pa.Table:
+    """The rows in the order of the table's columns of sorting, as Spark writes them."""
+    from pyiceberg.transforms import IdentityTransform
+
+    names = [table.schema().find_column_name(f.source_id) for f in table.sort_order().fields]
+    plain = all(isinstance(f.transform, IdentityTransform) for f in table.sort_order().fields)
+    nested = any(n and pa.types.is_nested(rows.schema.field(n).type) for n in names if n in rows.column_names)
+    if not names or not plain or nested or not set(names) <= set(rows.column_names):
+        return rows
+    ways = [
+        (name, "descending" if "desc" in str(f.direction).lower() else "ascending")
+        for name, f in zip(names, table.sort_order().fields, strict=True)
+    ]
+    return rows.sort_by(ways)
+
+
+def _deleted(table: Table, gone: Sequence[Place]) -> Iterable[dict[str, Any]]:
+    """One file of deleted positions for each file that holds some; it lies in that file's partition."""
+    if not gone:
+        return
+    positions: dict[str, list[int]] = {}
+    for path, position in gone:
+        positions.setdefault(path, []).append(position)
+    files = {f.file_path: f for f in (task.file for task in table.scan().plan_files())}
+    for path, at in positions.items():
+        yield _deletes_in(table, files[path], sorted(at))
+
+
+def _deletes_in(table: Table, of: DataFile, positions: Sequence[int]) -> dict[str, Any]:
+    """Write the deleted positions of one data file; return how Iceberg describes the file."""
+    from pyiceberg.io.pyarrow import (
+        compute_statistics_plan,
+        data_file_statistics_from_parquet_metadata,
+        parquet_path_to_id_mapping,
+    )
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.locations import load_location_provider
+    from pyiceberg.types import LongType, NestedField, StringType
+
+    ids = {"file_path": _PATH_ID, "pos": _POSITION_ID}
+    kinds = {"file_path": pa.string(), "pos": pa.int64()}
+    fields = [
+        pa.field(n, k, nullable=False, metadata={"PARQUET:field_id": str(ids[n])}) for n, k in kinds.items()
+    ]
+    rows = pa.table([[of.file_path] * len(positions), positions], schema=pa.schema(fields))
+    provider = load_location_provider(table.location(), table.properties)
+    place = provider.new_data_location(f"{uuid.uuid4().hex}-deletes.parquet")
+    made = table.io.new_output(place)
+    with made.create() as out:
+        pq.write_table(rows, out, compression="zstd")
+    with table.io.new_input(place).open() as opened:
+        footer = pq.read_metadata(opened)
+    schema = Schema(
+        NestedField(_PATH_ID, "file_path", StringType(), required=True),
+        NestedField(_POSITION_ID, "pos", LongType(), required=True),
+    )
+    whole = {"write.metadata.metrics.default": "full"}
+    found = data_file_statistics_from_parquet_metadata(
+        footer, compute_statistics_plan(schema, whole), parquet_path_to_id_mapping(schema)
+    )
+    facts = {
+        "spec-id": of.spec_id,
+        "content": "position-deletes",
+        "file-path": place,
+        "partition": _partition(table, of, table.specs()[of.spec_id]),
+        "file-size-in-bytes": len(made),
+        "referenced-data-file": of.file_path,
+    }
+    return facts | _metrics(found.to_serialized_dict())
+
+
+def _described(table: Table, file: DataFile) -> dict[str, Any]:
+    """A data file as Iceberg's JSON describes it."""
+    facts = {
+        "spec-id": table.spec().spec_id,
+        "content": "data",
+        "file-path": file.file_path,
+        "partition": _partition(table, file, table.spec()),
+        "file-size-in-bytes": file.file_size_in_bytes,
+    }
+    names = ("record_count", "column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
+    measured = {n: getattr(file, n) for n in (*names, "lower_bounds", "upper_bounds", "split_offsets")}
+    if table.sort_order().fields:
+        facts["sort-order-id"] = table.sort_order().order_id
+    return facts | _metrics(measured)
+
+
+def _metrics(found: Mapping[str, Any]) -> dict[str, Any]:
+    counted = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
+    counts = {name.replace("_", "-"): _pairs(found[name] or {}) for name in counted}
+    bounds = {
+        name.replace("_", "-"): _pairs({k: v.hex().upper() for k, v in (found[name] or {}).items()})
+        for name in ("lower_bounds", "upper_bounds")
+    }
+    fixed = {"file-format": "parquet", "record-count": found["record_count"]}
+    return fixed | counts | bounds | {"split-offsets": list(found["split_offsets"] or [])}
+
+
+def _pairs(values: Mapping[int, Any]) -> dict[str, list[Any]]:
+    return {"keys": sorted(values), "values": [values[k] for k in sorted(values)]}
+
+
+def _partition(table: Table, file: DataFile, spec: PartitionSpec) -> list[Any]:
+    """The values of a file's partition, each as Iceberg writes single values in JSON."""
+    from pyiceberg.conversions import to_json
+
+    kinds: list[Any] = [field.field_type for field in spec.partition_type(table.schema()).fields]
+    values = [file.partition[i] for i in range(len(kinds))]
+    return [None if v is None else to_json(kind, v) for kind, v in zip(kinds, values, strict=True)]
