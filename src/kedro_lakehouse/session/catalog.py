@@ -217,14 +217,13 @@ class MetadataCatalog:
         Raises:
             PlaceUnusableError: The file of its metadata is empty or damaged.
         """
-        try:
+        with contextlib.suppress(UnusualError):
             plain = self._embedded(name, self._listing)
-        except UnusualError:
-            found = self.find(name)
-            return None if found is None else _outline_of(found)
-        if plain is None:
-            return None
-        return TableOutline(len(plain.columns), plain.properties, plain.snapshot_id, plain.summary)
+            if plain is None:
+                return None
+            return TableOutline(len(plain.columns), plain.properties, plain.snapshot_id, plain.summary)
+        found = self.find(name)
+        return None if found is None else _outline_of(found)
 
     def read_rows(self, name: TableName, where: tuple[str, object] | None = None) -> pa.Table | None:
         """The rows of a small table, in no order; None if there is no such table.
@@ -232,12 +231,11 @@ class MetadataCatalog:
         Args:
             where: A column and a value: only rows that have it, None standing for null.
         """
-        try:
+        with contextlib.suppress(UnusualError):
             plain = self._embedded(name)
             return None if plain is None else _having(plain.read_rows(), where)
-        except UnusualError:
-            found = self.find(name)
-            return None if found is None else found.scan(row_filter=_expression(where)).to_arrow()
+        found = self.find(name)
+        return None if found is None else found.scan(row_filter=_expression(where)).to_arrow()
 
     def _embedded(
         self, name: TableName, listing: Mapping[tuple[str, str], str] | None = None
