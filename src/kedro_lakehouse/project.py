@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -103,23 +103,24 @@ class Project(Environment):
     ) -> Project:
         args = CONFIG_LOADER_ARGS | {"base_env": base, "default_run_env": default}
         loader = OmegaConfigLoader(conf_source=conf_source, env=env, **args)
-        settings = _section(loader, "globals")
+        section = cache(partial(_section, loader))  # of many tables each reading takes a tenth of a second
+        settings = section("globals")
         default_format = str(settings.get("table_format") or OWN_FORMAT)
         mistakes = Mistakes()
         declarations, column_index, monitoring = Declarations({}, {}), ColumnIndexConfig(), None
         with mistakes.collected():
             declarations = load_declarations(
-                _section(loader, "sources"),
-                _section(loader, "tables"),
+                section("sources"),
+                section("tables"),
                 _config_models(SOURCES),
-                _section(loader, "expectations"),
+                section("expectations"),
                 formats=Formats(list_plugins(TABLE_FORMATS), default_format),
             )
         with mistakes.collected():
-            column_index = load_column_index(_section(loader, "parameters"))
-        raw_tables = [str(name) for name in _section(loader, "tables")]
+            column_index = load_column_index(section("parameters"))
+        raw_tables = [str(name) for name in section("tables")]
         with mistakes.collected():
-            monitoring = _monitoring(_section(loader, "monitoring"), raw_tables)
+            monitoring = _monitoring(section("monitoring"), raw_tables)
         deadline = DEADLINE
         with mistakes.collected():
             deadline = _seconds(settings.get("commit_deadline"))
@@ -129,7 +130,7 @@ class Project(Environment):
         mistakes.add("globals.yml", _wrong_paths(settings))
         mistakes.refuse()
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
-        spark = {k: str(v) for k, v in _section(loader, "spark").items() if v is not None}
+        spark = {k: str(v) for k, v in section("spark").items() if v is not None}
         return cls(
             env=env or default,
             declarations=declarations,

@@ -94,14 +94,14 @@ def _show_one(project: Project, run: dict[str, Any], *, as_json: bool) -> None:
     failed = {f["table"]: f for f in run["failed"] or () if f["table"]}
     named = {*(run["tables"] or ()), *(run.get("recovered") or ()), *failed}
     facts = LakeFacts(project)
-    states = [
-        status_of(project.bind(n), facts) for n in sorted(project.declarations.tables) if str(n) in named
-    ]
-    commits = [row for row in project.ops.read(BATCHES) if row["run_id"] == run["run_id"]]
+    tables = [name for name in sorted(project.declarations.tables) if str(name) in named]
+    with project.catalog.listed():
+        states = [status_of(project.bind(name), facts) for name in tables]
+    commits = project.ops.read_of_run(BATCHES, run["run_id"])
     commits.sort(key=lambda row: (row["table"], row["committed_at"]))
     if as_json:
-        tables = [asdict(one) | {"words": one.words} for one in states]
-        print_json(run | {"commits": commits, "states": tables})
+        shown = [asdict(one) | {"words": one.words} for one in states]
+        print_json(run | {"commits": commits, "states": shown})
         return
     began = f"{run['started_at']:%Y-%m-%d %H:%M:%S}"
     if run["status"] == NO_RECORD:

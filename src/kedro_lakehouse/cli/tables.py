@@ -24,10 +24,7 @@ def tables(*, as_json: bool) -> None:
     """
     from kedro_lakehouse.monitoring.table_status import statuses_of
 
-    project = open_project()
-    # Only metadata is read here, and Arrow's reader of files takes a second to import (it imports pandas).
-    project.catalog.catalog.properties["py-io-impl"] = "pyiceberg.io.fsspec.FsspecFileIO"
-    found = [asdict(one) | {"words": one.words} for one in statuses_of(project)]
+    found = [asdict(one) | {"words": one.words} for one in statuses_of(open_project())]
     nothing = "No table is declared: add one to conf/base/tables.yml."
     right = ("rows", "history rows", "lag", "quarantined", "history", "bad")
     print_rows(

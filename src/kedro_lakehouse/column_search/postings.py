@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
-
-from kedro_lakehouse.column_search.sketch import hashes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -79,6 +78,7 @@ class Postings:
 
 
 def word_terms(words: Iterable[str]) -> NDArray[np.uint64]:
-    """The terms of distinct words."""
+    """The terms of distinct words, upper and lower case alike."""
     distinct = sorted(set(words))
-    return hashes_of(distinct) if distinct else np.empty(0, dtype=np.uint64)
+    digests = b"".join(blake2b(word.casefold().encode(), digest_size=8).digest() for word in distinct)
+    return np.frombuffer(digests, dtype=np.uint64)

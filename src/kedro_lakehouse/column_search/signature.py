@@ -188,8 +188,9 @@ def profile_of(row: Mapping[str, Any]) -> ColumnProfile:
 def vectors_of(rows: pa.Table, aspect: Aspect) -> NDArray[np.float32]:
     """The vectors of one aspect, a row each; rows of zeros where a column has none."""
     column = rows.column(f"{aspect}_vector").combine_chunks()
-    filled = np.asarray(column.is_valid())
-    flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    # What pyarrow itself makes of a column for NumPy goes through pandas, which is slow to import.
+    filled = np.array(column.is_valid().to_pylist(), dtype=bool)
+    flat = np.from_dlpack(column.flatten()).astype(np.float32, copy=False)
     width = len(flat) // int(filled.sum()) if filled.any() else 0
     matrix = np.zeros((len(column), width), dtype=np.float32)
     matrix[filled] = flat.reshape(-1, width) if width else matrix[filled]

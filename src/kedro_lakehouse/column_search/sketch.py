@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from kedro_lakehouse.column_search.values import MAX_VALUE, as_texts, counted, kind_of
@@ -25,6 +24,8 @@ _HASH_SPACE: Final = 2.0**64
 
 def hashes_of(texts: Sequence[str]) -> NDArray[np.uint64]:
     """A hash of each text, upper and lower case alike; the same on every machine and in every process."""
+    import pandas as pd  # a search does without it: it takes a quarter of a second
+
     folded = np.array([text.casefold() for text in texts], dtype=object)
     return pd.util.hash_array(folded, categorize=False)
 

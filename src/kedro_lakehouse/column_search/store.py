@@ -105,13 +105,14 @@ class SignatureStore:
 
     def snapshot_id(self) -> int | None:
         """The state of the signatures; None where there are none."""
-        found = self._catalog.find(SIGNATURES)
-        snapshot = found.current_snapshot() if found is not None else None
-        return snapshot.snapshot_id if snapshot else None
+        found = self._catalog.outline(SIGNATURES)
+        return None if found is None else found.snapshot_id
 
     def read(self, model_id: str) -> list[ColumnSignature]:
         """All signatures of a model with their vectors, by column."""
-        rows = self._rows(SIGNATURES, SCHEMA, ("*",), _equals("model_id", model_id))
+        rows = self._catalog.read_rows(SIGNATURES, ("model_id", model_id))
+        if rows is None:
+            return []
         return from_arrow(rows.sort_by([(name, "ascending") for name in ("namespace", "table", "ordinal")]))
 
     def models(self) -> list[str]:

@@ -102,7 +102,8 @@ class LakeFacts:
 def statuses_of(project: Project) -> list[TableStatus]:
     """The status of each declared table, by name."""
     facts = LakeFacts(project)
-    return [status_of(project.bind(name), facts) for name in sorted(project.declarations.tables)]
+    with project.catalog.listed():
+        return [status_of(project.bind(name), facts) for name in sorted(project.declarations.tables)]
 
 
 def status_of(table: LakeTable, facts: LakeFacts) -> TableStatus:

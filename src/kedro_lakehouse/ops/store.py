@@ -6,7 +6,9 @@ import contextlib
 import threading
 from collections import defaultdict, deque
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 _Fields = list[tuple[str, pa.DataType]]
+_TIME: Final = pa.timestamp("us", tz="UTC")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=ZoneInfo("UTC"))
 
 
 def _texts(*names: str) -> _Fields:
@@ -35,7 +39,7 @@ def _numbers(*names: str) -> _Fields:
 
 
 def _times(*names: str) -> _Fields:
-    return [(name, pa.timestamp("us", tz="UTC")) for name in names]
+    return [(name, _TIME) for name in names]
 
 
 _FILE: Final = pa.struct([*_texts("path"), *_numbers("size", "modified")])
@@ -257,18 +261,33 @@ class OpsStore:
 
     def read(self, table: str, *, of_table: str | None = None) -> list[dict[str, Any]]:
         """Read rows in no order, about one declared table or all; none where nothing was written yet."""
-        return self._rows(table, _of_declared(of_table) if of_table is not None else None)
+        return self._rows(table, ("table", of_table) if of_table is not None else None)
+
+    def read_of_run(self, table: str, run_id: str) -> list[dict[str, Any]]:
+        """Read the rows that a run wrote, in no order."""
+        return self._rows(table, ("run_id", run_id))
 
     def read_without_batch(self, table: str) -> list[dict[str, Any]]:
         """Read the rows that are about no batch, in no order."""
-        return self._rows(table, _expressions().IsNull("batch"))
+        return self._rows(table, ("batch", None))
 
-    def _rows(self, table: str, where: BooleanExpression | None) -> list[dict[str, Any]]:
-        found = self._catalog.find(TableName.ops(table))
-        if found is None:
-            return []
-        scan = found.scan() if where is None else found.scan(row_filter=where)
-        return list(scan.to_arrow().to_pylist())
+    def _rows(self, table: str, where: tuple[str, object] | None) -> list[dict[str, Any]]:
+        found = self._catalog.read_rows(TableName.ops(table), where)
+        return [] if found is None else _as_rows(found)
+
+
+def _as_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows of a table. Its own ``to_pylist`` imports pandas for the first time with a zone."""
+    columns = [_values(column) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; its times are counted in microseconds."""
+    if column.type != _TIME:
+        return list(column.to_pylist())
+    counts = (count for chunk in column.chunks for count in chunk.view(pa.int64()).to_pylist())
+    return [None if count is None else _EPOCH + timedelta(microseconds=count) for count in counts]
 
 
 def _add(stored: Table, data: pa.Table, mark: dict[str, str]) -> None:

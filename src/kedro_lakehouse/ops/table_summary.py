@@ -52,15 +52,14 @@ class Glanceable(Protocol):
 
 def glance(catalog: MetadataCatalog, name: TableName) -> TableSummary | None:
     """Read the summary of a stored table; None where there is no such table."""
-    found = catalog.find(name)
+    found = catalog.outline(name)
     if found is None:
         return None
-    snapshot = found.current_snapshot()
-    facts = snapshot.summary.additional_properties if snapshot and snapshot.summary else {}
+    facts = found.summary
     bookmark = CommitReport.from_property(found.properties.get(BOOKMARK))
     return TableSummary(
         rows=int(facts.get("total-records", 0)) - int(facts.get("total-position-deletes", 0)),
-        columns=len(found.schema().fields),
+        columns=found.columns,
         size=int(facts.get("total-files-size", 0)),
         batch=bookmark.batch if bookmark else 0,
         head=bookmark.content_hash if bookmark else "",

@@ -7,16 +7,19 @@ import json
 import re
 import shutil
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import PlaceUnusableError, UnsupportedError
 from kedro_lakehouse.names import CATALOG, TableName
 from kedro_lakehouse.private import private_file, private_folder
+from kedro_lakehouse.session.embedded import EmbeddedTable, UnusualError, locations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    import pyarrow as pa
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
@@ -85,6 +88,16 @@ def rows_of(snapshot: Snapshot | None) -> int:
     return int(counts.get("total-records", 0)) - int(counts.get("total-position-deletes", 0))
 
 
+@dataclass(frozen=True)
+class TableOutline:
+    """What a table's metadata says in short; ``summary`` is that of its current snapshot, if there is one."""
+
+    columns: int
+    properties: Mapping[str, str]
+    snapshot_id: int | None
+    summary: Mapping[str, str]
+
+
 class MetadataCatalog:
     """Looks tables up in catalog ``lake``; every lookup reads the newest metadata."""
 
@@ -93,6 +106,7 @@ class MetadataCatalog:
         self._conf = spark_conf
         self._catalog: Catalog | None = None
         self._opening = threading.Lock()
+        self._listing: Mapping[tuple[str, str], str] | None = None
 
     @property
     def catalog(self) -> Catalog:
@@ -191,6 +205,63 @@ class MetadataCatalog:
                 ),
             ) from error
 
+    @contextlib.contextmanager
+    def listed(self) -> Iterator[None]:
+        """Find the tables of the block's outlines by one query of an embedded catalog, made now."""
+        try:
+            with contextlib.suppress(UnusualError):
+                self._listing = self._locations()
+            yield
+        finally:
+            self._listing = None
+
+    def outline(self, name: TableName) -> TableOutline | None:
+        """The newest metadata of a table in short; None if there is no such table.
+
+        Raises:
+            PlaceUnusableError: The file of its metadata is empty or damaged.
+        """
+        with contextlib.suppress(UnusualError):
+            plain = self._embedded(name, self._listing)
+            if plain is None:
+                return None
+            return TableOutline(len(plain.columns), plain.properties, plain.snapshot_id, plain.summary)
+        found = self.find(name)
+        return None if found is None else _outline_of(found)
+
+    def read_rows(self, name: TableName, where: tuple[str, object] | None = None) -> pa.Table | None:
+        """The rows of a small table, in no order; None if there is no such table.
+
+        Args:
+            where: A column and a value: only rows that have it, None standing for null.
+        """
+        with contextlib.suppress(UnusualError):
+            plain = self._embedded(name)
+            return None if plain is None else _having(plain.read_rows(), where)
+        found = self.find(name)
+        return None if found is None else found.scan(row_filter=_expression(where)).to_arrow()
+
+    def _embedded(
+        self, name: TableName, listing: Mapping[tuple[str, str], str] | None = None
+    ) -> EmbeddedTable | None:
+        """A table of an embedded catalog, read without pyiceberg; None if there is no such table.
+
+        Raises:
+            UnusualError: The catalog is another one, or only pyiceberg can read this or say what is wrong.
+        """
+        known = self._locations(name) if listing is None else listing
+        location = known.get(name.identifier)
+        return EmbeddedTable.read(location) if location else None
+
+    def _locations(self, name: TableName | None = None) -> Mapping[tuple[str, str], str]:
+        """Where the metadata of each table is, or of one."""
+        if self._is_missing():
+            return {}
+        if catalog_properties(self._conf)["type"] != "sql":
+            raise UnusualError
+        close_to_others(self._conf)
+        return locations(Path(self.place), CATALOG, None if name is None else name.identifier)
+
     def rows(self, name: TableName) -> int | None:
         """Row count of a table, from its metadata; None if there is no such table."""
         found = self.find(name)
@@ -269,3 +340,41 @@ class MetadataCatalog:
     def tables(self, namespace: str) -> list[Any]:
         """The identifiers of a namespace's tables."""
         return list(self.catalog.list_tables(namespace))
+
+
+def _outline_of(table: Table) -> TableOutline:
+    snapshot = table.current_snapshot()
+    return TableOutline(
+        columns=len(table.schema().fields),
+        properties=table.properties,
+        snapshot_id=snapshot.snapshot_id if snapshot else None,
+        summary=snapshot.summary.additional_properties if snapshot and snapshot.summary else {},
+    )
+
+
+def _having(rows: pa.Table, where: tuple[str, object] | None) -> pa.Table:
+    """The rows that have a value in a column; all of them where none is asked for."""
+    if where is None:
+        return rows
+    import pyarrow.compute as pc
+
+    column, value = where
+    held = rows.column(column)
+    if value is None:
+        return rows.filter(pc.is_null(held))
+    values = held.to_pylist()
+    if value not in values:
+        return rows.slice(0, 0)
+    # To make a scalar of a value of Python's, pyarrow imports pandas.
+    return rows.filter(pc.equal(held, held[values.index(value)]))
+
+
+def _expression(where: tuple[str, object] | None) -> Any:
+    """The same condition in pyiceberg's words, whose constructors are typed for pydantic, not for callers."""
+    from pyiceberg import expressions
+
+    if where is None:
+        return expressions.AlwaysTrue()
+    column, value = where
+    built: Any = expressions
+    return built.IsNull(column) if value is None else built.EqualTo(column, value)
