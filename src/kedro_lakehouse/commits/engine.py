@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from kedro_lakehouse.commits.merge_frames import MergeFrames
     from kedro_lakehouse.commits.plain_frames import PlainFrames
     from kedro_lakehouse.commits.rows import Engine
-    from kedro_lakehouse.commits.small_events import SmallEvents
     from kedro_lakehouse.commits.small_rows import SmallRows
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.lake_table import LakeTable
@@ -31,13 +30,10 @@ class SparkEngine:
 
     def events(
         self, table: LakeTable, accepted: DataFrame, rejected: DataFrame, token: BatchToken
-    ) -> EventFrames | SmallEvents:
+    ) -> EventFrames:
         """The checked events of one batch."""
         from kedro_lakehouse.commits.event_frames import EventFrames
-        from kedro_lakehouse.commits.small_events import SmallEvents, are_small
 
-        if are_small(table, token):
-            return SmallEvents(table, token, accepted=accepted, rejected=rejected)
         return EventFrames(table.format, table.contract, token, accepted=accepted, rejected=rejected)
 
     def pending(self, table: LakeTable, *, after: int, upto: int) -> DataFrame:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 3
-EXACT_TIMES: Final = {
+_EXACT_TIMES: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
@@ -97,7 +97,7 @@ class EventFrames:
         """
         found = self._written(stage, state)
         overlapping = (
-            found.applied and state.rows and self._contract.write == "merge" and self.overlaps(found, state)
+            found.applied and state.rows and self._contract.write == "merge" and self._overlaps(found, state)
         )
         if overlapping:
             stage.drop()
@@ -149,7 +149,7 @@ class EventFrames:
             return flagged
         return _without(flagged, self._format.read(self._changes), self._contract, overlap)
 
-    def overlaps(self, found: Staged, state: TableState) -> bool:
+    def _overlaps(self, found: Staged, state: TableState) -> bool:
         """Whether files of earlier batches may contain events with the same orders; reads only metadata."""
         first = state.columns[ORDER].fieldNames()[0]  # type: ignore[attr-defined]
         low, high = found.first_orders
@@ -175,14 +175,14 @@ def _observed_rows(flagged: DataFrame, kept: Observation, names: Sequence[str]) 
         F.min(column(ORDER)[first]).alias("min_first"),
         F.max(column(ORDER)[first]).alias("max_first"),
         (F.max(column(TIME)) if timed else F.lit(None)).cast("string").alias("last_time"),
-        F.to_json(F.min(column(ORDER)), EXACT_TIMES).alias("min_order"),
-        F.to_json(F.max(column(ORDER)), EXACT_TIMES).alias("max_order"),
+        F.to_json(F.min(column(ORDER)), _EXACT_TIMES).alias("min_order"),
+        F.to_json(F.max(column(ORDER)), _EXACT_TIMES).alias("max_order"),
         # A digest of the written rows, in any order: it shows if a batch is rebuilt differently.
-        F.bit_xor(digest_of_row(flagged, names)).alias("digest"),
+        F.bit_xor(_digest_of_row(flagged, names)).alias("digest"),
     ).select(*columns(names))
 
 
-def digest_of_row(events: DataFrame, names: Sequence[str]) -> Column:
+def _digest_of_row(events: DataFrame, names: Sequence[str]) -> Column:
     """A 64-bit digest of what an event stores in these columns; where it was read from is no part of it."""
     kinds = {f.name: f.dataType for f in events.schema.fields}
     return F.xxhash64(*[comparable(column(n), kinds[n]) for n in names if n != POSITION])
@@ -200,7 +200,7 @@ def _staged(counts: Mapping[str, Any], kept: Mapping[str, Any]) -> Staged:
         digest=str(kept.get("digest")),
         first_orders=(kept.get("min_first"), kept.get("max_first")),
         facts={
-            "lag_seconds": lag_since(_time_of(kept.get("last_time"))),
+            "lag_seconds": _lag_since(_time_of(kept.get("last_time"))),
             "min_order": kept.get("min_order"),
             "max_order": kept.get("max_order"),
         },
@@ -211,7 +211,7 @@ def _time_of(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text is not None else None
 
 
-def lag_since(last: datetime | None) -> float | None:
+def _lag_since(last: datetime | None) -> float | None:
     """Seconds from the last event's time until now; None if events have a log position instead of a time."""
     if last is None:
         return None
