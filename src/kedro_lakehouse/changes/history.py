@@ -89,9 +89,7 @@ def history_rows(events: DataFrame, contract: TableContract, *, truncates: bool 
         (is_last & alive).alias(IS_CURRENT),
         *([(~alive).alias(TOMBSTONE)] if tombstones else []),
     )
-    if not contract.surrogate_key:
-        return rows
-    return rows.withColumn(SURROGATE_KEY, surrogate_key(rows, contract.keys, ORDER_FROM))
+    return _with_surrogate_key(rows, contract)
 
 
 def only_versions(events: DataFrame, contract: TableContract) -> DataFrame:
@@ -111,6 +109,10 @@ def only_versions(events: DataFrame, contract: TableContract) -> DataFrame:
         F.lit(col=True).alias(IS_CURRENT),
         *([F.lit(col=False).alias(TOMBSTONE)] if contract.hard_deletes == "tombstone" else []),
     )
+    return _with_surrogate_key(rows, contract)
+
+
+def _with_surrogate_key(rows: DataFrame, contract: TableContract) -> DataFrame:
     if not contract.surrogate_key:
         return rows
     return rows.withColumn(SURROGATE_KEY, surrogate_key(rows, contract.keys, ORDER_FROM))

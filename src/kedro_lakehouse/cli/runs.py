@@ -105,11 +105,11 @@ def _show_one(project: Project, run: dict[str, Any], *, as_json: bool) -> None:
         return
     began = f"{run['started_at']:%Y-%m-%d %H:%M:%S}"
     if run["status"] == NO_RECORD:
-        told = f"no record of its end: it was killed, or is still at work. Its first commit was at {began}"
+        line = f"no record of its end: it was killed, or is still at work. Its first commit was at {began}"
     else:
         ended = f"{run['status']} after {run['seconds']:.0f} s"
-        told = f"{run['pipeline']}, environment {run['env']}, {began}, {ended}"
-    click.echo(f"Run {run['run_id']}: {told}.")
+        line = f"{run['pipeline']}, environment {run['env']}, {began}, {ended}"
+    click.echo(f"Run {run['run_id']}: {line}.")
     for failure in run["failed"] or ():
         click.echo(printable(f"{failure['table'] or 'the run'} failed: {failure['message']}"))
     for table in run.get("recovered") or ():

@@ -138,7 +138,7 @@ def distinct_values(project: Project, one: ColumnSignature) -> set[str]:
 
 
 def tables_not_indexed(project: Project, search: ColumnSearch) -> list[str]:
-    """The current tables in the lake's catalog of which a search knows no column; empty without a model.
+    """The current tables of the lake that are not in the index of a search; none if it has no model.
 
     Only metadata is read. A run of a part of the tables (``kedro run --namespaces``) does not index them.
     """

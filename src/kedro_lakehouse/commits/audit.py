@@ -34,18 +34,13 @@ def refuse_doubled_keys(stage: Stage, kind: Kind, keys: Sequence[str], *, batch:
 def refuse_doubled_rows(
     table: TableName, rows: pa.Table, kind: Kind, keys: Sequence[str], *, batch: int
 ) -> None:
-    """Refuse rows to be written of which two have the same key; in a history the ended ones do not count.
+    """Refuse rows to be written of which two have the same key, none of them nested, as above.
 
     Raises:
         AuditFailedError: Two of the rows have the same key.
     """
-    seen, ended = set[str](), _ended(kind)
-    for row in rows.select([*keys, *([ended] if ended else [])]).to_pylist():
-        if ended and row.pop(ended) is not None:
-            continue
-        if (key := repr(row)) in seen:
-            raise _doubled_key(table, batch)
-        seen.add(key)
+    if _doubled(rows, keys, _ended(kind)):
+        raise _doubled_key(table, batch)
 
 
 def _ended(kind: Kind) -> str | None:

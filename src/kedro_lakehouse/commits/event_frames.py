@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
     from kedro_lakehouse.changes.contract import TableContract
@@ -164,6 +164,7 @@ def _stored_columns(events: DataFrame) -> list[str]:
 def _observed_rows(flagged: DataFrame, kept: Observation, names: Sequence[str]) -> DataFrame:
     """The rows to write; Spark counts them and computes their digest while it writes them."""
     kinds = {f.name: f.dataType for f in flagged.schema.fields}
+    hashed = [comparable(column(n), kinds[n]) for n in names if n != POSITION]
     first = kinds[ORDER].fieldNames()[0]  # type: ignore[attr-defined]
     timed = kinds[TIME].typeName().startswith("timestamp")
     return flagged.observe(
@@ -178,14 +179,8 @@ def _observed_rows(flagged: DataFrame, kept: Observation, names: Sequence[str]) 
         F.to_json(F.min(column(ORDER)), _EXACT_TIMES).alias("min_order"),
         F.to_json(F.max(column(ORDER)), _EXACT_TIMES).alias("max_order"),
         # A digest of the written rows, in any order: it shows if a batch is rebuilt differently.
-        F.bit_xor(_digest_of_row(flagged, names)).alias("digest"),
+        F.bit_xor(F.xxhash64(*hashed)).alias("digest"),
     ).select(*columns(names))
-
-
-def _digest_of_row(events: DataFrame, names: Sequence[str]) -> Column:
-    """A 64-bit digest of what an event stores in these columns; where it was read from is no part of it."""
-    kinds = {f.name: f.dataType for f in events.schema.fields}
-    return F.xxhash64(*[comparable(column(n), kinds[n]) for n in names if n != POSITION])
 
 
 def _staged(counts: Mapping[str, Any], kept: Mapping[str, Any]) -> Staged:
@@ -200,21 +195,18 @@ def _staged(counts: Mapping[str, Any], kept: Mapping[str, Any]) -> Staged:
         digest=str(kept.get("digest")),
         first_orders=(kept.get("min_first"), kept.get("max_first")),
         facts={
-            "lag_seconds": _lag_since(_time_of(kept.get("last_time"))),
+            "lag_seconds": _lag(kept.get("last_time")),
             "min_order": kept.get("min_order"),
             "max_order": kept.get("max_order"),
         },
     )
 
 
-def _time_of(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text is not None else None
-
-
-def _lag_since(last: datetime | None) -> float | None:
+def _lag(last_time: str | None) -> float | None:
     """Seconds from the last event's time until now; None if events have a log position instead of a time."""
-    if last is None:
+    if last_time is None:
         return None
+    last = datetime.fromisoformat(last_time)
     return (datetime.now(UTC) - (last if last.tzinfo else last.replace(tzinfo=UTC))).total_seconds()
 
 

@@ -59,7 +59,7 @@ class MergeFrames:
 
     def write(self, stage: Stage, state: TableState) -> dict[str, int]:
         """Stage the rows that the pending events insert, change and delete; compare them with the plan."""
-        if _is_empty(state):
+        if is_empty(state):
             return self._stage_first(stage, self._new_rows(state))
         target = self._planned_on(state.batch, self._token.batch)
         return self._stage_changes(stage, self._events(state), target, state)
@@ -84,7 +84,7 @@ class MergeFrames:
 
     def _new_rows(self, state: TableState | None) -> DataFrame:
         """The first rows of an empty target; for one with rows, a frame that only shows the columns."""
-        held, empty = state.batch if state else 0, _is_empty(state)
+        held, empty = state.batch if state else 0, is_empty(state)
         if self._rows is None or self._rows[0] != (held, empty):
             events = self._events(state)
             if empty or self._kind == "history":
@@ -197,5 +197,6 @@ class MergeFrames:
             refuse_doubled_keys(stage, self._kind, self._contract.keys)
 
 
-def _is_empty(state: TableState | None) -> bool:
+def is_empty(state: TableState | None) -> bool:
+    """Whether a target has neither rows nor batches yet."""
     return state is None or (state.rows == 0 and state.batch == 0)

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import BATCH, DELETE, OP, TRUNCATE
 from kedro_lakehouse.changes.plan import ACTION, INSERT, REMOVE, identity_columns
 from kedro_lakehouse.commits.audit import refuse_doubled_rows
 from kedro_lakehouse.commits.marks import horizon_of
-from kedro_lakehouse.commits.merge_frames import MergeFrames
+from kedro_lakehouse.commits.merge_frames import MergeFrames, is_empty
 from kedro_lakehouse.commits.rows import counts_of
 from kedro_lakehouse.commits.small_rules import SmallBatch, key_of, plan_small, unsure_events
 from kedro_lakehouse.errors import CommitConflictError
@@ -29,8 +30,6 @@ from kedro_lakehouse.session.sail import is_there, on_sail
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import types as T
-
     from kedro_lakehouse.changes.plan import Kind, MergePlan
     from kedro_lakehouse.commits.small_rules import PlannedRows
     from kedro_lakehouse.commits.token import BatchToken
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_NESTED: Final = (T.StructType, T.ArrayType, T.MapType)
 _MOST_BYTES: Final = 32 * 2**20
 """Of larger files Spark reads the rows: it reads them side by side, and only the needed columns."""
 
@@ -100,7 +100,7 @@ class _Reading:
             return None
         facts: dict[str, Any] = {"kind": self._kind, "contract": self._contract, "bookmark": held}
         facts["horizon"] = horizon_of(log)
-        if state is None or (state.rows == 0 and held == 0):
+        if is_empty(state):
             return _Read(given=SmallBatch(past=pending, **facts), state=state, touched=None)
         if TRUNCATE in pending[OP].to_pylist():
             return None  # it may touch every row
@@ -116,6 +116,8 @@ class _Reading:
         table, upto = self._table, self._token.batch
         if held >= upto or table.decisions.excluded(table.name):
             return None
+        if any(isinstance(log.columns.get(key), _NESTED) for key in self._contract.keys):
+            return None  # pyarrow finds no equal ones among them
         known = self._format.bounds(table.changes, (), BATCH, held + 1, upto)
         if known.rows > self._most:
             return None
@@ -181,16 +183,16 @@ class SmallRows:
         actions = planned.rows[ACTION]
         found = Counter(actions.to_pylist())
         rows = planned.rows.filter(pc.not_equal(actions, REMOVE)).drop_columns([ACTION])
-        doomed = planned.rows.filter(pc.not_equal(actions, INSERT))
+        deleted = planned.rows.filter(pc.not_equal(actions, INSERT))
         if planned.rows.num_rows:
             target = table.stored(self._kind)
-            gone = self._places(doomed)
-            files = cast("Any", table.format).write_files(target, state, rows, gone)
+            places = self._places(deleted)
+            files = cast("Any", table.format).write_files(target, state, rows, places)
             if files is None:
                 counted: dict[str, int] = self._large().write(stage, state)
                 return counted
             cast("Any", stage).put(files)
-            stage.expect(state.rows - doomed.num_rows + rows.num_rows)
+            stage.expect(state.rows - deleted.num_rows + rows.num_rows)
             refuse_doubled_rows(
                 target, rows, self._kind, self._contract.keys, batch=self._read.given.bookmark
             )
@@ -207,19 +209,19 @@ class SmallRows:
             CommitConflictError: The target was changed meanwhile.
         """
         planned = self._read.state
-        if planned is None and (state is None or (state.rows == 0 and state.batch == 0)):
+        if planned is None and is_empty(state):
             return
         if state is None or planned is None or state.version != planned.version:
             raise CommitConflictError(table=self._table.stored(self._kind), attempts=1)
 
-    def _places(self, doomed: pa.Table) -> list[tuple[str, int]]:
+    def _places(self, deleted: pa.Table) -> list[tuple[str, int]]:
         """Where the rows are that are to be deleted: each is there once."""
         touched = self._read.touched
-        if touched is None or not doomed.num_rows:
+        if touched is None or not deleted.num_rows:
             return []
         identity = list(identity_columns(self._kind, self._contract))
         # Of one type on both sides: a time zone or a precision would show in the texts that are compared.
-        doomed = doomed.select(identity).cast(touched.rows.select(identity).schema)
+        deleted = deleted.select(identity).cast(touched.rows.select(identity).schema)
         rows = touched.rows.select(identity).to_pylist()
         at = {key_of(row, identity): place for row, place in zip(rows, touched.places, strict=True)}
-        return [at[key_of(row, identity)] for row in doomed.to_pylist()]
+        return [at[key_of(row, identity)] for row in deleted.to_pylist()]

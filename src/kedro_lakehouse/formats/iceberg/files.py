@@ -6,6 +6,7 @@ import math
 import os
 from collections import defaultdict
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -187,3 +188,10 @@ def _named(table: Table) -> Iterable[str]:
             yield manifest.manifest_path
             entries: Sequence[Any] = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
             yield from (entry.data_file.file_path for entry in entries)
+
+
+def literal(value: object, *, zoned: bool) -> Any:
+    """A value as pyiceberg compares it with bounds; ``zoned`` is it for a column of times with a zone."""
+    if zoned and isinstance(value, datetime):
+        value = value.astimezone(UTC)  # Spark gives times with a zone as naive local ones
+    return value.isoformat() if isinstance(value, date) else value

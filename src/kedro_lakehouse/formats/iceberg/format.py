@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState, dropped_on_failure, stage_branch
-from kedro_lakehouse.formats.iceberg.files import earlier_commits, last_change
+from kedro_lakehouse.formats.iceberg.files import earlier_commits, last_change, literal
 from kedro_lakehouse.formats.iceberg.maintenance import IcebergMaintenance
 from kedro_lakehouse.formats.iceberg.snapshots import IcebergSnapshots
 from kedro_lakehouse.formats.iceberg.stage import IcebergStage, utilities_of, version_of
@@ -158,7 +158,7 @@ class IcebergFormat:
         if found is None or found.current_snapshot() is None:
             return False
         zoned = isinstance(found.schema().find_type(column), TimestamptzType)
-        bounds = _between(column, _literal(low, zoned=zoned), _literal(high, zoned=zoned))
+        bounds = _between(column, literal(low, zoned=zoned), literal(high, zoned=zoned))
         return any(True for _ in found.scan(row_filter=bounds).plan_files())
 
     def bounds(self, table: TableName, columns: Sequence[str], where: str, low: int, high: int) -> Bounds:
@@ -325,9 +325,3 @@ def _between(column: str, low: object, high: object) -> Any:
     return expressions.And(
         expressions.GreaterThanOrEqual(column, low), expressions.LessThanOrEqual(column, high)
     )
-
-
-def _literal(value: object, *, zoned: bool) -> Any:
-    if zoned and isinstance(value, datetime):
-        value = value.astimezone(UTC)  # Spark gives times with a zone as naive local ones
-    return value.isoformat() if isinstance(value, date) else value

@@ -11,7 +11,6 @@ import json
 import math
 import uuid
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kedro_lakehouse.formats.base import PlacedRows
+from kedro_lakehouse.formats.iceberg.files import literal
 from kedro_lakehouse.session.arrow import as_spark_reads
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _any_of(table: Table, among: Mapping[str, Sequence[Any]]) -> BooleanExpressi
     found: BooleanExpression = made.AlwaysTrue()
     for name, values in among.items():
         zoned = isinstance(table.schema().find_type(name), TimestamptzType)
-        told = [_literal(v, zoned=zoned) for v in values]
+        told = [literal(v, zoned=zoned) for v in values]
         if not all(map(_is_comparable, told)):
             continue
         if len(told) <= _FEW_VALUES:
@@ -180,12 +180,6 @@ def _is_comparable(value: Any) -> bool:
     if value is None or isinstance(value, bytes | bool):
         return False
     return not (isinstance(value, float) and math.isnan(value))
-
-
-def _literal(value: Any, *, zoned: bool) -> Any:
-    if zoned and isinstance(value, datetime):
-        value = value.astimezone(UTC)
-    return value.isoformat() if isinstance(value, date) else value
 
 
 def _rows_of(table: Table, task: FileScanTask) -> pa.Table:
