@@ -120,6 +120,10 @@ class TemporaryProject:
         project.write("spark", _delta() | SMALL, env="local")
         return project
 
+    def set_globals(self, **values: Any) -> None:
+        """Give these globals other values, and keep the others."""
+        self.write("globals", _written(self.path / "conf/local/globals.yml") | values, env="local")
+
     def write(self, name: str, content: dict[str, Any], env: str = "base") -> None:
         """Write one configuration file."""
         folder = self.path / "conf" / env

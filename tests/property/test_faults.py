@@ -70,6 +70,7 @@ def test_each_planted_fault_is_found_and_only_where_it_is(
     monkeypatch.setattr(merge, "changed_rows", faulty_changed_rows)
     names = ("ties_by_arrival", "splits_no_run", "forgets_deletes", "sound")
     trial = Trial(tmp_path / "project", [table(replace(DESIGNS[0], name=n), BATCHES) for n in names])
+    trial.bench.project.set_globals(small_batch=0)  # small batches are applied in other processes
     found = trial.run()
     assert set(found) == {f"{name}, batch 2" for name in names[:3]}
     assert any("current: not expected" in w and "'a'" in w for w in found["ties_by_arrival, batch 2"])

@@ -101,8 +101,7 @@ def land(project: TemporaryProject, number: int, events: list[dict[str, Any]]) -
 
 
 def run(project: TemporaryProject, small_batch: int) -> None:
-    settings = {"table_format": "iceberg", "small_batch": small_batch}
-    project.write("globals", settings, env="local")
+    project.set_globals(table_format="iceberg", small_batch=small_batch)
     project.run("ingestion", "cdc_merge", "scd2")
 
 

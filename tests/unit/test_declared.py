@@ -8,6 +8,7 @@ import logging
 import pytest
 from pyspark.sql import types as T
 
+from kedro_lakehouse.changes.extract import ORDER_TYPE
 from kedro_lakehouse.changes.validate import without_values
 from kedro_lakehouse.commits.drift import made_for
 from kedro_lakehouse.config.loading import Declarations
@@ -40,9 +41,9 @@ def bound(**keys):
     return project.bind(PLANE)
 
 
-def looked_at(source_columns=(), **keys):
+def looked_at(source_columns=(), order=COLUMNS["_order"], **keys):
     found = {f.name: None for f in dataclasses.fields(TableState)}
-    made = {"columns": COLUMNS, "properties": made_for(bound().contract)}
+    made = {"columns": COLUMNS | {"_order": order}, "properties": made_for(bound().contract)}
     look_at_declaration(bound(**keys), TableState(**found | made), source_columns)
 
 
@@ -94,6 +95,7 @@ def test_one_warning_names_the_columns_that_are_not_there(keys, said, caplog):
         {"columns": {"include": ["seats", "lat", "faa"]}},
         {"order_by": []},
         {"order_by": ["since"], "rename": {"changed_at": "since"}},
+        {"order_by": ["seats"], "order": ORDER_TYPE},  # of the rows of one extract, the newest counts
     ],
 )
 def test_a_right_declaration_is_silent(keys, caplog):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import ORDER
+from kedro_lakehouse.changes.extract import ORDER_TYPE
 from kedro_lakehouse.commits.drift import refuse_drift
 from kedro_lakehouse.errors import MAX_EXAMPLES, MissingColumnError, SequenceTypeDriftError, did_you_mean
 from kedro_lakehouse.names import is_reserved_column
@@ -57,7 +58,10 @@ def _ordered_by(table: LakeTable, state: TableState) -> list[str]:
 
 def _refuse_order(table: LakeTable, state: TableState) -> None:
     declared, existing = list(table.config.order_by), _ordered_by(table, state)
-    if not declared or not existing or declared == existing:
+    of_extracts = (
+        existing == ORDER_TYPE.fieldNames()
+    )  # there, `order_by` chooses among the rows of one extract
+    if not declared or not existing or declared == existing or of_extracts:
         return
     missing = [c for c in declared if c not in state.columns and c not in existing]
     if missing:

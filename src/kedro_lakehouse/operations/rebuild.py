@@ -88,17 +88,15 @@ class _DeclareAnew(runner.Change):
 def _declared_order(table: LakeTable, change_log: TableState) -> T.DataType | None:
     """The type that the order would have in a new table; None if only its files can show it."""
     config = table.config
+    source = table.open_source() if config.source else None
+    if source is None or source.gives == "extracts":
+        return ORDER_TYPE
     if config.order_by:
         kinds: dict[str, Any] = {c: config.types.get(c, change_log.columns.get(c)) for c in config.order_by}
         if None in kinds.values():
             return None
         fields = [F.lit(None).cast(kind).alias(c) for c, kind in kinds.items()]
         return table.session.range(0).select(F.struct(*fields).alias(ORDER)).schema[ORDER].dataType
-    if config.source is None:
-        return ORDER_TYPE
-    source = table.open_source()
-    if source.gives == "extracts":
-        return ORDER_TYPE
     layout = cast("GivesChanges", source).layout()
     return layout.order_type() if hasattr(layout, "order_type") else None
 
