@@ -14,7 +14,7 @@ BENCH         ?=
 BENCH_HISTORY ?=
 # FORCE=1 lets clean-lake go ahead without asking.
 FORCE  ?= 0
-# How many runs `make crash` kills.
+# How many commits `make crash` kills.
 KILLS  ?= 200
 # How many schedules `make simulate` runs, from which seed; without one the machine picks it.
 SCHEDULES ?= 20000
@@ -81,8 +81,8 @@ test-delta: classes jars-delta model ## Prove Delta: the bundled data, killed ru
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m delta
 
 .PHONY: test-aws
-test-aws: setup jars-aws ## Run the default pipeline with --env=aws on moto's S3 and Glue
-	@$(BIN)/pytest $(TWO) $(RECORDED) -m aws tests/aws
+test-aws: setup jars-aws ## Run the default pipeline with --env=aws, leases and deploy on moto's S3 and Glue
+	@$(BIN)/pytest $(TWO) $(RECORDED) -m aws tests/aws tests/contract
 
 .PHONY: conformance
 conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMAT=delta or hudi)
@@ -96,7 +96,7 @@ soak: classes jars-delta classes-spark35 jars-aws ## Run 20,000 histories, every
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest -s $(addprefix tests/hudi/test_,bundled_data.py notebook.py aws.py)
 
 .PHONY: crash
-crash: $(LANE) ## Kill 200 runs (KILLS=N, FORMAT=delta or hudi) at every phase of a commit and at random times
+crash: $(LANE) ## Kill 200 commits (KILLS=N, FORMAT=delta or hudi) at every phase and at random times
 	@KEDRO_LAKEHOUSE_KILLS=$(KILLS) KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" \
 	  $(BIN_OF_FORMAT)/pytest -n 2 --dist load -rP tests/crash
 

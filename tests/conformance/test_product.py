@@ -113,7 +113,7 @@ def test_killed_runs(tmp_path: Path, case: str) -> None:
     for number in range(lot.rounds):
         bench.land(number)
         if number == known(table.crash, {"batch", "after", "before"}, case)["batch"]:
-            kill_at(bench.project, *crash_point(table.crash))
+            kill_at(bench.project, {"": crash_point(table.crash)})
         bench.run_once()
     assert judge(table, bench.found(lot.table)) == []
 

@@ -23,7 +23,7 @@ from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.deploy.platforms import PLATFORMS
 from kedro_lakehouse.project import _Active
 
-pytestmark = pytest.mark.contract
+pytestmark = [pytest.mark.contract, pytest.mark.aws]
 
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/11111111-2222-3333-4444-555555555555"
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:alerts"

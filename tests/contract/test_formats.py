@@ -115,6 +115,7 @@ class TestParquetPlugin(InOneSession):
         return lambda lost: cut_off(plugin, "_write", lost, SILENT)
 
 
+@pytest.mark.delta
 class TestDelta(LooksUp):
     made_by = DeltaFormat
     commits, looks_up = (DeltaCommit, "_write"), (DeltaLog, "open")

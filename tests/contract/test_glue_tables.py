@@ -9,7 +9,7 @@ from kedro_lakehouse.errors import AwsRefusedError, UnsupportedError
 from kedro_lakehouse.formats.glue import GlueTable, hive_type, register_table
 from kedro_lakehouse.names import TableName
 
-pytestmark = pytest.mark.contract
+pytestmark = [pytest.mark.contract, pytest.mark.aws]
 
 ITEM = TableName("shop", "item")
 PLACE = "s3://lake/warehouse/shop/item"

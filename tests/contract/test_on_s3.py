@@ -28,7 +28,7 @@ from kedro_lakehouse.ops.store import DECISIONS
 from kedro_lakehouse.project import Project
 from kedro_lakehouse.sources.files import list_files
 
-pytestmark = pytest.mark.contract
+pytestmark = [pytest.mark.contract, pytest.mark.aws]
 
 ITEM = TableName("shop", "item")
 KINDS = {"string": T.StringType, "date": T.DateType}

@@ -193,6 +193,7 @@ def test_writers_that_owe_the_same_rows_leave_one_of_each_on_sqlite(sqlite, way)
     assert_each_row_once(sqlite)
 
 
+@pytest.mark.aws
 @pytest.mark.parametrize(
     "way", [lambda conf: in_threads(conf, append_owed), in_processes], ids=["threads", "processes"]
 )

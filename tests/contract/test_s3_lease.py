@@ -25,7 +25,7 @@ from kedro_lakehouse.ops import object_lease as module
 from kedro_lakehouse.ops.lease import held_leases
 from kedro_lakehouse.ops.object_lease import object_lease
 
-pytestmark = pytest.mark.contract
+pytestmark = [pytest.mark.contract, pytest.mark.aws]
 
 ITEM = TableName("shop", "item")
 LEASES = f"s3://{LAKEHOUSE}/leases"

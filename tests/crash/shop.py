@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KILLS = int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or 16)
-"""How many runs of a format are killed."""
+"""How many commits of a format are killed, at a phase or with a run at a random time."""
 MANY = KILLS > 100
 """Whether the tests take their time, as in `make crash KILLS=200`."""
 KEYS = 10

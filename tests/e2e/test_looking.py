@@ -151,6 +151,7 @@ def printed(lake: TemporaryProject, viz: Viz) -> dict[str, str]:
     return told
 
 
+@pytest.mark.slow
 def test_notebooks_run_and_show_what_they_promise(printed: dict[str, str], lake: TemporaryProject) -> None:
     people = len(lake.rows("dms_sample.person", "id"))
     assert f"{people} people" in printed["01-explore-the-catalog"]

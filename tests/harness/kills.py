@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from harness.project import ROOT, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from harness.project import TemporaryProject
 
@@ -26,10 +26,14 @@ def scratch() -> Iterator[dict[str, str]]:
         yield environment() | {"SPARK_LOCAL_DIRS": folder}
 
 
-def kill_at(project: TemporaryProject, phase: str, stage: str, *tables: str, leased: bool = True) -> None:
-    """Run a project, or some tables of it, in a process that kills itself at a phase of a stage's commit."""
+def kill_at(project: TemporaryProject, places: Mapping[str, tuple[str, str]], *, leased: bool = True) -> None:
+    """Run some tables of a project in a process that kills itself when each is at its phase of a stage.
+
+    The name of a table may be empty: all tables run, and the first that gets there ends them.
+    """
     way = "--leased" if leased else "--without-lease"
-    command = [sys.executable, str(KILL_AT), str(project.path), stage, phase, way, *tables]
+    told = [f"{table}:{stage}:{phase}" for table, (phase, stage) in places.items()]
+    command = [sys.executable, str(KILL_AT), str(project.path), way, *told]
     with scratch() as env:
         killed = subprocess.run(command, start_new_session=True, capture_output=True, check=False, env=env)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]

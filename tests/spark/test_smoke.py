@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -54,6 +55,21 @@ def test_a_later_file_updates_deletes_and_inserts(make_project: Callable[..., Te
         (3, "n3", True), (4, "n4", True), (9, "n9", True),
     ]  # fmt: skip
     assert project.run() == []
+
+
+def test_no_program_is_started_to_make_a_local_file(make_project: Callable[..., TemporaryProject]) -> None:
+    project = make_project(SOURCES, {"shop.item": {"source": "shop", "keys": ["id"]}})
+    spark = project._project.session
+    hadoop = spark._jvm.org.apache.hadoop
+    place = hadoop.fs.Path(f"file://{project.path}/made/by/hadoop")
+    files = place.getFileSystem(spark._jsc.hadoopConfiguration())
+    assert files.getClass().getSimpleName() == "BareLocalFileSystem"
+    files.create(place).close()
+    mask = os.umask(0o22)
+    os.umask(mask)
+    made = project.path / "made/by/hadoop"
+    assert made.stat().st_mode & 0o777 == 0o666 & ~mask
+    assert made.parent.stat().st_mode & 0o777 == 0o777 & ~mask
 
 
 def test_late_events_find_their_place(make_project: Callable[..., TemporaryProject]) -> None:

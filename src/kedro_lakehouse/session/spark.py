@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.session.catalog import close_to_others
@@ -28,6 +29,11 @@ _USUAL = {
     "spark.sql.constraintPropagation.enabled": "false",
 }
 """Settings that every session gets unless the environment sets them itself."""
+_BARE_FILES = "hadoop-bare-naked-local-fs"
+_BARE_FILE_SYSTEM = "spark.hadoop.fs.file.impl", "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
+"""Hadoop's own starts a process, ``chmod``, for each local file and folder that it makes. This one starts
+none: the mode of a file is that of the process's umask, and the lakehouse's folder is closed to others.
+"""
 _STATIC = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
 _starting = threading.Lock()
 # A process has only one Spark; these are its sessions, each with the settings that it was created for.
@@ -103,6 +109,8 @@ def _start(conf: Mapping[str, str]) -> SparkSession:
     logger.info("Starting Spark, which takes some ten seconds.")
     builder = SparkSession.builder
     settings, jars = with_checked_jars(conf)
+    if any(_BARE_FILES in Path(jar).name for jar in jars):
+        settings.setdefault(*_BARE_FILE_SYSTEM)
     for key, value in settings.items():
         builder = builder.config(key, value)
     with class_path(jars):
