@@ -436,6 +436,10 @@ class ReservedColumnError(TableError):
     )
 
 
+DECLARED_THERE: Final = "tables.yml"
+"""The place of a type that was declared, and not found in data."""
+
+
 class IncompatibleTypeError(TableError):
     """A column arrives with a type that the table's type cannot be widened to."""
 
@@ -454,6 +458,11 @@ class IncompatibleTypeError(TableError):
     def sentences(self) -> tuple[str, str]:
         """Return the two types, and what the format cannot do where that is the reason."""
         what, advice = super().sentences()
+        if self.place == DECLARED_THERE:
+            advice = (
+                "Nothing was written. Restore the type in tables.yml, or run "
+                f"`kedro lakehouse rebuild {shown(str(self.table))} --from-landing`."
+            )
         return what + (f" {shown(self.reason)}." if self.reason else ""), advice
 
 

@@ -13,7 +13,12 @@ from kedro_lakehouse.changes.validate import without_values
 from kedro_lakehouse.commits.drift import made_for
 from kedro_lakehouse.config.loading import Declarations
 from kedro_lakehouse.config.tables import TableConfig
-from kedro_lakehouse.errors import KeySchemaDriftError, MissingColumnError, SequenceTypeDriftError
+from kedro_lakehouse.errors import (
+    IncompatibleTypeError,
+    KeySchemaDriftError,
+    MissingColumnError,
+    SequenceTypeDriftError,
+)
 from kedro_lakehouse.formats.base import TableState
 from kedro_lakehouse.ingestion.declared import look_at_declaration
 from kedro_lakehouse.names import TableName
@@ -53,6 +58,12 @@ def looked_at(source_columns=(), order=COLUMNS["_order"], **keys):
         ({"keys": ["tailnumm"]}, KeySchemaDriftError, r"built with the keys tailnum; now declared: tailnumm"),
         ({"order_by": ["changed_att"]}, MissingColumnError, r"no changed_att .* Did you mean 'changed_at'\?"),
         ({"order_by": ["changed_at", "seats"]}, SequenceTypeDriftError, r"now: changed_at, seats\."),
+        ({"types": {"faa": "int"}}, IncompatibleTypeError, r"column faa: .* string, tables\.yml has int\."),
+        (
+            {"types": {"seats": "string"}},
+            IncompatibleTypeError,
+            r"`kedro lakehouse rebuild air\.plane --from",
+        ),
     ],
 )
 def test_other_keys_and_orders_are_refused(keys, error, said):
@@ -88,7 +99,7 @@ def test_one_warning_names_the_columns_that_are_not_there(keys, said, caplog):
 @pytest.mark.parametrize(
     "keys",
     [
-        {"types": {"seats": "int", "changed_at": "timestamp"}},
+        {"types": {"seats": "bigint", "changed_at": "timestamp"}},
         {"columns": {"exclude": ["built"]}, "source_columns": ["tailnum", "built"]},
         {"columns": {"exclude": ["seat"]}},  # a table never has what it excludes
         {"types": {"title": "string"}, "rename": {"name": "title"}},

@@ -59,6 +59,11 @@ def acknowledge(commits: Sequence[Commit]) -> None:
         logger.info(
             "%s %s batch %s: %s (%.1f s)", report.table, report.stage, report.batch, done, one.seconds
         )
+        if 0 < report.counts.get("events_in", 0) == report.counts.get("quarantined"):
+            told = (
+                "%s: no event of batch %s can be applied. `kedro lakehouse quarantine %s` tells the reasons."
+            )
+            logger.warning(told, report.table, report.batch, report.table)
 
 
 def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:

@@ -8,8 +8,10 @@ not known to be right, or not known to be quick, takes the large way (``merge_fr
 from __future__ import annotations
 
 import logging
+import traceback
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ from kedro_lakehouse.commits.audit import refuse_doubled_rows
 from kedro_lakehouse.commits.marks import horizon_of
 from kedro_lakehouse.commits.merge_frames import MergeFrames, is_empty
 from kedro_lakehouse.commits.rows import counts_of
-from kedro_lakehouse.commits.small_rules import SmallBatch, key_of, plan_small, unsure_events
+from kedro_lakehouse.commits.small_rules import SmallBatch, key_of, plan_small, unsure_events, with_columns_of
 from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.base import PlacedRows, WritesFiles
 from kedro_lakehouse.session.sail import is_there, on_sail
@@ -51,14 +53,18 @@ def small_rows(table: LakeTable, plan: MergePlan, token: BatchToken) -> SmallRow
     """
     if not _may_be_small(table, plan):
         return None
-    batch = _Reading(table, plan.kind, token).batch()
-    if batch is None:
-        return None
     try:
+        batch = _Reading(table, plan.kind, token).batch()
+        if batch is None:
+            return None
         planned = on_sail(plan_small, batch.given)
-    except Exception as error:
-        logger.warning("%s %s: planned by Spark: %s", table, plan.kind, _first_line(error))
-        logger.debug("the error of the small way", exc_info=error)
+    except CommitConflictError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the large way does it, or says what is wrong
+        # What the error says may quote values.
+        logger.warning(
+            "%s %s: planned by Spark, for the small way failed: %s", table, plan.kind, _place(error)
+        )
         return None
     return SmallRows(table, plan.kind, batch, planned, large=lambda: MergeFrames(table, plan, token))
 
@@ -70,8 +76,10 @@ def _may_be_small(table: LakeTable, plan: MergePlan) -> bool:
     return own and not blocking and isinstance(table.format, WritesFiles) and is_there()
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+def _place(error: BaseException) -> str:
+    """The kind of an error, and the line of our own code or of a library that raised it."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +115,11 @@ class _Reading:
         touched: PlacedRows | None = self._format.find_rows(
             table.stored(self._kind), state, self._keys_of(pending), most_bytes=_MOST_BYTES
         )
-        if touched is None or (past := self._past(log, pending, touched, held)) is None:
+        if touched is None:
+            return None
+        touched = replace(touched, rows=with_columns_of(pending.schema, touched.rows))
+        past = self._past(log, pending, touched, held)
+        if past is None:
             return None
         return _Read(given=SmallBatch(past=past, rows=touched.rows, **facts), state=state, touched=touched)
 

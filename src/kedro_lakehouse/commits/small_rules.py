@@ -30,6 +30,7 @@ from kedro_lakehouse.changes.plan import (
     needs_no_target_values,
 )
 from kedro_lakehouse.changes.plan_rows import changed_rows, rows_by_order
+from kedro_lakehouse.names import is_reserved_column
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -135,6 +136,17 @@ def plan_small(session: SparkSession, batch: SmallBatch) -> PlannedRows:
     )
     planned = _planned(session, pending, target, batch.contract)
     return replace(planned, rows=_typed(planned.rows, batch.past.schema))
+
+
+def with_columns_of(events: pa.Schema, rows: pa.Table) -> pa.Table:
+    """Rows of a target with the columns that the change log has by now, in its types.
+
+    The change log has taken over new and widened columns; the target does with the commit that is planned.
+    """
+    for field in events:
+        if field.name not in rows.column_names and not is_reserved_column(field.name):
+            rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
+    return _typed(rows, events)
 
 
 def _typed(rows: pa.Table, events: pa.Schema) -> pa.Table:

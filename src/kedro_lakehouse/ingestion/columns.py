@@ -10,7 +10,13 @@ from kedro_lakehouse.changes.conversion import castable, same_type
 from kedro_lakehouse.changes.events import EVENT_COLUMNS, OPENED_COLUMNS, ORDER, UNSET
 from kedro_lakehouse.commits.fold_frames import declares
 from kedro_lakehouse.decoders.records import Columns
-from kedro_lakehouse.errors import MissingColumnError, ReservedColumnError, SchemaFixedError, UnsupportedError
+from kedro_lakehouse.errors import (
+    DECLARED_THERE,
+    MissingColumnError,
+    ReservedColumnError,
+    SchemaFixedError,
+    UnsupportedError,
+)
 from kedro_lakehouse.formats.ddl import Clash, case_clash, clash, schema_changes, storable, widened
 from kedro_lakehouse.names import is_reserved_column
 
@@ -47,8 +53,7 @@ def resolve_columns(
     # those that give the order or the time are read all the same.
     control = frozenset(c for c in stated if table.rename.get(c, c) not in named)
     held = {c: t for c, t in existing.items() if c not in (*EVENT_COLUMNS, UNSET, *OPENED_COLUMNS)}
-    declared = {c: storable(_parse(text)) for c, text in table.types.items()}
-    declared = {c: _declared(name, c, held.get(c), kind) for c, kind in declared.items()}
+    declared = declared_types(name, table, held)
     types = dict(held)
     for shape in shapes:
         kept = {
@@ -88,6 +93,18 @@ def resolve_columns(
     )
 
 
+def declared_types(
+    name: TableName, table: TableConfig, existing: Mapping[str, T.DataType]
+) -> dict[str, T.DataType]:
+    """The types that the declaration gives to columns, each with what the existing column has beside it.
+
+    Raises:
+        IncompatibleTypeError: The existing column has values that its declared type cannot hold.
+    """
+    declared = {c: storable(_parse(text)) for c, text in table.types.items()}
+    return {c: _declared(name, c, existing.get(c), kind) for c, kind in declared.items()}
+
+
 def _declared(name: TableName, column: str, existing: T.DataType | None, kind: T.DataType) -> T.DataType:
     """The declared type, together with struct fields that only the existing column has."""
     if existing is None:
@@ -95,7 +112,7 @@ def _declared(name: TableName, column: str, existing: T.DataType | None, kind: T
     wider = widened(existing, kind)
     nested = isinstance(kind, T.StructType | T.ArrayType | T.MapType)
     if wider is None or not (nested or same_type(wider, kind)):
-        raise _incompatible(name, column, existing, kind, "tables.yml")
+        raise _incompatible(name, column, existing, kind, DECLARED_THERE)
     return wider
 
 

@@ -11,6 +11,7 @@ from kedro_lakehouse.changes.events import ORDER
 from kedro_lakehouse.changes.extract import ORDER_TYPE
 from kedro_lakehouse.commits.drift import refuse_drift
 from kedro_lakehouse.errors import MAX_EXAMPLES, MissingColumnError, SequenceTypeDriftError, did_you_mean
+from kedro_lakehouse.ingestion.columns import declared_types
 from kedro_lakehouse.names import is_reserved_column
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def look_at_declaration(table: LakeTable, state: TableState, source_columns: Sequence[str] = ()) -> None:
-    """Refuse keys and an order that are not those of the change log; warn of columns that it does not have.
+    """Refuse keys, an order and types that do not fit the change log; warn of columns that it does not have.
 
     Only metadata is looked at. Columns may come with a later file, so their names are not refused.
 
@@ -37,9 +38,11 @@ def look_at_declaration(table: LakeTable, state: TableState, source_columns: Seq
         KeySchemaDriftError: The declared keys are not those of the change log.
         MissingColumnError: The declared order names a column that the table does not have.
         SequenceTypeDriftError: The declared order has other columns than that of the change log.
+        IncompatibleTypeError: A column has values that its declared type cannot hold.
     """
     refuse_drift(table.changes, state, table.contract, {})
     _refuse_order(table, state)
+    declared_types(table.name, table.config, state.columns)
     config = table.config
     held = [*_ordered_by(table, state), *(c for c in state.columns if not is_reserved_column(c))]
     found = [*_unknown(config, held), *_not_excluded(config, source_columns)]

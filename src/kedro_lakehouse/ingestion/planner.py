@@ -79,8 +79,8 @@ class Planner:
             LeaseLostError: Another run may be working on the table by now.
             RefusedExtractsError: Extracts were refused; raised after all others were yielded.
             UnsupportedError: A `rename` that was declared later cannot be applied to the table.
-            KeySchemaDriftError, MissingColumnError, SequenceTypeDriftError: The declared keys or order are
-                not those of the change log; found also where nothing new has landed.
+            KeySchemaDriftError, MissingColumnError, SequenceTypeDriftError, IncompatibleTypeError: The
+                declared keys, order or types do not fit the change log; found also where nothing has landed.
         """
         begun, ingesting = perf_counter(), self.table.environment.ingesting
         rename_columns(self.table)

@@ -210,8 +210,16 @@ def _matching(rows: pa.Table, among: Mapping[str, Sequence[Any]], *, without: pa
     mask = pc.invert(pc.is_in(at, without.combine_chunks())) if len(without) else pc.is_valid(at)
     for name, values in among.items():
         column = rows[name].combine_chunks()
-        mask = pc.and_(mask, pc.is_in(column, pa.array(values, column.type)))
+        mask = pc.and_(mask, pc.is_in(column, _of_type(values, column.type)))
     return at.filter(mask)
+
+
+def _of_type(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Values as an array of a column's type: integers that it cannot hold are none of the column's."""
+    if pa.types.is_integer(kind):
+        most = 2 ** (kind.bit_width - 1)
+        values = [v for v in values if v is None or -most <= v < most]
+    return pa.array(values, kind)
 
 
 def _column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
