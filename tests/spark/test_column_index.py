@@ -10,7 +10,7 @@ from harness.project import TemporaryProject, write_parquet
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kedro_lakehouse.column_search import lake_index as column_index
-from kedro_lakehouse.column_search.project_search import open_search
+from kedro_lakehouse.column_search.project_search import distinct_values, open_search
 from kedro_lakehouse.column_search.sketch import sketch_batches, sketch_frame
 from kedro_lakehouse.column_search.survey import lake_tables
 from kedro_lakehouse.names import TableName
@@ -128,3 +128,20 @@ def test_spark_sketches_what_arrow_sketches(project: TemporaryProject) -> None:
             key: count for key, (_, count) in sketch.sample.items()
         }
         assert (found.minimum, found.maximum) == (sketch.minimum, sketch.maximum)
+
+
+@pytest.mark.parametrize(("small", "tag"), [(1 << 24, "arrow"), (-1, "spark")])
+def test_a_column_that_was_renamed_is_indexed_by_its_new_name(
+    project: TemporaryProject, monkeypatch: pytest.MonkeyPatch, small: int, tag: str
+) -> None:
+    monkeypatch.setattr(column_index, "SMALL_TABLE", small)
+    declared = {"source": "shop", "keys": ["id"], "personal": ["nick"], "tags": [tag]}
+    source = {"type": "dms", "path": str(project.landing / "shop"), "file_format": "parquet",
+              "sequence_column": "change_seq"}  # fmt: skip
+    project.declare({"shop": source}, {"shop.customer": declared | {"rename": {"town": "city"}}})
+    project.run()
+    found = [key for key in signatures(project) if key.startswith("shop.customer.")]
+    assert sorted(found) == sorted(f"shop.customer.{column}" for column in ("id", "nick", "city"))
+    own = project._project
+    search = open_search(own)
+    assert distinct_values(own, search.column("shop.customer.city")) == {"bonn", "trier"}

@@ -28,7 +28,11 @@ SOURCES: dict[str, Any] = {
     "parquet": DMS,
     "csv": DMS | {"file_format": "csv", "csv": {"header": True}},
     "json": {"type": "changes", "path": "${globals:landing}/in", "file_format": "json"},
-}
+    "whole": {
+        "type": "extract", "path": "${globals:landing}/in", "file_format": "json",
+        "extract_time": {"from": "name", "pattern": "%Y-%m-%d"},
+    },
+}  # fmt: skip
 TYPES = {"id": "bigint", "seq": "bigint"}
 KINDS = ("parquet", "csv_gz", "json_gz")
 """Kinds of files that hold a checksum: parquet where its writer was asked for them, as Spark's is."""
@@ -46,6 +50,8 @@ TABLES = (
     {f"{kind}.flip{n}": table(kind.split("_", maxsplit=1)[0]) for kind in KINDS for n in range(FLIPS)}
     | {f"{kind}.value": table(kind) for kind in UNCHECKED}
     | {f"{kind}.broken": table(kind) for kind in UNCHECKED}
+    | {name: table("json") for name in ("json.array", "json.pretty")}
+    | {"whole.array": {"source": "whole", "keys": ["id"]}}
     | {f"{kind}.large": table(kind) | {"current": True} for kind in ("parquet", "csv", "json")}
 )
 
@@ -112,6 +118,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
         "b.json",
         objects.replace(b'{"Op": "I", "id": 1,', b'{"Op": "I", "id": 1.'),
     )
+    land(made.landing, "json.array", "b.json", json.dumps(rows(3)).encode())
+    land(made.landing, "json.pretty", "b.json", json.dumps(rows(1)[0], indent=1).encode())
+    land(made.landing, "whole.array", "2026-01-01.json", json.dumps(rows(3)).encode())
     large = rows(3)
     large[1]["name"] = "x" * LARGE
     land(made.landing, "parquet.large", "b.parquet", parquet(large))
@@ -123,6 +132,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
 @pytest.fixture(scope="module")
 def outcome(project: TemporaryProject) -> Outcome:
     return project.attempt()
+
+
+@pytest.mark.parametrize("name", ["json.array", "json.pretty", "whole.array"])
+def test_json_that_is_not_an_object_a_line_is_refused(outcome: Outcome, name: str) -> None:
+    said = str(outcome.failed[name])
+    assert "[UNREADABLE_FILE]" in said
+    assert "none of its lines is a JSON object, and json means an object a line" in said
 
 
 FLIPPED = [n for n in TABLES if ".flip" in n]

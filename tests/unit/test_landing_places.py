@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import fsspec
@@ -88,3 +91,48 @@ def test_a_colon_in_a_name_on_disk_is_told(landing: Path) -> None:
 def test_keys_of_object_storage_that_a_path_would_change_are_none(key: str, inside: bool) -> None:
     store = fsspec.filesystem("memory")
     assert is_inside(store, f"bucket/landing/item/{key}", {"type": "file"}, "bucket/landing") is inside
+
+
+FORBIDDEN = """
+import errno, sys
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.sources.files import LandedFile, list_files, refuse_forbidden
+
+root, table = sys.argv[1], TableName("shop", "item")
+for look in (
+    lambda: list_files(root + "/item", ["*"], table=table, within=root),
+    lambda: refuse_forbidden([LandedFile("file://" + root + "/item/a.csv", 1, 1)]),
+):
+    try:
+        print(len(look() or ()))
+    except PermissionError as error:
+        print(error.errno == errno.EACCES, error.filename.removeprefix(root))
+"""
+WITHOUT_RIGHTS = "-dac_override,-dac_read_search"
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv, which takes root's rights away")
+@pytest.mark.parametrize(
+    ("closed", "said"),
+    [
+        ("", "True /item\nTrue /item/a.csv"),
+        ("item", "True /item\nTrue /item/a.csv"),
+        ("item/part", "True /item/part\n0"),
+        ("item/_hidden", "1\n0"),
+        ("item/a.csv", "1\nTrue /item/a.csv"),
+    ],
+)
+def test_what_may_not_be_read_is_told_and_not_left_out(landing: Path, closed: str, said: str) -> None:
+    for folder in ("part", "_hidden"):
+        (landing / "item" / folder).mkdir()
+    place = landing / closed
+    place.chmod(0)
+    try:
+        command = [sys.executable, "-c", FORBIDDEN, str(landing)]
+        if os.geteuid() == 0:
+            caps = [f"--bounding-set={WITHOUT_RIGHTS}", f"--inh-caps={WITHOUT_RIGHTS}"]
+            command = ["setpriv", *caps, *command]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    finally:
+        place.chmod(0o755)
+    assert done.stdout.strip() == said, done.stderr

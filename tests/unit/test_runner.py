@@ -136,6 +136,22 @@ def test_a_jvm_without_memory_is_told_with_what_helps():
         assert part in said
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "Caused by: java.io.FileNotFoundException: /a b/x.json (Permission denied)",
+            "/a b/x.json: permission",
+        ),
+        ("java.io.FileNotFoundException: /a/x (No space left on device)\n\tat x", "/a/x: no space is left"),
+        ("java.nio.file.AccessDeniedException: /a/x\n\tat x", "/a/x: permission denied"),
+        ("java.io.IOException: Mkdirs failed to create file:/a/x (exists=false)", "/a/x: the folder cannot"),
+    ],
+)
+def test_a_place_that_java_cannot_use_is_named(text, said):
+    assert f"[PLACE_UNUSABLE] {said}" in message_of(JvmError(f"An error occurred.\n: {text}"))
+
+
 @pytest.mark.parametrize("text", [None, "org.apache.spark.SparkException: Job aborted"])
 def test_another_error_of_the_jvm_stays_what_it_is(text):
     assert known(JvmError(text)) is None

@@ -22,6 +22,7 @@ from kedro_lakehouse.ops.report import CommitReport, now
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
     from pyspark.sql import DataFrame
 
@@ -89,14 +90,21 @@ def sketch_table(project: Project, table: TableVersion) -> Mapping[str, ColumnSk
     snapshot = int(table.version.partition("+")[0])
     stored = project.catalog.load((table.namespace, table.table))
     state = stored.snapshot_by_id(snapshot) if stored is not None else None
-    own = name is not None
+    own, now = name is not None, present_names(stored, snapshot) if stored is not None else {}
     if stored is not None and state is not None and _size(state) <= SMALL_TABLE:
-        names = tuple(f.name for f in stored.schema().fields if not (own and is_reserved_column(f.name)))
+        names = tuple(n for n in now if not (own and is_reserved_column(n)))
         scan = stored.scan(selected_fields=names, snapshot_id=snapshot)
-        return sketch_batches([scan.to_arrow_batch_reader().read_all().combine_chunks().select(names)])
+        rows = scan.to_arrow_batch_reader().read_all().combine_chunks().select(names)
+        return sketch_batches([rows.rename_columns([now[n] for n in names])])
     place = f"{quote('lake', table.namespace, table.table)} VERSION AS OF {snapshot}"
     frame = project.session.sql(f"SELECT * FROM {place}")  # noqa: S608 - a quoted name and a number
-    return _sketch_in_spark(frame, own=own)
+    return _sketch_in_spark(frame.toDF(*[now.get(n, n) for n in frame.columns]), own=own)
+
+
+def present_names(stored: Table, snapshot: int) -> dict[str, str]:
+    """The names that the columns of a snapshot had at its time, each with its present name."""
+    then, now = stored.scan(snapshot_id=snapshot).projection(), stored.schema()
+    return {f.name: now.find_column_name(f.field_id) or f.name for f in then.fields}
 
 
 def sketch_declared(project: Project, name: TableName) -> Mapping[str, ColumnSketch]:

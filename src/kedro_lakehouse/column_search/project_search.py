@@ -10,7 +10,12 @@ from kedro_lakehouse.column_search.embedders.base import Embedder, ModelName
 from kedro_lakehouse.column_search.files import read_batches, table_files
 from kedro_lakehouse.column_search.indexes.base import VectorIndex, open_index
 from kedro_lakehouse.column_search.indexing import change_index, query_columns
-from kedro_lakehouse.column_search.lake_index import apply_change, pending_index, signature_store
+from kedro_lakehouse.column_search.lake_index import (
+    apply_change,
+    pending_index,
+    present_names,
+    signature_store,
+)
 from kedro_lakehouse.column_search.results import ColumnFilter, ColumnHit, JoinHit, TableHit
 from kedro_lakehouse.column_search.search import ColumnSearch
 from kedro_lakehouse.column_search.sketch import sketch_batches
@@ -130,6 +135,10 @@ def distinct_values(project: Project, one: ColumnSignature) -> set[str]:
         if table is None:
             return set()
         snapshot = int(one.table.version.partition("+")[0])
+        # The index has the name by which it saw the column, or the one that the column has by now.
+        name = next(
+            (then for then, now in present_names(table, snapshot).items() if name in (then, now)), name
+        )
         batches = table.scan(selected_fields=(name,), snapshot_id=snapshot).to_arrow_batch_reader()
     for batch in batches:
         values, _ = counted(batch.column(name))

@@ -62,8 +62,10 @@ def table_version(
 ) -> TableVersion:
     """A table of the lake as it is now; its declaration is a part of what it is."""
     personal, tags = (config.personal, config.tags) if config else ((), ())
-    declared = json.dumps([sorted(personal), sorted(tags)])
-    mark = f"+{hashlib.sha256(declared.encode()).hexdigest()[:8]}" if personal or tags else ""
+    said: list[Any] = [sorted(personal), sorted(tags)]
+    if config and config.rename:  # a column that gets another name is in no new snapshot
+        said.append(sorted(config.rename.items()))
+    mark = f"+{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:8]}" if any(said) else ""
     return TableVersion(
         namespace=namespace,
         table=table,

@@ -93,7 +93,7 @@ class FileSourceConfig(SourceConfig):
     """A source that lands files in a folder."""
 
     file_format: Literal["parquet", "csv", "json"] = "parquet"
-    """Format of the files."""
+    """Format of the files; json means JSON lines, an object a line."""
     csv: CsvChoice = CsvOptions()
     """CSV options, for all files or apart as {full_load: {...}, changes: {...}}."""
 
@@ -173,7 +173,7 @@ class DebeziumSourceConfig(SourceConfig):
     """Files of Debezium's messages: JSON lines, each a message's value or {"key": ..., "value": ...}."""
 
     file_format: Literal["json"] = "json"
-    """Format of the files."""
+    """Format of the files; json means JSON lines, an object a line."""
     pattern: RelativePath = "*"
     """Pattern of the base names of the files."""
     shared: bool = False

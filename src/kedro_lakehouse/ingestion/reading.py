@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from kedro_lakehouse.commits.reading import reading_errors
 from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.decoders.lines import RowLines, split_keyed
+from kedro_lakehouse.errors import UnreadableFileError
 from kedro_lakehouse.ingestion.columns import resolve_columns
-from kedro_lakehouse.sources.files import LandedFile, line_shapes, shapes
+from kedro_lakehouse.sources.files import LandedFile, line_shapes, refuse_forbidden, shapes
 from kedro_lakehouse.sources.read import read_groups, read_lines
 
 if TYPE_CHECKING:
@@ -36,12 +37,21 @@ class FileReader:
         return config.file_format
 
     def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
-        """Find the columns of files: of JSON lines by one Spark job, of others from headers or footers."""
+        """Find the columns of files: of JSON lines by one Spark job, of others from headers or footers.
+
+        Raises:
+            UnreadableFileError: A file cannot be read, or is to hold rows as JSON lines and has no such line.
+            PermissionError: A file may not be read.
+        """
+        refuse_forbidden(files)
         if self._file_format == "json":
             landed = [(f, self.source.load_of(f)) for f in files]
             filled = [f for f in files if f.size]
             found = self._discovered(filled) if filled else []
-            return line_shapes(landed, found)
+            looked = line_shapes(landed, found)
+            if isinstance(self._line_reader, RowLines):
+                self._require_objects(looked)
+            return looked
         return shapes(
             [(f, self.source.load_of(f)) for f in files],
             file_format=self._file_format,
@@ -50,6 +60,15 @@ class FileReader:
             headers=dict(self.source.headers),
             fallback=dict(self.source.unnamed_columns),
         )
+
+    def _require_objects(self, looked: Sequence[FileShape]) -> None:
+        for shape in looked:
+            if shape.lines is not None and not shape.columns:
+                raise UnreadableFileError(
+                    table=self.table.name,
+                    file=shape.file.name,
+                    detail="none of its lines is a JSON object, and json means an object a line",
+                )
 
     def _discovered(self, files: Sequence[LandedFile]) -> Sequence[LineShape]:
         lines = self._lines(files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -113,9 +114,27 @@ def known(error: BaseException, catalog: str = "") -> LakehouseError | None:
             for part, (problem, remedy) in _SQLITE.items():
                 if part in str(one):
                     return PlaceUnusableError(path=catalog or "the catalog", problem=problem, remedy=remedy)
+        if _of_spark(one) and (place := _place_of_java(_text_of(one))):
+            return place
         if _of_spark(one) and (lack := re.search(r"\w*OutOfMemoryError(?:: [\w ]{1,60})?", _text_of(one))):
             return OutOfMemoryError(said=lack[0])
     return None
+
+
+def _place_of_java(said: str) -> PlaceUnusableError | None:
+    """What Java says of a local file or folder that it cannot read, write or make."""
+    if found := re.search(r"FileNotFoundException: (?:file:)?(/[^\n]*?) \(([A-Z][\w -]+)\)", said):
+        code = next((code for code in _PLACES if os.strerror(code) == found[2]), None)
+    elif found := re.search(r"AccessDeniedException: (?:file:)?(/\S+)", said):
+        code = errno.EACCES
+    elif found := re.search(r"Mkdirs failed to create (?:file:)?(/\S+)", said):
+        return PlaceUnusableError(path=found[1], problem="the folder cannot be made", remedy=_MINE)
+    else:
+        return None
+    if code is None:
+        return None
+    problem, remedy = _PLACES[code]
+    return PlaceUnusableError(path=found[1], problem=problem, remedy=remedy)
 
 
 def _of_spark(error: BaseException) -> bool:

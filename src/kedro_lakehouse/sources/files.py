@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import errno
 import fnmatch
 import logging
+import os
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -72,6 +75,7 @@ def list_files(
 
     Raises:
         SourceNotFoundError: There is no such folder, or it is a link that leads out of its source's folder.
+        PermissionError: The folder, or one in it, may not be read.
         UnreadableFileError: A file has a name that cannot be read from a disk.
     """
     import fsspec
@@ -80,6 +84,8 @@ def list_files(
     fs, path = fsspec.core.url_to_fs(root)
     fs.invalidate_cache()  # object storage's client caches listings for the life of the process
     if not fs.isdir(path):
+        if isinstance(fs, LocalFileSystem):
+            _refuse_forbidden(path, os.R_OK | os.X_OK)
         remedy = "Create the folder, or correct `path` or `entity` of its declarations."
         raise SourceNotFoundError(table=table, path=root, remedy=remedy)
     _, source = fsspec.core.url_to_fs(within or root)
@@ -121,15 +127,45 @@ def _settled(first: set[LandedFile], second: set[LandedFile]) -> set[LandedFile]
 
 def _listed(fs: AbstractFileSystem, path: str) -> dict[LandedFile, tuple[str, Mapping[str, Any]]]:
     """The files below a folder as they are now, with path and facts; hidden and unfinished ones left out."""
+    from fsspec.implementations.local import LocalFileSystem
+
     fs.invalidate_cache()  # object storage's client caches listings for the life of the process
     found: dict[LandedFile, tuple[str, Mapping[str, Any]]] = {}
-    for name, facts in fs.find(path, detail=True).items():
-        parts = name.removeprefix(path).strip("/").split("/")
-        hidden = any(part.startswith(("_", ".")) and part not in (".", "..") for part in parts)
-        if not hidden and not parts[-1].endswith((".tmp", ".part", ".crc")):
+    # What fsspec may not list, it leaves out.
+    for name, facts in fs.find(path, detail=True, withdirs=isinstance(fs, LocalFileSystem)).items():
+        if _is_hidden(name, path):
+            continue
+        if facts["type"] == "directory":
+            _refuse_forbidden(name, os.R_OK | os.X_OK)
+        elif not name.endswith((".tmp", ".part", ".crc")):
             modified = int(_modified(facts) * 1000)
             found[LandedFile(fs.unstrip_protocol(name), int(facts["size"]), modified)] = name, facts
     return found
+
+
+def _is_hidden(name: str, root: str) -> bool:
+    parts = name.removeprefix(root).strip("/").split("/")
+    return any(part.startswith(("_", ".")) and part not in (".", "..") for part in parts)
+
+
+def refuse_forbidden(files: Iterable[LandedFile]) -> None:
+    """Refuse local files that may not be read, before a reader calls them damaged.
+
+    Raises:
+        PermissionError: A file may not be read.
+    """
+    for file in files:
+        path = file.path.removeprefix("file://")
+        if "://" not in path:
+            _refuse_forbidden(path, os.R_OK)
+
+
+def _refuse_forbidden(path: str, wanted: int) -> None:
+    """Raise if a path may not even be looked at, or is there and may not be used as wanted."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        Path(path).stat()
+        if not os.access(path, wanted):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
 def is_inside(fs: Any, path: str, facts: Mapping[str, Any], source: str) -> bool:
