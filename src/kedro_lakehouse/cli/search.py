@@ -54,7 +54,9 @@ _LEAST = 12
 )
 @click.option("-k", "k", type=click.IntRange(1, 1000), default=10, show_default=True, help="So many hits.")
 @click.option("--explain", is_flag=True, help="Show what each feature added, shared values and formats.")
-@click.option("--verify", is_flag=True, help="Count the containment of joins exactly, in the rows that were indexed.")
+@click.option(
+    "--verify", is_flag=True, help="Count the containment of joins exactly, in the rows that were indexed."
+)
 def search(  # noqa: PLR0913 - a command's options
     *,
     text: tuple[str, ...],
