@@ -85,7 +85,7 @@ def list_files(
     fs.invalidate_cache()  # object storage's client caches listings for the life of the process
     if not fs.isdir(path):
         if isinstance(fs, LocalFileSystem):
-            _refuse_forbidden(path, os.R_OK | os.X_OK)
+            _refuse_forbidden(path, os.F_OK)
         remedy = "Create the folder, or correct `path` or `entity` of its declarations."
         raise SourceNotFoundError(table=table, path=root, remedy=remedy)
     _, source = fsspec.core.url_to_fs(within or root)
