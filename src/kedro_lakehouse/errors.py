@@ -337,16 +337,14 @@ class UnreadableFileError(TableError):
     file: str
     detail: str
     landed: bool = True
+    remedy: str = "Deliver it again, or correct file_format in sources.yml"
     summary = "Table {table}: the file {file} cannot be read ({detail})."
-    advice = (
-        "Nothing of its batch was written. Deliver it again, or correct file_format in sources.yml; "
-        "then `kedro run`."
-    )
 
     def sentences(self) -> tuple[str, str]:
         """Return the file with the reason; one that did not land is of no table, and of no batch."""
         if self.landed:
-            return super().sentences()
+            what, _ = super().sentences()
+            return what, f"Nothing of its batch was written. {self.remedy}; then `kedro run`."
         what = f"{shown(self.file)} cannot be read ({shown(self.detail)})."
         return what, "Nothing was changed. Correct the path or the file, then run the command again."
 
@@ -422,6 +420,13 @@ class MissingColumnError(TableError):
         where = f" in {shown(self.place)}" if self.place else ""
         near = did_you_mean(self.missing[0], self.found) if self.missing else ""
         what = f"Table {self.table}: no {listed(self.missing)}{where}; found: {listed(self.found)}.{near}"
+        if self.place and self.place.endswith("expectations"):
+            return what, "Correct the expectations in tables.yml, or the source; then `kedro run`."
+        if len(self.found) == 1 and (other := next((c for c in ",;|\t" if c in self.found[0]), "")):
+            return (
+                what,
+                f"If {other!r} separates columns, say so by csv.delimiter in sources.yml; then `kedro run`.",
+            )
         return what, self.advice
 
 

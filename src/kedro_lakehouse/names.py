@@ -84,11 +84,11 @@ class TableName:
 
     def __post_init__(self) -> None:
         """Refuse parts that some catalog, or a derived name, could not hold."""
-        for kind, part in (("namespace", self.namespace), ("table", self.table)):
+        for kind, part in (("first part", self.namespace), ("second part", self.table)):
             if not _PART.fullmatch(part):
-                raise InvalidNameError(name=str(self), problem=f"has a {kind} that is not [a-z][a-z0-9_]*")
+                raise InvalidNameError(name=str(self), problem=f"is not [a-z][a-z0-9_]* in its {kind}")
             if "__" in part:
-                raise InvalidNameError(name=str(self), problem=f"has a {kind} with the reserved '__'")
+                raise InvalidNameError(name=str(self), problem=f"has the reserved '__' in its {kind}")
         if self.table.endswith("_"):
             raise InvalidNameError(
                 name=str(self), problem="ends with '_', so its derived names would hold the reserved '__'"

@@ -249,7 +249,7 @@ def test_a_batch_in_which_every_event_is_broken_is_quarantined(runs: Runs) -> No
     assert set(quarantined(runs, "text.all_bad")) == {1, 2}
     (counts,) = runs.outcomes[0].counts("text.all_bad", "ingestion")
     assert (counts["events_in"], counts["applied"], counts["quarantined"]) == (2, 0, 2)
-    assert "text.all_bad: no event of batch 1 can be applied." in runs.told
+    assert "text.all_bad: 2 of 2 events of batch 1 cannot be applied." in runs.told
     assert runs.project.rows("text.all_bad") == []
 
 

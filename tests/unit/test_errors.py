@@ -188,6 +188,18 @@ def test_missing_column_points_at_the_nearest_one():
     )
 
 
+@pytest.mark.parametrize(
+    ("found", "place", "said"),
+    [
+        (["id,name,ts"], "1.csv", "If ',' separates columns, say so by csv.delimiter in sources.yml"),
+        (["id"], "1.csv", "Correct keys, order_by,"),
+        (["id"], "the table, for expectations", "Correct the expectations in tables.yml"),
+    ],
+)
+def test_a_missing_column_is_told_with_what_may_be_wrong(found, place, said):
+    assert said in str(MissingColumnError(table="a.b", missing=["ts"], found=found, place=place))
+
+
 def test_refused_extracts_are_each_named_with_the_reason():
     many = SnapshotDeletesTooManyError(table="a.b", extract="2024-01-02.csv", deletes=9, rows=10, limit=0.3)
     error = RefusedExtractsError(table="a.b", errors=[EMPTY, many])

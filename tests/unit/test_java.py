@@ -46,3 +46,9 @@ def test_another_java_is_warned_of_or_refused(tmp_path: Path, monkeypatch: pytes
     home(tmp_path, monkeypatch, release="21.0.1")
     with pytest.warns(UserWarning, match="Java 21"):
         require_java()
+
+
+def test_the_java_home_that_holds_no_java_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(JavaNotFoundError, match="none in JAVA_HOME, which is /nowhere"):
+        require_java()

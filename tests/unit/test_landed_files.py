@@ -8,9 +8,10 @@ import time
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from kedro_lakehouse.errors import SourceNotFoundError
+from kedro_lakehouse.config.sources import CsvOptions
+from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.sources.files import LandedFile, bounded, list_files
+from kedro_lakehouse.sources.files import LandedFile, bounded, list_files, shapes
 
 pytestmark = pytest.mark.unit
 
@@ -117,3 +118,12 @@ def test_an_empty_folder_is_listed_once_and_a_file_is_no_folder(tmp_path, meanwh
     assert len(listings) == 1
     with pytest.raises(SourceNotFoundError):
         names(tmp_path / "a.csv")
+
+
+def test_text_in_another_encoding_is_told_with_the_option(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_bytes("id,name\n1,Jürgen\n".encode("latin-1"))
+    landed = (LandedFile(f"file://{file}", 1, 1), "changes")
+    options = {"options": {"changes": CsvOptions()}, "headers": {"changes": True}, "fallback": {}}
+    with pytest.raises(UnreadableFileError, match=r"encoding UTF-8\).*Correct csv\.encoding in sources\.yml"):
+        shapes([landed], file_format="csv", table=ITEM, **options)

@@ -59,11 +59,12 @@ def acknowledge(commits: Sequence[Commit]) -> None:
         logger.info(
             "%s %s batch %s: %s (%.1f s)", report.table, report.stage, report.batch, done, one.seconds
         )
-        if 0 < report.counts.get("events_in", 0) == report.counts.get("quarantined"):
+        events, rejected = (report.counts.get(count) or 0 for count in ("events_in", "quarantined"))
+        if rejected and rejected * 2 >= events:
             told = (
-                "%s: no event of batch %s can be applied. `kedro lakehouse quarantine %s` tells the reasons."
+                "%s: %s of %s events of batch %s cannot be applied. `kedro lakehouse quarantine %s` says why."
             )
-            logger.warning(told, report.table, report.batch, report.table)
+            logger.warning(told, report.table, rejected, events, report.batch, report.table)
 
 
 def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:

@@ -52,7 +52,11 @@ def rename_columns(table: LakeTable) -> None:
 
 def _new_names(table: LakeTable, declared: Mapping[str, str], held: Collection[str]) -> dict[str, str]:
     """The columns that a table has under the names of its source, each with its declared name."""
-    found = {old: new for old, new in declared.items() if old in held and old != new and new not in held}
+    there = {old: new for old, new in declared.items() if old in held and old != new}
+    found = {old: new for old, new in there.items() if new not in held}
+    for old in sorted(there.keys() - found.keys()):
+        told = "%s has '%s' and '%s'. `kedro lakehouse rebuild %s --from-landing` makes them one column."
+        logger.warning(told, table, old, declared[old], table)
     for new in found.values():
         olds = [old for old, name in found.items() if name == new]
         if len(olds) > 1:

@@ -62,6 +62,7 @@ def resolve_columns(
             if table.rename.get(n, n) in named or (n not in control and _kept(n, table))
         }
         _require_keys(name, table, kept, shape)
+        _refuse_pairs(name, table, kept, shape)
         for source_name, kind in kept.items():
             column = table.rename.get(source_name, source_name)
             if column in declared:
@@ -182,6 +183,18 @@ def _require_keys(name: TableName, table: TableConfig, kept: Iterable[str], shap
     telling = bool(names) or shape.self_describing or shape.lines is None
     if missing and shape.has_rows is not False and telling:
         raise MissingColumnError(table=name, missing=missing, found=sorted(names), place=shape.file.name)
+
+
+def _refuse_pairs(name: TableName, table: TableConfig, kept: Iterable[str], shape: FileShape) -> None:
+    """Refuse a file that has a column by its old and by its new name: one value of each row would be lost."""
+    seen: dict[str, str] = {}
+    for source_name in kept:
+        other = seen.setdefault(table.rename.get(source_name, source_name), source_name)
+        if other != source_name:
+            raise UnsupportedError(
+                what=f"{name}: {shape.file.name} has '{other}' and '{source_name}', one column by `rename`.",
+                remedy="Correct `rename` in tables.yml, or deliver the file with one of them.",
+            )
 
 
 def _joined(

@@ -68,6 +68,7 @@ class FileReader:
                     table=self.table.name,
                     file=shape.file.name,
                     detail="none of its lines is a JSON object, and json means an object a line",
+                    remedy="Deliver it so, or correct file_format in sources.yml",
                 )
 
     def _discovered(self, files: Sequence[LandedFile]) -> Sequence[LineShape]:

@@ -54,7 +54,8 @@ def require_java() -> None:
     """
     command = java_command()
     if command is None:
-        raise JavaNotFoundError(found="none")
+        home = os.environ.get("JAVA_HOME")
+        raise JavaNotFoundError(found=f"none in JAVA_HOME, which is {home}" if home else "none on the PATH")
     version = major_version(_release_of(command) or _banner_of(command))
     if version == LET_THROUGH:
         warnings.warn("Java 21 was not tried with this project; Java 17 was.", stacklevel=2)

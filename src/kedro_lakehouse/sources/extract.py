@@ -105,6 +105,7 @@ class ExtractSource(FolderSource[ExtractSourceConfig]):
             raise UnreadableFileError(
                 table=self._name,
                 file=file.name,
-                detail=f"its name holds no time like '{pattern}' (extract_time)",
+                detail=f"its name holds no time like '{pattern}'",
+                remedy="Correct extract_time or pattern in sources.yml, or the file's name",
             )
         return time, file.name

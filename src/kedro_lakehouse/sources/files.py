@@ -274,7 +274,14 @@ def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableN
             file, "rt", compression=options.compression or "infer", encoding=options.encoding, newline=""
         ) as handle:
             names = next(csv.reader(handle, **_dialect(options)), [])
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        raise UnreadableFileError(
+            table=table,
+            file=file.name,
+            detail=f"it is not in the encoding {options.encoding}",
+            remedy="Correct csv.encoding in sources.yml, or deliver it again",
+        ) from error
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise UnreadableFileError(
             table=table, file=file.name, detail="its first line cannot be read"
         ) from error
