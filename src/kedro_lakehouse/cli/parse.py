@@ -27,6 +27,9 @@ _OPERATORS: Final = {
 }
 
 
+CORRECT_IT: Final = 'Correct the query. `kedro lakehouse sql "describe TABLE"` shows a table\'s columns.'
+
+
 class QueryError(TerminalError):
     """A query cannot be answered."""
 
@@ -35,10 +38,8 @@ class QueryError(TerminalError):
     remedy: str
 
     def sentences(self) -> tuple[str, str]:
-        """Return both facts, and the command that shows what can be asked."""
-        if "`kedro " in self.remedy:
-            return self.problem, self.remedy
-        return self.problem, f'{self.remedy} `kedro lakehouse sql "describe TABLE"` shows a table\'s columns.'
+        """Return both facts."""
+        return self.problem, self.remedy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,7 @@ def parse_query(text: str, connection: DuckDBPyConnection, *, limit: int | None)
     try:
         statements = connection.extract_statements(text)
     except duckdb.Error as error:
-        raise QueryError(problem=first_line(error), remedy="Correct the query.") from error
+        raise QueryError(problem=first_line(error), remedy=CORRECT_IT) from error
     if [s.type for s in statements] != [duckdb.StatementType.SELECT]:
         kinds = ", ".join(s.type.name for s in statements) or "nothing"
         raise QueryError(problem=f"This is not one query that only reads; found: {kinds}.", remedy=_ONE_QUERY)

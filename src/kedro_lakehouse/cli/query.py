@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.cli.parse import QueryError, first_line, parse_query
+from kedro_lakehouse.cli.parse import CORRECT_IT, QueryError, first_line, parse_query
 from kedro_lakehouse.cli.scan import TableScan, ViewScan, quoted
 from kedro_lakehouse.errors import did_you_mean
 from kedro_lakehouse.names import CATALOG
@@ -151,7 +151,7 @@ def _query_error(error: Exception) -> QueryError:
     if isinstance(error, duckdb.PermissionException):
         return QueryError(problem=first_line(error), remedy="A query reads the lake's tables only.")
     if isinstance(error, duckdb.BinderException | duckdb.CatalogException):
-        return QueryError(problem=first_line(error), remedy="Correct the query.")
+        return QueryError(problem=first_line(error), remedy=CORRECT_IT)
     return QueryError(
         problem=f"DuckDB gave up while it ran the query: {type(error).__name__}.",
         remedy="A value may not fit its type: try_cast gives NULL where cast fails.",
