@@ -183,12 +183,13 @@ def flag_repeats(
     )
     window = Window.partitionBy(*columns(contract.keys)).orderBy(*order_fields(events), fact)
     before = F.lag(F.struct(column(ORDER).alias("order"), fact.alias("fact"))).over(window)
-    marked = events.withColumn(repeat, before).withColumn("__fact", fact)
+    # Each step that makes a frame is analysed by Spark: few steps for many columns.
+    marked = events.withColumns({repeat: before, "__fact": fact})
     same_order = column(repeat)["order"].eqNullSafe(column(ORDER)) & column(repeat).isNotNull()
     same_fact = column(repeat)["fact"].eqNullSafe(column("__fact"))
-    return (
-        marked.withColumn(again, column(repeat).isNotNull())
-        .withColumn(tie, same_order & ~same_fact)
-        .withColumn(repeat, same_order & same_fact)
-        .drop("__fact")
+    return marked.select(
+        *columns(events.columns),
+        column(repeat).isNotNull().alias(again),
+        (same_order & ~same_fact).alias(tie),
+        (same_order & same_fact).alias(repeat),
     )

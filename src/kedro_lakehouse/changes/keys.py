@@ -20,23 +20,26 @@ def split_key_changes(events: DataFrame, contract: TableContract, before: str) -
     In the result a delete has its key and no values, a truncate neither.
 
     Schema:
-        events: checked events + ``before``: a struct of the old key, null where the key did not change.
+        events: checked events; if some may change their key, + ``before``: a struct of the old key, null
+            where the key did not change.
         returns: checked events; both halves of a key change share their reasons.
     """
-    moved = column(before).isNotNull()
-    halves = F.when(moved, F.array(F.lit(DELETE), F.lit(UPSERT))).otherwise(F.array(column(OP)))
-    split = events.withColumn("__half", F.explode(halves))
-    deletes, truncates = column("__half") == DELETE, column("__half") == TRUNCATE
-    names = [c for c in value_columns(events) if c != before]
-    keys = {
-        k: F.when(moved & deletes, column(before)[k]).when(~truncates | column("__half").isNull(), column(k))
-        for k in contract.keys
-    }
+    names, op, split = [c for c in value_columns(events) if c != before], column(OP), events
+    keys = {k: F.when((op != TRUNCATE) | op.isNull(), column(k)) for k in contract.keys}
+    if before in events.columns:
+        moved = column(before).isNotNull()
+        halves = F.when(moved, F.array(F.lit(DELETE), F.lit(UPSERT))).otherwise(F.array(op))
+        op, split = column("__half"), events.withColumn("__half", F.explode(halves))
+        keys = {
+            k: F.when(moved & (op == DELETE), column(before)[k]).when(
+                (op != TRUNCATE) | op.isNull(), column(k)
+            )
+            for k in contract.keys
+        }
+    deletes, truncates = op == DELETE, op == TRUNCATE
     gone = F.coalesce(deletes | truncates, F.lit(False))
     values = {v: F.when(~gone, column(v)) for v in names if v not in contract.keys}
     others = [c for c in events.columns if c not in names and c not in (before, OP, UNSET)]
     # A delete or a truncate has no values, so none of them counts as not sent.
     unset = [F.when(~gone, column(UNSET)).alias(UNSET)] if UNSET in events.columns else []
-    return split.select(
-        *[(keys | values)[n].alias(n) for n in names], column("__half").alias(OP), *unset, *columns(others)
-    )
+    return split.select(*[(keys | values)[n].alias(n) for n in names], op.alias(OP), *unset, *columns(others))

@@ -45,6 +45,7 @@ DUPLICATE_KEY: Final = "duplicate_key"
 KEY_MISMATCH: Final = "key_mismatch"
 TOO_LATE: Final = "too_late"
 KEY_MISMATCHED: Final = "__key_mismatch"
+_NEEDED_FOR_REASONS: Final = ("__failed", "__malformed", KEY_MISMATCHED)
 
 REASON_ORDER: Final = (
     MALFORMED,
@@ -130,8 +131,7 @@ def check_events(
         lambda name: name.isNotNull(),
     )
     about = {NULL_KEY: empty_keys, INCOMPATIBLE_TYPE: column("__failed")}
-    checked = _with_reasons(events, conditions, contract, about=about)
-    return checked.drop("__failed", "__malformed", KEY_MISMATCHED)
+    return _with_reasons(events, conditions, contract, about=about)
 
 
 def _with_reasons(
@@ -142,7 +142,9 @@ def _with_reasons(
     about: Mapping[str, Column],
     absent: tuple[str, ...] = (),
 ) -> DataFrame:
-    """Add the reasons; a column that a check names and no record has had yet counts as null.
+    """Add the reasons, and take away what only they need.
+
+    A column that a check names and no record has had yet counts as null.
 
     Which columns there are may depend on which files came first; the result of a check may not.
 
@@ -166,7 +168,7 @@ def _with_reasons(
     if absent:
         known = [name for name in value_columns(events) if name not in absent]
         logger.warning("%s: its checks name %s", contract.table, without_values(absent, known))
-    return checked.select(*[column(n) for n in names if n not in absent])
+    return checked.select(*[column(n) for n in names if n not in (*absent, *_NEEDED_FOR_REASONS)])
 
 
 def without_values(absent: Sequence[str], known: Sequence[str]) -> str:

@@ -16,7 +16,6 @@ from kedro_lakehouse.changes.events import (
     OP,
     ORDER,
     POSITION,
-    RAW,
     REASONS,
     TIME,
     TRUNCATE,
@@ -129,7 +128,7 @@ class EventFrames:
             F.count(F.when(F.get(REASONS, F.lit(0)) == TOO_LATE, 1)).alias("too_late"),
         )
         watched = events.observe(all_of_them, *facts)
-        valid = watched.where(F.size(REASONS) == 0).drop(RAW, REASONS)
+        valid = watched.where(F.size(REASONS) == 0)
         flagged = self._without_repeats(valid, overlap)
         stage.append(_observed_rows(flagged, kept, _stored_columns(events)))
         # Spark may lose the observed counts, but only if no event was accepted: then a job counts.

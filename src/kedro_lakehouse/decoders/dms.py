@@ -57,16 +57,17 @@ class DmsDecoder:
             AWS DMS user guide, Amazon S3 as a target; contract sections 1 and 8.
         """
         time = _time(group, layout)
-        facts_of_event = {
-            OP: _op(group, layout),
-            ORDER: _order(group, layout, time),
-            BEFORE: _before(group, layout, columns, keys),
-        }
+        facts_of_event = {OP: _op(group, layout), ORDER: _order(group, layout, time)}
         if layout.timestamp:
             facts_of_event[TIME] = time
+        before = _before(group, layout, columns, keys)
+        if before is not None:
+            facts_of_event[BEFORE] = before
         kept = [*facts_of_event, *[c for c in CARRIED if c != FILE]]
         facts = group.records.withColumns(facts_of_event)
         converted = convert(facts, columns.conversions(group.columns), keep=kept)
+        if before is None:
+            return converted
         changed = F.lit(False)
         for key in keys:
             changed |= ~column(BEFORE)[key].eqNullSafe(column(key))
@@ -110,8 +111,11 @@ def _order(group: RecordGroup, layout: DmsLayout, time: Column) -> Column:
     return F.struct(*place)
 
 
-def _before(group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple[str, ...]) -> Column:
-    """The key before the change, in the table's types: before images where given, else the key itself."""
+def _before(group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple[str, ...]) -> Column | None:
+    """The key before the change, in the table's types: before images where given, else the key itself.
+
+    None if no record of the group has such an image.
+    """
     sources = {columns.name_of(s): s for s in group.columns if s not in columns.control}
     images = {
         k: layout.before_prefix + sources[k]
@@ -120,7 +124,7 @@ def _before(group: RecordGroup, layout: DmsLayout, columns: Columns, keys: tuple
     }
     kind = T.StructType([T.StructField(k, columns.types[k]) for k in keys])
     if group.load == "full_load" or not images or not sources.keys() >= set(keys):
-        return F.lit(None).cast(kind)
+        return None
     fields, given = [], F.lit(False)
     for key in keys:
         now = columns.conversion(sources[key], group.columns[sources[key]]).value()

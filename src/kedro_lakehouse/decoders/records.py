@@ -108,12 +108,3 @@ def complete(frames: Sequence[DataFrame], layout: Columns) -> DataFrame:
     union = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
     missing = {c: F.lit(None).cast(t) for c, t in layout.types.items() if c not in union.columns}
     return union.withColumns(missing) if missing else union
-
-
-def with_key_images(frames: Sequence[DataFrame], layout: Columns, keys: Sequence[str]) -> DataFrame:
-    """Complete decoded records; formats that know no key changes get a ``__before`` that is always null."""
-    union = complete(frames, layout)
-    if BEFORE in union.columns:
-        return union
-    kind = T.StructType([T.StructField(k, layout.types[k]) for k in keys])
-    return union.withColumn(BEFORE, F.lit(None).cast(kind))

@@ -11,7 +11,7 @@ from kedro_lakehouse.changes.order import declared_order
 from kedro_lakehouse.changes.validate import check_events
 from kedro_lakehouse.commits.marks import horizon_of
 from kedro_lakehouse.decoders.base import load_decoder
-from kedro_lakehouse.decoders.records import BEFORE, with_key_images
+from kedro_lakehouse.decoders.records import BEFORE, complete
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.sources.files import bounded
 
@@ -49,8 +49,10 @@ class LandedChanges:
         """Decode and check the records of the batch; a key change becomes its two events."""
         decode = self.decoder.decode
         decoded = [decode(group, self.layout, self.columns, contract.keys) for group in self.groups]
-        ordered = declared_order(with_key_images(decoded, self.columns, contract.keys), contract)
-        checked = check_events(ordered.drop(*self.columns.carried), contract, horizon=self.horizon)
+        ordered = declared_order(complete(decoded, self.columns), contract)
+        if self.columns.carried:
+            ordered = ordered.drop(*self.columns.carried)
+        checked = check_events(ordered, contract, horizon=self.horizon)
         return self.token.stamp(split_key_changes(checked, contract, BEFORE))
 
 
