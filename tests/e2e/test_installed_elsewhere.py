@@ -18,7 +18,7 @@ import pytest
 from harness.guard import ATTEMPT, guarded, kedro
 from harness.project import ROOT, write_parquet
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 UV = str(Path(sys.executable).with_name("uv"))
 SOURCES = """

@@ -111,7 +111,8 @@ def test_small_files_become_few_and_rows_and_bookmarks_stay(project, before):
     row = next(r for r in project.ops("maintenance") if r["table"] == "shop.item")
     assert (row["actions"], row["delete_files_after"]) == (["compact"], 0)
     assert row["files_before"] + row["delete_files_before"] == before["files"]["shop.item"]
-    assert row["manifests_after"] <= 2 < row["manifests_before"]
+    # One for the data, and up to two that say which data and deletes Iceberg has just removed.
+    assert row["manifests_after"] <= 3 < row["manifests_before"]
 
 
 def test_nothing_is_done_where_nothing_is_due(project, answer):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -19,6 +19,9 @@ from pyiceberg.conversions import from_bytes
 
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.session.line import is_spark3
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 pytestmark = [
     pytest.mark.spark,
@@ -47,6 +50,8 @@ TABLES: dict[str, Any] = {
     "shop.by_day": COMMON | {"partition_by": ["days(at)"]},
     "shop.by_month": COMMON | {"partition_by": ["months(day)", "bucket(4, id)"], "sort_by": ["word", "id"]},
 }
+HEART = ("shop.plain", "shop.tombs", "shop.by_month")
+"""The tables that `make test` looks at; the lane of slow tests looks at the others, and at turns."""
 LARGE_ONLY: dict[str, Any] = {
     "shop.v3": COMMON | {"properties": {"format-version": "3"}},
     "shop.cow": COMMON | {"properties": {"write.merge.mode": "copy-on-write"}},
@@ -112,19 +117,44 @@ def run(project: TemporaryProject, small_batch: int) -> None:
     project.run("ingestion", "cdc_merge", "scd2")
 
 
+def applied(path: Path, tables: Sequence[str], sizes: Sequence[int]) -> TemporaryProject:
+    """A project to which the same files were applied, a run each, with these sizes of a small batch."""
+    declared = {name: (TABLES | LARGE_ONLY)[name] for name in tables}
+    project = TemporaryProject.make(path, SOURCES, declared)
+    for number, (events, size) in enumerate(zip(rounds(), sizes, strict=False), start=1):
+        land(project, number, events)
+        run(project, size)
+    return project
+
+
 @pytest.fixture(scope="module")
-def projects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TemporaryProject]:
-    """The same files, applied by the small way, by the large one, and by both in turns."""
-    sizes = {"small": [2000] * 3, "large": [0] * 3, "turns": [2000, 0, 2000]}
-    made = {}
-    for name, turns in sizes.items():
-        tables = TABLES | (LARGE_ONLY if name == "small" else {})
-        project = TemporaryProject.make(tmp_path_factory.mktemp("small") / name, SOURCES, tables)
-        for number, (events, size) in enumerate(zip(rounds(), turns, strict=True), start=1):
-            land(project, number, events)
-            run(project, size)
-        made[name] = project
-    return made
+def heart(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TemporaryProject]:
+    """Some tables, by the small way and by the large one."""
+    folder = tmp_path_factory.mktemp("heart")
+    return {way: applied(folder / way, HEART, [size] * 3) for way, size in (("small", 2000), ("large", 0))}
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TemporaryProject]:
+    """The other tables by both ways, and all of them by both in turns."""
+    folder, others = tmp_path_factory.mktemp("options"), [t for t in TABLES if t not in HEART]
+    return {
+        "small": applied(folder / "small", others, [2000] * 3),
+        "large": applied(folder / "large", others, [0] * 3),
+        "turns": applied(folder / "turns", list(TABLES), [2000, 0, 2000]),
+    }
+
+
+@pytest.fixture
+def projects(request: pytest.FixtureRequest, stored: str) -> dict[str, TemporaryProject]:
+    """The projects that have a stored table."""
+    found: dict[str, TemporaryProject] = request.getfixturevalue(group_of(stored))
+    return found
+
+
+def group_of(stored: str) -> str:
+    """The fixture that has a stored table."""
+    return "heart" if stored.removesuffix("_history") in HEART else "options"
 
 
 def canonical(value: Any) -> Any:
@@ -154,7 +184,11 @@ def made_by_spark(project: TemporaryProject, stored: str) -> list[bool]:
     return ["spark.app.id" in s for s in summaries if s.get("changed-partition-count", "0") != "0"]
 
 
-STORED = [f"{table}{suffix}" for table in TABLES for suffix in ("", "_history")]
+STORED = [
+    pytest.param(name, marks=[pytest.mark.slow] if group_of(name) == "options" else [])
+    for table in TABLES
+    for name in (table, f"{table}_history")
+]
 
 
 @pytest.mark.parametrize("stored", STORED)
@@ -162,7 +196,16 @@ def test_both_ways_give_the_same_rows(projects: dict[str, TemporaryProject], sto
     wanted = rows_of(projects["large"].rows(stored))
     assert wanted
     assert rows_of(projects["small"].rows(stored)) == wanted
-    assert rows_of(projects["turns"].rows(stored)) == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("suffix", ["", "_history"])
+def test_the_ways_may_take_turns(
+    options: dict[str, TemporaryProject], heart: dict[str, TemporaryProject], table: str, suffix: str
+) -> None:
+    large = (heart if table in HEART else options)["large"]
+    assert rows_of(options["turns"].rows(table + suffix)) == rows_of(large.rows(table + suffix))
 
 
 @pytest.mark.parametrize("stored", STORED)
@@ -181,34 +224,38 @@ def test_the_small_way_was_taken(projects: dict[str, TemporaryProject], stored: 
     assert all(large)
 
 
-@pytest.mark.parametrize("table", LARGE_ONLY)
-def test_what_only_spark_can_do_is_done_by_spark(projects: dict[str, TemporaryProject], table: str) -> None:
-    project = projects["small"]
-    assert all(made_by_spark(project, table))
-    assert rows_of(project.rows(table)) == rows_of(projects["large"].rows("shop.plain"))
+@pytest.mark.slow
+def test_what_only_spark_can_do_is_done_by_spark(tmp_path: Path, heart: dict[str, TemporaryProject]) -> None:
+    project = applied(tmp_path / "project", list(LARGE_ONLY), [2000] * 3)
+    wanted = rows_of(heart["large"].rows("shop.plain"))
+    for table in LARGE_ONLY:
+        assert all(made_by_spark(project, table)), table
+        assert rows_of(project.rows(table)) == wanted, table
 
 
-def test_a_run_that_finds_nothing_new_starts_no_spark(projects: dict[str, TemporaryProject]) -> None:
+def test_a_run_that_finds_nothing_new_starts_no_spark(heart: dict[str, TemporaryProject]) -> None:
     # A Spark that is not there cannot be started.
     nowhere = environment() | {"SPARK_HOME": "/nowhere"}
     ended = subprocess.run(
         [KEDRO, "run", "--pipelines=ingestion,cdc_merge,scd2"],
-        cwd=projects["small"].path, env=nowhere, capture_output=True, text=True, check=False,
+        cwd=heart["small"].path, env=nowhere, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert "had nothing new" in ended.stdout
 
 
-def test_every_commit_says_the_same_counts(projects: dict[str, TemporaryProject]) -> None:
+@pytest.mark.parametrize("group", ["heart", pytest.param("options", marks=pytest.mark.slow)])
+def test_every_commit_says_the_same_counts(request: pytest.FixtureRequest, group: str) -> None:
     def counts(project: TemporaryProject) -> list[Any]:
         known = ("inserted", "updated", "deleted", "opened", "closed", "rewritten", "removed", "late")
-        rows = [r for r in project.ops("batches") if r["table"] in TABLES and r["stage"] != "ingestion"]
+        rows = [r for r in project.ops("batches") if r["stage"] != "ingestion"]
         return sorted(
             repr([r["table"], r["stage"], r["batch"], r["stale_ignored"], *[r[c] for c in known]])
             for r in rows
         )
 
-    assert counts(projects["small"]) == counts(projects["large"])
+    made = request.getfixturevalue(group)
+    assert counts(made["small"]) == counts(made["large"])
 
 
 @pytest.mark.parametrize("stored", STORED)
