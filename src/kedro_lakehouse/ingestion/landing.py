@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.commits.engine import engine_of
 from kedro_lakehouse.commits.ingest import IngestionCommit
@@ -15,14 +15,19 @@ from kedro_lakehouse.ingestion.planner import Planner
 from kedro_lakehouse.ingestion.reading import FileReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.ingestion.planner import Batches
     from kedro_lakehouse.lake_table import LakeTable
-    from kedro_lakehouse.sources.base import GivesChanges, GivesExtracts
 
 logger = logging.getLogger(__name__)
+
+_BATCHES: Final[Mapping[str, Callable[[Planner, Any], Batches]]] = {
+    "changes": ChangeBatches,
+    "extracts": ExtractBatches,
+}
+"""What makes the batches of a source, by what it gives."""
 
 
 def planner_of(table: LakeTable) -> Planner:
@@ -34,12 +39,6 @@ def planner_of(table: LakeTable) -> Planner:
     return Planner(table, source, reader)
 
 
-def _batches_of(planner: Planner) -> Batches:
-    if planner.source.gives == "extracts":
-        return ExtractBatches(planner, cast("GivesExtracts", planner.source))
-    return ChangeBatches(planner, cast("GivesChanges", planner.source))
-
-
 def landed_batches(table: LakeTable) -> Iterator[Any]:
     """Plan what has landed for a table, batch by batch: see ``LandingDataset.load``.
 
@@ -49,7 +48,8 @@ def landed_batches(table: LakeTable) -> Iterator[Any]:
     while True:
         try:
             with table.lease("ingestion") as held:
-                yield from planner.given_out(_batches_of(planner), held, patience)
+                batches = _BATCHES[planner.source.gives](planner, planner.source)
+                yield from planner.given_out(batches, held, patience)
                 return
         except LeaseLostError as error:
             logger.info("%s: the lease is another run's, planning again", table)
