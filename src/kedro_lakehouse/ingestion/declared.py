@@ -61,9 +61,8 @@ def _ordered_by(table: LakeTable, state: TableState) -> list[str]:
 
 def _refuse_order(table: LakeTable, state: TableState) -> None:
     declared, existing = list(table.config.order_by), _ordered_by(table, state)
-    of_extracts = (
-        existing == ORDER_TYPE.fieldNames()
-    )  # there, `order_by` chooses among the rows of one extract
+    # Extracts have an order of their own: there, `order_by` chooses among the rows of one extract.
+    of_extracts = existing == ORDER_TYPE.fieldNames()
     if not declared or not existing or declared == existing or of_extracts:
         return
     missing = [c for c in declared if c not in state.columns and c not in existing]
