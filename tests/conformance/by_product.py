@@ -108,7 +108,12 @@ class Bench:
         return [x.table for x in [*self.lots, *self.extracts] if number < x.rounds]
 
     def round(self, number: int) -> None:
-        """Land one round's files, and run the tables that it is about."""
+        """Land one round's files, and run the tables that it is about.
+
+        In a soak every other round takes the large way, and so goes on with what the small way left.
+        """
+        if soaking():
+            self.project.set_globals(small_batch=0 if number % 2 else 2000)
         self.run_once(self.land(number))
 
     def run_once(self, tables: Sequence[str] = ()) -> None:
