@@ -116,7 +116,7 @@ def test_killed_at_a_phase_the_next_run_ends_in_the_same_tables(
     project = TemporaryProject.make(
         tmp_path / "project", SOURCES, {t: dict(TABLE) for t in tables}, table_format=table_format
     )
-    if number % 4 >= 2:  # noqa: PLR2004 - two of four
+    if number % 4 >= 2:
         project.set_globals(small_batch=0)
     for table, load in tables.items():
         land(project, load, table)
