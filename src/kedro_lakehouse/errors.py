@@ -456,8 +456,8 @@ class IncompatibleTypeError(TableError):
     reason: str = ""
     summary = "Table {table}, column {column}: the table has {existing}, {place} has {incoming}."
     advice = (
-        "Nothing was written. Declare its type under 'types' in tables.yml, or correct the source; then "
-        "`kedro run`."
+        "Nothing was written. Correct the source, then `kedro run`; or declare a type that holds both under "
+        "'types' in tables.yml, then `kedro lakehouse rebuild {table} --from-landing`."
     )
 
     def sentences(self) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from harness.project import Outcome, TemporaryProject, write_parquet
 from pyspark.sql import functions as F
@@ -18,9 +19,13 @@ from kedro_lakehouse.changes.keys import split_key_changes
 from kedro_lakehouse.changes.validate import check_events, convert, split_reasons
 from kedro_lakehouse.decoders.records import Columns
 from kedro_lakehouse.errors import ConfigurationError
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.sources.files import LandedFile, shapes
+from kedro_lakehouse.sources.read import read_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -354,3 +359,23 @@ def test_only_upserts_leave_values_unset(session):
         (2, "delete", None),
         (1, "upsert", ["v"]),
     ]
+
+
+COUNTS = [0, 1, 999, 1000, -1, -1000, -1001, 1_767_225_600_123_456_789, 2**63 - 1, 1 - 2**63, None]
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_times_in_nanoseconds_are_cut_to_microseconds(
+    session: SparkSession, tmp_path: Path, zone: str | None
+) -> None:
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"odd `at`": pa.array(COUNTS, pa.timestamp("ns", zone))}), file)
+    landed = LandedFile(f"file://{file}", 1, 1)
+    told: dict[str, Any] = {"file_format": "parquet", "headers": {}, "options": {}}
+    looked = shapes([(landed, "changes")], table=TableName("shop", "fine"), fallback={}, **told)
+    (group,) = read_groups(session, looked, **told)
+    kind = T.TimestampType() if zone else T.TimestampNTZType()
+    assert group.records.schema["odd `at`"].dataType == kind
+    rows = group.records.select(F.col("`odd ``at```").cast("timestamp").alias("at"))
+    found = rows.select(F.unix_micros("at")).collect()
+    assert [r[0] for r in found] == [None if count is None else count // 1000 for count in COUNTS]

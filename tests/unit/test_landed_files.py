@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import nullcontext
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
@@ -118,6 +121,22 @@ def test_an_empty_folder_is_listed_once_and_a_file_is_no_folder(tmp_path, meanwh
     assert len(listings) == 1
     with pytest.raises(SourceNotFoundError):
         names(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_times_in_nanoseconds_are_told_and_refused_within_a_column(tmp_path, unit):
+    kind = pa.timestamp(unit)
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"odd.name": pa.array([1], kind), "id": [1]}), file)
+    landed, asked = LandedFile(f"file://{file}", 1, 1), {"options": {}, "headers": {}, "fallback": {}}
+    (shape,) = shapes([(landed, "changes")], file_format="parquet", table=ITEM, **asked)
+    assert shape.nanoseconds == ({"odd.name"} if unit == "ns" else set())
+    pq.write_table(pa.table({"s": pa.array([{"at": 1}], pa.struct({"at": kind}))}), file)
+    looked = (
+        nullcontext() if unit == "us" else pytest.raises(UnreadableFileError, match=r"nanoseconds.*s\.at")
+    )
+    with looked:
+        shapes([(landed, "changes")], file_format="parquet", table=ITEM, **asked)
 
 
 def test_text_in_another_encoding_is_told_with_the_option(tmp_path):

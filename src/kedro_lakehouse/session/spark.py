@@ -27,6 +27,8 @@ _USUAL = {
     # Spark infers conditions from each join and each alias of a column. Their number grows with the power of
     # the number of keys: at six keys a merge of a few rows did not end within 16 minutes.
     "spark.sql.constraintPropagation.enabled": "false",
+    # Spark refuses parquet's times in nanoseconds, which pandas writes, unless it may read their counts.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
 }
 """Settings that every session gets unless the environment sets them itself."""
 _BARE_FILES = "hadoop-bare-naked-local-fs"

@@ -51,7 +51,8 @@ class FileShape:
     """What a file holds: column names with types, and whether it has rows (None: not known yet).
 
     A text file's columns are strings; a file of zero bytes has none. A file of JSON lines may hold several
-    shapes: ``lines`` is then what its decoder found.
+    shapes: ``lines`` is then what its decoder found. ``nanoseconds`` are the columns of parquet whose times
+    are stored so, as pandas does.
     """
 
     file: LandedFile
@@ -60,6 +61,7 @@ class FileShape:
     has_rows: bool | None
     self_describing: bool
     lines: LineShape | None = None
+    nanoseconds: frozenset[str] = frozenset()
 
 
 def list_files(
@@ -254,6 +256,7 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
             footer = pq.ParquetFile(handle)
             rows = footer.metadata.num_rows
             schema = from_arrow_schema(as_spark_reads(footer.schema_arrow), prefer_timestamp_ntz=True)
+            fine = [c for c in map(footer.schema.column, range(len(footer.schema))) if _in_nanoseconds(c)]
     except PySparkTypeError as error:
         raise UnreadableFileError(
             table=table, file=file.name, detail="a column's type is not known"
@@ -262,8 +265,21 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
         raise UnreadableFileError(
             table=table, file=file.name, detail="not a complete parquet file"
         ) from error
+    if nested := [c.path for c in fine if c.path != c.name]:
+        raise UnreadableFileError(
+            table=table,
+            file=file.name,
+            detail=f"Spark reads no times in nanoseconds within a column: {cut(nested[0], 100)}",
+            remedy="Write them in microseconds",
+        )
     columns = tuple((f.name, f.dataType) for f in schema.fields)
-    return FileShape(file, load, columns, rows > 0, self_describing=True)
+    nanoseconds = frozenset(c.name for c in fine)
+    return FileShape(file, load, columns, rows > 0, self_describing=True, nanoseconds=nanoseconds)
+
+
+def _in_nanoseconds(column: Any) -> bool:
+    """Whether a column of a parquet file holds counts of nanoseconds; INT96, which is older, Spark reads."""
+    return column.physical_type == "INT64" and "nanoseconds" in column.logical_type.to_json()
 
 
 def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableName) -> FileShape:

@@ -8,12 +8,14 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kedro_lakehouse.changes.conversion import sql_type
 from kedro_lakehouse.changes.events import POSITION, RAW, column
 from kedro_lakehouse.decoders.lines import KEY, VALUE
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
+from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -38,16 +40,16 @@ def read_groups(
     Returns:
         Groups of lazy frames: calling this function starts no Spark job.
     """
-    grouped: dict[tuple[Load, tuple[tuple[str, T.DataType], ...]], list[FileShape]] = {}
+    grouped: dict[tuple[Load, tuple[tuple[str, T.DataType], ...], frozenset[str]], list[FileShape]] = {}
     for shape in shapes:
         if shape.has_rows is not False:
-            grouped.setdefault((shape.load, shape.columns), []).append(shape)
+            grouped.setdefault((shape.load, shape.columns, shape.nanoseconds), []).append(shape)
     groups = []
-    for (load, columns), members in grouped.items():
+    for (load, columns, nanoseconds), members in grouped.items():
         paths = [_escaped(m.file.path) for m in members]
         schema = T.StructType([T.StructField(n, t) for n, t in columns])
         records = (
-            _parquet(session, paths, schema)
+            _parquet(session, paths, schema, nanoseconds)
             if file_format == "parquet"
             else _csv(session, paths, schema, options[load], header=headers[load])
         )
@@ -104,9 +106,15 @@ def _position(row: Column) -> Column:
     return F.struct(_file_name().alias("file"), row.cast("long").alias("row"))
 
 
-def _parquet(session: SparkSession, paths: list[str], schema: T.StructType) -> DataFrame:
-    frame = session.read.schema(schema).parquet(*paths)
-    names = [column(n) for n in schema.fieldNames()]
+def _parquet(
+    session: SparkSession, paths: list[str], schema: T.StructType, nanoseconds: Collection[str]
+) -> DataFrame:
+    stored = [T.StructField(f.name, T.LongType()) if f.name in nanoseconds else f for f in schema.fields]
+    frame = session.read.schema(T.StructType(stored)).parquet(*paths)
+    names = [
+        _cut_to_microseconds(f).alias(f.name) if f.name in nanoseconds else column(f.name)
+        for f in schema.fields
+    ]
     return frame.select(
         *names,
         _position(F.col("_metadata.row_index") + 1).alias(POSITION),
@@ -114,6 +122,13 @@ def _parquet(session: SparkSession, paths: list[str], schema: T.StructType) -> D
         _file_name().alias(FILE),
         F.lit(False).alias(MALFORMED_RECORD),
     )
+
+
+def _cut_to_microseconds(field: T.StructField) -> Column:
+    """The time of a count of nanoseconds, rounded down."""
+    count = quote(field.name)
+    whole = f"{count} div 1000 - if({count} % 1000 < 0, 1, 0)"
+    return F.expr(f"CAST(timestamp_micros({whole}) AS {sql_type(field.dataType)})")
 
 
 def _csv(
