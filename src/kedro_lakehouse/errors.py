@@ -315,6 +315,15 @@ class OutOfMemoryError(TerminalError):
     )
 
 
+class SqlValueError(TerminalError):
+    """SQL that somebody wrote (a derived table, a check, a node) cannot be computed for a value."""
+
+    code = "SQL_VALUE"
+    condition: str
+    summary = "Its SQL cannot be computed for some value ({condition})."
+    advice = "Use try_cast, try_divide, nullif or coalesce there, or correct the source; then `kedro run`."
+
+
 class UnsupportedError(TerminalError):
     """This version, format or environment does not do what was asked."""
 

@@ -47,6 +47,7 @@ FACTS = {
     "UNKNOWN_PLUGIN": {"group": "g", "name": "dmss", "known": ["dms"]},
     "JAVA_NOT_FOUND": {},
     "OUT_OF_MEMORY": {"said": "OutOfMemoryError: Java heap space"},
+    "SQL_VALUE": {"condition": "CAST_INVALID_INPUT"},
     "JAR_REFUSED": {"jar": "a-1.jar", "expected": "0a", "found": "0b", "folder": ".cache/ivy"},
     "JARS_NOT_FETCHED": {"packages": ["org:a:1"], "log": ".cache/ivy/fetch.log"},
     "SPARK_LINE": {"needed": "spark35", "found": "spark41", "folder": ".venv-spark35"},

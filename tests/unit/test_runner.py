@@ -136,6 +136,12 @@ def test_a_jvm_without_memory_is_told_with_what_helps():
         assert part in said
 
 
+def test_sql_that_fails_at_a_value_is_told_without_the_value():
+    said = message_of(JvmError("[CAST_INVALID_INPUT] The value 'CANARY' cannot be cast. SQLSTATE: 22018"))
+    assert said.startswith("[SQL_VALUE] Its SQL cannot be computed for some value (CAST_INVALID_INPUT). Use")
+    assert "CANARY" not in said
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -52,6 +52,19 @@ def look_at_declaration(table: LakeTable, state: TableState, source_columns: Seq
         logger.warning("%s: tables.yml names columns that are not there so far: %s%s", table, said, more)
 
 
+def refuse_other_targets(table: LakeTable) -> None:
+    """Refuse rules and tracked columns that are not those of the stored current table and history.
+
+    Raises:
+        KeySchemaDriftError, FoldRuleDriftError, TrackHistoryDriftError: A target was made by others.
+    """
+    for kind in table.targets:
+        state = table.state(kind)
+        if state is not None:
+            folded = kind if table.contract.write == "merge" else None
+            refuse_drift(table.stored(kind), state, table.contract, {}, folded)
+
+
 def _ordered_by(table: LakeTable, state: TableState) -> list[str]:
     """The columns that the change log's order is made of, by their present names."""
     order = state.columns.get(ORDER)

@@ -12,7 +12,7 @@ from kedro_lakehouse.commits.ingest import clear_void_quarantine, drop_given_up
 from kedro_lakehouse.commits.renames import rename_columns
 from kedro_lakehouse.commits.token import BatchToken
 from kedro_lakehouse.errors import BatchContentChangedError, CommitConflictError, UnsupportedError
-from kedro_lakehouse.ingestion.declared import look_at_declaration
+from kedro_lakehouse.ingestion.declared import look_at_declaration, refuse_other_targets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,14 +79,16 @@ class Planner:
             LeaseLostError: Another run may be working on the table by now.
             RefusedExtractsError: Extracts were refused; raised after all others were yielded.
             UnsupportedError: A `rename` that was declared later cannot be applied to the table.
-            KeySchemaDriftError, MissingColumnError, SequenceTypeDriftError, IncompatibleTypeError: The
-                declared keys, order or types do not fit the change log; found also where nothing has landed.
+            KeySchemaDriftError, MissingColumnError, SequenceTypeDriftError, IncompatibleTypeError,
+                FoldRuleDriftError, TrackHistoryDriftError: The declared keys, order, types, rules or tracked
+                columns do not fit the stored tables; found also where nothing has landed.
         """
         begun, ingesting = perf_counter(), self.table.environment.ingesting
         rename_columns(self.table)
         chain = self.chain(anew=True)
+        nothing_new = True
         while (batch := batches.next_batch(chain)) is not None:
-            planned = batch.planned
+            nothing_new, planned = False, batch.planned
             given = ingesting[self.table.name] = Ingesting(planned=planned, lease=held, begun=begun)
             try:
                 yield batch
@@ -113,6 +115,8 @@ class Planner:
         if self._seen is not None:
             read = self.table.environment.source_columns.get(self.table.name, ())
             look_at_declaration(self.table, self._seen, read)
+        if nothing_new:  # else each target's own commit looks at it
+            refuse_other_targets(self.table)
 
     def chain(self, *, anew: bool = False) -> Chain:
         """The published batches and the plans that may follow; also deletes quarantined rows of void plans.

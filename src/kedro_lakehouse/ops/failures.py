@@ -12,6 +12,7 @@ from kedro_lakehouse.errors import (
     LakehouseError,
     OutOfMemoryError,
     PlaceUnusableError,
+    SqlValueError,
     TerminalError,
     counted,
 )
@@ -49,6 +50,21 @@ _SQLITE: Final = {
     "disk I/O": ("the catalog's file cannot be read or written", _MINE),
     "full": ("no space is left on its disk", _ROOM),
 }
+_OF_VALUES: Final = (
+    "ARITHMETIC_OVERFLOW",
+    "BINARY_ARITHMETIC_OVERFLOW",
+    "CANNOT_PARSE_TIMESTAMP",
+    "CAST_INVALID_INPUT",
+    "CAST_OVERFLOW",
+    "DATETIME_OVERFLOW",
+    "DIVIDE_BY_ZERO",
+    "INVALID_ARRAY_INDEX",
+    "INVALID_ARRAY_INDEX_IN_ELEMENT_AT",
+    "NUMERIC_VALUE_OUT_OF_RANGE",
+    "REMAINDER_BY_ZERO",
+    "SCALAR_SUBQUERY_TOO_MANY_ROWS",
+)
+"""Conditions of Spark's errors about a value; the project's own conversions raise none of them."""
 _OF_NAMES_ONLY: Final = ("AnalysisException", "ParseException")
 
 
@@ -114,10 +130,19 @@ def known(error: BaseException, catalog: str = "") -> LakehouseError | None:
             for part, (problem, remedy) in _SQLITE.items():
                 if part in str(one):
                     return PlaceUnusableError(path=catalog or "the catalog", problem=problem, remedy=remedy)
-        if _of_spark(one) and (place := _place_of_java(_text_of(one))):
-            return place
-        if _of_spark(one) and (lack := re.search(r"\w*OutOfMemoryError(?:: [\w ]{1,60})?", _text_of(one))):
-            return OutOfMemoryError(said=lack[0])
+        if _of_spark(one) and (found := _told_by_java(_text_of(one))):
+            return found
+    return None
+
+
+def _told_by_java(said: str) -> LakehouseError | None:
+    """What an error of the JVM is about: a place, its memory, or a value that somebody's SQL does not fit."""
+    if place := _place_of_java(said):
+        return place
+    if lack := re.search(r"\w*OutOfMemoryError(?:: [\w ]{1,60})?", said):
+        return OutOfMemoryError(said=lack[0])
+    if failed := re.search(rf"\[({'|'.join(_OF_VALUES)})\b", said):
+        return SqlValueError(condition=failed[1])
     return None
 
 
