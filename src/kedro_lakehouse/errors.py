@@ -429,8 +429,9 @@ class MissingColumnError(TableError):
         where = f" in {shown(self.place)}" if self.place else ""
         near = did_you_mean(self.missing[0], self.found) if self.missing else ""
         what = f"Table {self.table}: no {listed(self.missing)}{where}; found: {listed(self.found)}.{near}"
-        if self.place and self.place.endswith("expectations"):
-            return what, "Correct the expectations in tables.yml, or the source; then `kedro run`."
+        _, reason, wanted = (self.place or "").partition(", for ")
+        if reason and wanted in ("expectations", "partition_by", "sort_by"):
+            return what, f"Correct {wanted} in tables.yml, or the source; then `kedro run`."
         if len(self.found) == 1 and (other := next((c for c in ",;|\t" if c in self.found[0]), "")):
             return (
                 what,

@@ -6,7 +6,10 @@ import pytest
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.conversion import castable, lossless
-from kedro_lakehouse.formats.ddl import case_clash, clash, schema_changes, storable, widened
+from kedro_lakehouse.errors import MissingColumnError, UnsupportedError
+from kedro_lakehouse.formats.base import Layout
+from kedro_lakehouse.formats.ddl import case_clash, clash, refuse_layout, schema_changes, storable, widened
+from kedro_lakehouse.names import TableName
 
 pytestmark = pytest.mark.unit
 
@@ -140,3 +143,30 @@ def test_integers_fit_a_double_only_where_every_one_of_them_is_exact():
 )  # fmt: skip
 def test_casts_that_spark_has_not_are_known_before(have, want, possible):
     assert castable(have, want) is possible
+
+
+COLUMNS = {"id": T.LongType(), "name": T.StringType(), "at": T.TimestampType(), "day": T.DateType()}
+
+
+@pytest.mark.parametrize(
+    ("layout", "error", "said"),
+    [
+        ({"partition_by": ["nmae"]}, MissingColumnError, r"'name'\? Correct partition_by in tables\.yml"),
+        ({"partition_by": ["bucket(4, idd)"]}, MissingColumnError, "no idd in the table, for partition_by"),
+        ({"sort_by": ["att"]}, MissingColumnError, r"Correct sort_by in tables\.yml"),
+        (
+            {"partition_by": ["days(name)"]},
+            UnsupportedError,
+            r"days\(name\) needs a time, and name is string",
+        ),
+        ({"partition_by": ["hours(day)"]}, UnsupportedError, r"hours\(day\) needs a time, and day is date"),
+    ],
+)
+def test_a_layout_that_the_columns_do_not_allow_is_refused(layout, error, said):
+    with pytest.raises(error, match=said):
+        refuse_layout(TableName("a", "b"), COLUMNS, Layout(**layout))
+
+
+def test_a_layout_of_the_tables_columns_is_allowed_whatever_their_case():
+    layout = Layout(partition_by=["days(Day)", "hours(at)", "truncate(2, NAME)", "ID"], sort_by=["Name"])
+    refuse_layout(TableName("a", "b"), COLUMNS, layout)

@@ -194,7 +194,7 @@ def test_missing_column_points_at_the_nearest_one():
     [
         (["id,name,ts"], "1.csv", "If ',' separates columns, say so by csv.delimiter in sources.yml"),
         (["id"], "1.csv", "Correct keys, order_by,"),
-        (["id"], "the table, for expectations", "Correct the expectations in tables.yml"),
+        (["id"], "the table, for expectations", "Correct expectations in tables.yml"),
     ],
 )
 def test_a_missing_column_is_told_with_what_may_be_wrong(found, place, said):

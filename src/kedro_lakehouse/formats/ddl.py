@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.conversion import lossless, same_type, sql_type
-from kedro_lakehouse.errors import IncompatibleTypeError
+from kedro_lakehouse.errors import IncompatibleTypeError, MissingColumnError, UnsupportedError
+from kedro_lakehouse.formats.literals import parts_of_transform
 from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from kedro_lakehouse.formats.base import Layout
     from kedro_lakehouse.names import TableName
 
 Path = tuple[str, ...]
@@ -50,6 +52,14 @@ class Clash:
             reason=self.reason,
             **place,
         )
+
+
+_TIMES: Final = (T.TimestampType, T.TimestampNTZType)
+_OF_TIMES: Final[Mapping[str, tuple[type[T.DataType], ...]]] = {
+    **dict.fromkeys(("years", "months", "days"), (T.DateType, *_TIMES)),
+    "hours": _TIMES,
+}
+"""The types that the partition transforms of times take."""
 
 
 def storable(kind: T.DataType) -> T.DataType:
@@ -245,3 +255,27 @@ def _changes(path: Path, existing: T.DataType, wanted: T.DataType) -> list[Schem
 def table_schema(columns: Mapping[str, T.DataType]) -> T.StructType:
     """A schema of nullable columns."""
     return T.StructType([T.StructField(name, storable(kind)) for name, kind in columns.items()])
+
+
+def refuse_layout(table: TableName, columns: Mapping[str, T.DataType], layout: Layout) -> None:
+    """Refuse partitions and a sort order of a new table that its columns do not allow.
+
+    Raises:
+        MissingColumnError: The table will have no such column.
+        UnsupportedError: A part of time is asked of a column that is no time.
+    """
+    parts = [parts_of_transform(text) for text in layout.partition_by]
+    named = {"partition_by": [source for *_, source in parts], "sort_by": list(layout.sort_by)}
+    kinds = {name.lower(): kind for name, kind in columns.items()}  # Spark ignores the case
+    for key, names in named.items():
+        if missing := [name for name in names if name.lower() not in kinds]:
+            raise MissingColumnError(
+                table=table, missing=missing, found=list(columns), place=f"the table, for {key}"
+            )
+    for name, _, source in parts:
+        kind = kinds[source.lower()]
+        if name in _OF_TIMES and not isinstance(kind, _OF_TIMES[name]):
+            raise UnsupportedError(
+                what=f"{table}: {name}({source}) needs a time, and {source} is {kind.simpleString()}.",
+                remedy=f"Declare the type of {source} under `types`, or correct `partition_by`.",
+            )

@@ -21,8 +21,14 @@ def constant(value: int | str | Decimal) -> str:
 
 def transform(text: str) -> str:
     """Quote the column of a partition transform such as ``days(ts)`` or ``bucket(8, id)``."""
+    name, number, source = parts_of_transform(text)
+    return f"{name}({', '.join([*number, quote(source)])})" if name else quote(text)
+
+
+def parts_of_transform(text: str) -> tuple[str, list[str], str]:
+    """The name of a partition transform, its numbers and its column; a column alone has no name."""
     name, bracket, inner = text.partition("(")
     if not bracket:
-        return quote(text)
-    *number, source = [part.strip() for part in inner.rstrip(") ").split(",")]
-    return f"{name.strip()}({', '.join([*number, quote(source)])})"
+        return "", [], text
+    *numbers, source = [part.strip() for part in inner.rstrip(") ").split(",")]
+    return name.strip(), numbers, source
