@@ -412,6 +412,12 @@ class LandedFilesGoneError(TableError):
 # Columns, types, keys and orders that do not fit the table.
 
 
+_DECLARED_IN: Final = dict.fromkeys(("expectations", "partition_by", "sort_by"), "tables.yml") | {
+    "op_column": "sources.yml"
+}
+"""The file of each key that names columns and is no key of all tables."""
+
+
 class MissingColumnError(TableError):
     """A column that is needed is not in the source or the frame."""
 
@@ -429,9 +435,9 @@ class MissingColumnError(TableError):
         where = f" in {shown(self.place)}" if self.place else ""
         near = did_you_mean(self.missing[0], self.found) if self.missing else ""
         what = f"Table {self.table}: no {listed(self.missing)}{where}; found: {listed(self.found)}.{near}"
-        _, reason, wanted = (self.place or "").partition(", for ")
-        if reason and wanted in ("expectations", "partition_by", "sort_by"):
-            return what, f"Correct {wanted} in tables.yml, or the source; then `kedro run`."
+        _, _, wanted = (self.place or "").partition(", for ")
+        if file := _DECLARED_IN.get(wanted):
+            return what, f"Correct {wanted} in {file}, or the source; then `kedro run`."
         if len(self.found) == 1 and (other := next((c for c in ",;|\t" if c in self.found[0]), "")):
             return (
                 what,

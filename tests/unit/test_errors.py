@@ -194,6 +194,7 @@ def test_missing_column_points_at_the_nearest_one():
     [
         (["id,name,ts"], "1.csv", "If ',' separates columns, say so by csv.delimiter in sources.yml"),
         (["id"], "1.csv", "Correct keys, order_by,"),
+        (["id"], "1.csv, for op_column", "Correct op_column in sources.yml, or the source; then"),
         (["id"], "the table, for expectations", "Correct expectations in tables.yml"),
     ],
 )

@@ -136,6 +136,16 @@ def test_a_jvm_without_memory_is_told_with_what_helps():
         assert part in said
 
 
+def test_a_wrong_regular_expression_is_told_as_such():
+    said = message_of(
+        JvmError("x\n: java.util.regex.PatternSyntaxException: Unclosed character class near index 2\n[a-\n")
+    )
+    assert (
+        "[UNSUPPORTED] A regular expression is none of Java's: Unclosed character class near index 2." in said
+    )
+    assert "Correct it in the expectation, the check or the query." in said
+
+
 def test_sql_that_fails_at_a_value_is_told_without_the_value():
     said = message_of(JvmError("[CAST_INVALID_INPUT] The value 'CANARY' cannot be cast. SQLSTATE: 22018"))
     assert said.startswith("[SQL_VALUE] Its SQL cannot be computed for some value (CAST_INVALID_INPUT). Use")

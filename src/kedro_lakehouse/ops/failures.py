@@ -14,6 +14,7 @@ from kedro_lakehouse.errors import (
     PlaceUnusableError,
     SqlValueError,
     TerminalError,
+    UnsupportedError,
     counted,
 )
 from kedro_lakehouse.redaction import redacted
@@ -141,6 +142,11 @@ def _told_by_java(said: str) -> LakehouseError | None:
         return place
     if lack := re.search(r"\w*OutOfMemoryError(?:: [\w ]{1,60})?", said):
         return OutOfMemoryError(said=lack[0])
+    if wrong := re.search(r"PatternSyntaxException: ([^\n]{1,100})", said):
+        return UnsupportedError(
+            what=f"A regular expression is none of Java's: {wrong[1]}.",
+            remedy="Correct it in the expectation, the check or the query.",
+        )
     if failed := re.search(rf"\[({'|'.join(_OF_VALUES)})\b", said):
         return SqlValueError(condition=failed[1])
     return None

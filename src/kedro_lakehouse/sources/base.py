@@ -118,11 +118,12 @@ class FolderSource(Generic[_C]):
         """No column describes the change."""
         return frozenset()
 
-    def _refuse_lack(self, shape: FileShape, missing: Sequence[str]) -> None:
-        """Refuse a file with rows that lacks columns."""
+    def _refuse_lack(self, shape: FileShape, missing: Sequence[str], key: str = "") -> None:
+        """Refuse a file with rows that lacks columns, which the ``key`` of its declaration names."""
         if missing and shape.has_rows is not False:
             found = [name for name, _ in shape.columns]
-            raise MissingColumnError(table=self._name, missing=missing, found=found, place=shape.file.name)
+            place = shape.file.name + (f", for {key}" if key else "")
+            raise MissingColumnError(table=self._name, missing=missing, found=found, place=place)
 
     def _unless_chosen(self, names: Iterable[str | None]) -> frozenset[str]:
         """The names that are given, without those that the table's ``columns`` list."""

@@ -49,5 +49,7 @@ class ChangesSource(FolderSource[ChangesSourceConfig]):
             found = [n for n, _ in shape.columns]
             renamed = {table.rename.get(n, n) for n in found}
             missing = [c for c in (*table.order_by, table.effective_time) if c and c not in renamed]
-            missing += [c for c in [self._config.op_column] if c and c not in found]
             self._refuse_lack(shape, missing)
+            self._refuse_lack(
+                shape, [c for c in [self._config.op_column] if c and c not in found], "op_column"
+            )

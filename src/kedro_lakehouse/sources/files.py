@@ -249,12 +249,19 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
     from pyspark.errors import PySparkTypeError
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from kedro_lakehouse.session.arrow import as_spark_reads
+    from kedro_lakehouse.session.arrow import as_spark_reads, unread_by_spark
 
     try:
         with _opened(file, "rb") as handle:
             footer = pq.ParquetFile(handle)
             rows = footer.metadata.num_rows
+            if (unread := unread_by_spark(footer.schema_arrow)) is not None:
+                raise UnreadableFileError(
+                    table=table,
+                    file=file.name,
+                    detail=f"Spark reads no {unread.type}: column {cut(unread.name, 100)}",
+                    remedy="Write the column as another type, such as text",
+                )
             schema = from_arrow_schema(as_spark_reads(footer.schema_arrow), prefer_timestamp_ntz=True)
             fine = [c for c in map(footer.schema.column, range(len(footer.schema))) if _in_nanoseconds(c)]
     except PySparkTypeError as error:
