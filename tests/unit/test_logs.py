@@ -126,13 +126,13 @@ def test_a_line_tells_of_an_error_without_its_values():
     of_spark = type("NumberFormatException", (Exception,), {"__module__": "pyspark.errors"})
 
     def fail():
-        raise RuntimeError from of_spark("[CAST_INVALID_INPUT] The value 'CANARY'")
+        raise RuntimeError from of_spark("[FAILED_EXECUTE_UDF] The value 'CANARY'")
 
     with pytest.raises(RuntimeError) as raised:
         fail()
     found = JsonFormatter(CONTEXT).format(record(error=raised.value))
     assert "CANARY" not in found
-    assert json.loads(found)["error"] == "NumberFormatException: CAST_INVALID_INPUT"
+    assert json.loads(found)["error"] == "NumberFormatException: FAILED_EXECUTE_UDF"
     assert json.loads(found)["stack"][-1].startswith("test_logs.py:")
 
 

@@ -39,7 +39,7 @@ def unread_by_spark(schema: pa.Schema) -> pa.Field | None:
 def _is_unread(kind: pa.DataType) -> bool:
     if pa.types.is_nested(kind):
         return any(_is_unread(kind.field(i).type) for i in range(kind.num_fields))
-    return pa.types.is_time(kind) or pa.types.is_duration(kind) or pa.types.is_float16(kind)
+    return bool(pa.types.is_time(kind) or pa.types.is_duration(kind) or pa.types.is_float16(kind))
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType:
