@@ -81,11 +81,11 @@ def test_spark_only_reads(call: Callable[..., Any], query: str) -> None:
 def test_a_dropped_table_is_gone_and_made_anew_by_the_next_run(
     project: TemporaryProject, call: Callable[..., Any]
 ) -> None:
-    def rows() -> dict[str, list[str]]:
+    def stored_rows() -> dict[str, list[str]]:
         stored = ("shop.item", "shop.item_history", "shop.other")
         return {table: sorted(map(repr, project.rows(table))) for table in stored}
 
-    before = rows()
+    before = stored_rows()
     dropped = call("drop", "shop.item", "--yes", "--json")
     assert dropped.exit_code == 0, dropped.output
     told = json.loads(dropped.stdout)
@@ -110,5 +110,5 @@ def test_a_dropped_table_is_gone_and_made_anew_by_the_next_run(
 
     project.run()
     assert {row["batch"] for row in project.ops("batches") if row["table"] == "shop.item"} == {1}
-    assert rows() == before
+    assert stored_rows() == before
     assert catalog.view_exists(TableName("shop", "dim_item"))

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kedro_lakehouse.commits.acknowledge import Commit, acknowledge
 from kedro_lakehouse.errors import CommitConflictError, LeaseLostError, TransientError, UnknownOutcomeError
 from kedro_lakehouse.formats.base import Layout, enter_phase
-from kedro_lakehouse.formats.ddl import refuse_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -232,7 +231,6 @@ def _ensured(change: Change, state: TableState | None) -> TableState:
     if state is not None and not columns:
         return state
     if state is None:
-        refuse_layout(change.target, columns, change.layout)
         lake.create(change.target, columns, change.layout)
     else:
         change.refuse_drift(state, columns)

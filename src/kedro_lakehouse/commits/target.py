@@ -15,6 +15,7 @@ from kedro_lakehouse.commits.marks import DECIDED, FOLDED_AT, REFOLD
 from kedro_lakehouse.commits.token import BatchToken
 from kedro_lakehouse.errors import CommitConflictError, LedgerGapError
 from kedro_lakehouse.formats.base import Layout
+from kedro_lakehouse.formats.ddl import refuse_layout
 from kedro_lakehouse.ops.report import now
 
 if TYPE_CHECKING:
@@ -75,8 +76,11 @@ class TargetCommit(runner.Change):
         return self._token.batch <= batch
 
     def columns(self, state: TableState | None) -> Mapping[str, T.DataType]:
-        """The columns of the rows to write."""
-        return self._rows.columns(state)
+        """The columns of the rows to write; those of a new table must allow the declared layout."""
+        columns: Mapping[str, T.DataType] = self._rows.columns(state)
+        if state is None:
+            refuse_layout(self.target, columns, self.layout)
+        return columns
 
     def refuse_drift(self, state: TableState, columns: Mapping[str, T.DataType]) -> None:
         """Refuse a declaration with other keys, order, folding rules or tracked columns."""
