@@ -113,6 +113,7 @@ def test_a_second_run_changes_nothing(bundled: TemporaryProject) -> None:
     assert everything() == before
 
 
+@pytest.mark.slow
 def test_without_a_sequence_the_tables_are_the_same(bundled: TemporaryProject, tmp_path: Path) -> None:
     sources, tables = declared()
     del sources["dms_sample"]["sequence_column"]

@@ -127,7 +127,7 @@ def test_a_run_that_fails_in_many_ways_tells_neither(
     assert is_clean(repr(project._project) + str(vars(project._project)))
 
 
-@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("as_json", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_no_command_tells_either(
     project: TemporaryProject,
     ran: dict[str, BaseException],

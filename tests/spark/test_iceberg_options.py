@@ -13,7 +13,7 @@ from harness.project import TemporaryProject, write_parquet
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 MODES = {f"write.{operation}.mode": "copy-on-write" for operation in ("delete", "update", "merge")}
 COMMON: dict[str, Any] = {"source": "shop", "entity": "item", "keys": ["id"], "history": True}

@@ -11,7 +11,7 @@ from harness.project import Outcome, TemporaryProject, write_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SOURCES: dict[str, Any] = {
     name: {

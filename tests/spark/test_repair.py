@@ -225,7 +225,10 @@ def stopped(project: TemporaryProject, stage: str, phase: str, *words: str) -> N
         logger.setLevel(level)
 
 
-@pytest.mark.parametrize(("stage", "phase"), [("ingestion", "planned"), ("quarantine", "staged")])
+@pytest.mark.parametrize(
+    ("stage", "phase"),
+    [pytest.param("ingestion", "planned", marks=pytest.mark.slow), ("quarantine", "staged")],
+)
 @pytest.mark.parametrize("then", ["replay", pytest.param("run", marks=pytest.mark.slow)])
 def test_a_replay_that_was_stopped_is_finished_by_the_next(
     tmp_path: Path, stage: str, phase: str, then: str
