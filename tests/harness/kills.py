@@ -32,8 +32,8 @@ def kill_at(project: TemporaryProject, places: Mapping[str, tuple[str, str]], *,
     The name of a table may be empty: all tables run, and the first that gets there ends them.
     """
     way = "--leased" if leased else "--without-lease"
-    told = [f"{table}:{stage}:{phase}" for table, (phase, stage) in places.items()]
-    command = [sys.executable, str(KILL_AT), str(project.path), way, *told]
+    arguments = [f"{table}:{stage}:{phase}" for table, (phase, stage) in places.items()]
+    command = [sys.executable, str(KILL_AT), str(project.path), way, *arguments]
     with scratch() as env:
         killed = subprocess.run(command, start_new_session=True, capture_output=True, check=False, env=env)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]

@@ -25,18 +25,14 @@ def split_key_changes(events: DataFrame, contract: TableContract, before: str) -
         returns: checked events; both halves of a key change share their reasons.
     """
     names, op, split = [c for c in value_columns(events) if c != before], column(OP), events
-    keys = {k: F.when((op != TRUNCATE) | op.isNull(), column(k)) for k in contract.keys}
-    if before in events.columns:
-        moved = column(before).isNotNull()
+    changes_keys, moved = before in events.columns, column(before).isNotNull()
+    if changes_keys:
         halves = F.when(moved, F.array(F.lit(DELETE), F.lit(UPSERT))).otherwise(F.array(op))
         op, split = column("__half"), events.withColumn("__half", F.explode(halves))
-        keys = {
-            k: F.when(moved & (op == DELETE), column(before)[k]).when(
-                (op != TRUNCATE) | op.isNull(), column(k)
-            )
-            for k in contract.keys
-        }
     deletes, truncates = op == DELETE, op == TRUNCATE
+    keys = {k: F.when(~truncates | op.isNull(), column(k)) for k in contract.keys}
+    if changes_keys:
+        keys = {k: F.when(moved & deletes, column(before)[k]).otherwise(own) for k, own in keys.items()}
     gone = F.coalesce(deletes | truncates, F.lit(False))
     values = {v: F.when(~gone, column(v)) for v in names if v not in contract.keys}
     others = [c for c in events.columns if c not in names and c not in (before, OP, UNSET)]

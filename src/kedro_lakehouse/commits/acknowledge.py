@@ -61,10 +61,10 @@ def acknowledge(commits: Sequence[Commit]) -> None:
         )
         events, rejected = (report.counts.get(count) or 0 for count in ("events_in", "quarantined"))
         if rejected and rejected * 2 >= events:
-            told = (
+            warning = (
                 "%s: %s of %s events of batch %s cannot be applied. `kedro lakehouse quarantine %s` says why."
             )
-            logger.warning(told, report.table, rejected, events, report.batch, report.table)
+            logger.warning(warning, report.table, rejected, events, report.batch, report.table)
 
 
 def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:

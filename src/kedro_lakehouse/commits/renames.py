@@ -55,8 +55,8 @@ def _new_names(table: LakeTable, declared: Mapping[str, str], held: Collection[s
     there = {old: new for old, new in declared.items() if old in held and old != new}
     found = {old: new for old, new in there.items() if new not in held}
     for old in sorted(there.keys() - found.keys()):
-        told = "%s has '%s' and '%s'. `kedro lakehouse rebuild %s --from-landing` makes them one column."
-        logger.warning(told, table, old, declared[old], table)
+        warning = "%s has '%s' and '%s'. `kedro lakehouse rebuild %s --from-landing` makes them one column."
+        logger.warning(warning, table, old, declared[old], table)
     for new in found.values():
         olds = [old for old, name in found.items() if name == new]
         if len(olds) > 1:

@@ -125,8 +125,7 @@ def known(error: BaseException, catalog: str = "") -> LakehouseError | None:
         chain.append(error.__context__)
     for one in chain:
         if isinstance(one, OSError) and one.errno in _PLACES and (place := one.filename or quoted_path(one)):
-            problem, remedy = _PLACES[one.errno]
-            return PlaceUnusableError(path=str(place), problem=problem, remedy=remedy)
+            return _unusable(str(place), one.errno)
         if type(one).__module__.startswith(("sqlite3", "sqlalchemy")):
             for part, (problem, remedy) in _SQLITE.items():
                 if part in str(one):
@@ -156,16 +155,17 @@ def _place_of_java(said: str) -> PlaceUnusableError | None:
     """What Java says of a local file or folder that it cannot read, write or make."""
     if found := re.search(r"FileNotFoundException: (?:file:)?(/[^\n]*?) \(([A-Z][\w -]+)\)", said):
         code = next((code for code in _PLACES if os.strerror(code) == found[2]), None)
-    elif found := re.search(r"AccessDeniedException: (?:file:)?(/\S+)", said):
-        code = errno.EACCES
-    elif found := re.search(r"Mkdirs failed to create (?:file:)?(/\S+)", said):
+        return _unusable(found[1], code) if code is not None else None
+    if found := re.search(r"AccessDeniedException: (?:file:)?(/\S+)", said):
+        return _unusable(found[1], errno.EACCES)
+    if found := re.search(r"Mkdirs failed to create (?:file:)?(/\S+)", said):
         return PlaceUnusableError(path=found[1], problem="the folder cannot be made", remedy=_MINE)
-    else:
-        return None
-    if code is None:
-        return None
+    return None
+
+
+def _unusable(path: str, code: int) -> PlaceUnusableError:
     problem, remedy = _PLACES[code]
-    return PlaceUnusableError(path=found[1], problem=problem, remedy=remedy)
+    return PlaceUnusableError(path=path, problem=problem, remedy=remedy)
 
 
 def _of_spark(error: BaseException) -> bool:
