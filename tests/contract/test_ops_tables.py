@@ -23,7 +23,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.ops.store import BATCHES, OpsStore
+from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES, OpsStore
 from kedro_lakehouse.session.catalog import MetadataCatalog
 
 pytestmark = pytest.mark.contract
@@ -74,7 +74,7 @@ class Unanswered:
     applied: bool
     error: Exception
 
-    def meet(self, *, then=lambda: None):
+    def meet(self, *, then=lambda: None, table=BATCHES):
         commit, asked = SqlCatalog.commit_table, []
 
         def met(*given):
@@ -85,19 +85,19 @@ class Unanswered:
                 commit(*given)
             with self.monkeypatch.context() as patch:
                 patch.setattr(SqlCatalog, "commit_table", commit)
-                self._compact()
+                self._compact(table)
                 then()
             raise self.error
 
         self.monkeypatch.setattr(SqlCatalog, "commit_table", met)
 
-    def _compact(self):
+    def _compact(self, table):
         """Append until one file takes the place of all, and the old snapshots go."""
         catalog = MetadataCatalog(self.conf)
-        before = {s.snapshot_id for s in catalog.find(TableName.ops(BATCHES)).snapshots()}
+        before = {s.snapshot_id for s in catalog.find(TableName.ops(table)).snapshots()}
         for n in range(14):
-            OpsStore(catalog).append(BATCHES, [{"table": "a.c", "batch": n}])
-        assert not before & {s.snapshot_id for s in catalog.find(TableName.ops(BATCHES)).snapshots()}
+            OpsStore(catalog).append(table, [{"table": "a.c", "batch": n}])
+        assert not before & {s.snapshot_id for s in catalog.find(TableName.ops(table)).snapshots()}
 
 
 @pytest.fixture(params=[True, False], ids=["applied", "lost"])
@@ -112,6 +112,16 @@ def test_rows_are_there_once_where_a_compaction_removed_the_mark_of_their_commit
     unanswered.meet()
     store.append(BATCHES, [{"table": "a.b", "batch": 2}], unless=unless)
     assert sorted(row["batch"] for row in store.read(BATCHES, of_table="a.b")) == [1, 2]
+
+
+@pytest.mark.parametrize("waiting", [None, [{"path": "f", "code": "X"}]], ids=["null", "list"])
+def test_rows_whose_lists_are_null_or_not_are_there_once(sqlite, unanswered, waiting):
+    """A planned batch waits for no file: its list is null, which no filter of a scan may ask for."""
+    store = OpsStore(MetadataCatalog(sqlite))
+    store.append(BATCH_LEDGER, [{"table": "a.b", "batch": 1}])
+    unanswered.meet(table=BATCH_LEDGER)
+    store.append(BATCH_LEDGER, [{"table": "a.b", "batch": 2, "files": [{"path": "f"}], "waiting": waiting}])
+    assert sorted(row["batch"] for row in store.read(BATCH_LEDGER, of_table="a.b")) == [1, 2]
 
 
 def test_a_client_that_conflicts_with_its_own_commit_leaves_its_rows_once(sqlite, unanswered):

@@ -44,6 +44,11 @@ class Worker:
                 stdout=out, stderr=err, env=environment(),
             )  # fmt: skip
 
+    def end(self) -> None:
+        """Kill it if it still works, as after an error of another one, and wait for its end."""
+        self._process.kill()
+        self._process.wait()
+
     def lines(self) -> list[str]:
         """Wait for its end; the lines that it has printed."""
         code = self._process.wait()
@@ -69,8 +74,12 @@ def maintained(project: TemporaryProject) -> Iterator[None]:
 @pytest.mark.parametrize(("writers", "way"), WAYS)
 def test_processes_write_the_same_tables(tmp_path: Path, writers: int, way: str) -> None:
     project = make_shop(tmp_path / "project", max_files=1)
-    with maintained(project) if way == "maintained" else contextlib.nullcontext():
+    with contextlib.ExitStack() as ends:
+        if way == "maintained":
+            ends.enter_context(maintained(project))
         workers = [Worker("writer.py", project, w, writers, FILES, f"--{way}") for w in range(writers)]
+        for worker in workers:
+            ends.callback(worker.end)
         printed = [worker.lines() for worker in workers]
     project.run()
 
