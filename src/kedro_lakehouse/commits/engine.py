@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.commits.merge_frames import MergeFrames
     from kedro_lakehouse.commits.plain_frames import PlainFrames
     from kedro_lakehouse.commits.rows import Engine
+    from kedro_lakehouse.commits.small_events import SmallEvents
     from kedro_lakehouse.commits.small_rows import SmallRows
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.lake_table import LakeTable
@@ -30,11 +31,16 @@ class SparkEngine:
 
     def events(
         self, table: LakeTable, accepted: DataFrame, rejected: DataFrame, token: BatchToken
-    ) -> EventFrames:
+    ) -> SmallEvents | EventFrames:
         """The checked events of one batch."""
         from kedro_lakehouse.commits.event_frames import EventFrames
+        from kedro_lakehouse.commits.small_events import small_events
 
-        return EventFrames(table.format, table.contract, token, accepted=accepted, rejected=rejected)
+        def large() -> EventFrames:
+            return EventFrames(table.format, table.contract, token, accepted=accepted, rejected=rejected)
+
+        small = small_events(table, token, accepted=accepted, large=large) if accepted is rejected else None
+        return small or large()
 
     def pending(self, table: LakeTable, *, after: int, upto: int) -> DataFrame:
         """The accepted events of the batches after ``after`` and up to ``upto``, as a lazy frame."""

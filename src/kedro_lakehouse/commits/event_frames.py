@@ -194,14 +194,14 @@ def _staged(counts: Mapping[str, Any], kept: Mapping[str, Any]) -> Staged:
         digest=str(kept.get("digest")),
         first_orders=(kept.get("min_first"), kept.get("max_first")),
         facts={
-            "lag_seconds": _lag(kept.get("last_time")),
+            "lag_seconds": lag_of(kept.get("last_time")),
             "min_order": kept.get("min_order"),
             "max_order": kept.get("max_order"),
         },
     )
 
 
-def _lag(last_time: str | None) -> float | None:
+def lag_of(last_time: str | None) -> float | None:
     """Seconds from the last event's time until now; None if events have a log position instead of a time."""
     if last_time is None:
         return None

@@ -63,7 +63,7 @@ def small_rows(table: LakeTable, plan: MergePlan, token: BatchToken) -> SmallRow
     except Exception as error:  # noqa: BLE001 - the large way does it, or says what is wrong
         # What the error says may quote values.
         logger.warning(
-            "%s %s: planned by Spark, for the small way failed: %s", table, plan.kind, _place(error)
+            "%s %s: planned by Spark, for the small way failed: %s", table, plan.kind, place_of(error)
         )
         return None
     return SmallRows(table, plan.kind, batch, planned, large=lambda: MergeFrames(table, plan, token))
@@ -76,7 +76,7 @@ def _may_be_small(table: LakeTable, plan: MergePlan) -> bool:
     return own and not blocking and isinstance(table.format, WritesFiles) and is_there()
 
 
-def _place(error: BaseException) -> str:
+def place_of(error: BaseException) -> str:
     """The kind of an error, and the line of our own code or of a library that raised it."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}"

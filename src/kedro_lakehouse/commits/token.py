@@ -66,6 +66,19 @@ class BatchToken:
             BATCH, F.lit(self.batch).cast("long").alias(BATCH, metadata={_KEY: asdict(self)})
         )
 
+    def stamp_later(self, make: Callable[[], DataFrame], origin: object) -> DataFrame:
+        """A frame of one batch, as ``stamp`` makes it; for our own nodes it is made as in ``read_later``.
+
+        Args:
+            make: Makes the events without their batch number.
+            origin: What they are made of, for who can do without the frame.
+        """
+        from kedro_lakehouse.session.later import FrameLater, spark_may_wait
+
+        if not spark_may_wait.get():
+            return self.stamp(make())
+        return FrameLater(lambda: self.stamp(make()), self, origin)
+
     def read_later(self, read: Callable[[], DataFrame]) -> DataFrame:
         """A frame of events with this token attached.
 

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kedro_lakehouse.changes.keys import split_key_changes
-from kedro_lakehouse.changes.order import declared_order
-from kedro_lakehouse.changes.validate import check_events
 from kedro_lakehouse.commits.marks import horizon_of
-from kedro_lakehouse.decoders.base import load_decoder
-from kedro_lakehouse.decoders.records import BEFORE, complete
 from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.ingestion.record_rules import RecordRules
+from kedro_lakehouse.ingestion.small_changes import checked_rows
 from kedro_lakehouse.sources.files import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.commits.token import BatchToken
-    from kedro_lakehouse.decoders.base import ChangeDecoder
     from kedro_lakehouse.decoders.records import Columns, RecordGroup
     from kedro_lakehouse.ingestion.planner import Planner
+    from kedro_lakehouse.ingestion.reading import FileReader
     from kedro_lakehouse.sources.base import GivesChanges
     from kedro_lakehouse.sources.files import FileShape, LandedFile
     from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
@@ -35,25 +32,26 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class LandedChanges:
-    """A planned batch of raw change records; events from before the ``horizon`` are too late."""
+    """A planned batch of files of raw change records, which ``reader`` reads."""
 
     planned: PlannedFiles
     token: BatchToken
-    decoder: ChangeDecoder
-    groups: Sequence[RecordGroup]
-    layout: Any
-    columns: Columns
-    horizon: datetime | None = None
+    reader: FileReader
+    looked: Sequence[FileShape]
+    rules: RecordRules
+
+    @property
+    def groups(self) -> Sequence[RecordGroup]:
+        """The records of the batch, in lazy frames."""
+        return self.reader.read(self.looked)
 
     def events(self, contract: TableContract) -> DataFrame:
-        """Decode and check the records of the batch; a key change becomes its two events."""
-        decode = self.decoder.decode
-        decoded = [decode(group, self.layout, self.columns, contract.keys) for group in self.groups]
-        ordered = declared_order(complete(decoded, self.columns), contract)
-        if self.columns.carried:
-            ordered = ordered.drop(*self.columns.carried)
-        checked = check_events(ordered, contract, horizon=self.horizon)
-        return self.token.stamp(split_key_changes(checked, contract, BEFORE))
+        """The checked events of the batch, made when something is first done with them."""
+        return self.token.stamp_later(lambda: self.rules.events(self.groups, contract), self)
+
+    def checked_without_spark(self) -> pa.Table | None:
+        """The checked events of the batch, if it is small and Spark is not needed; see ``small_changes``."""
+        return checked_rows(self.reader, self.looked, self.rules, self.token)
 
 
 class ChangeBatches:
@@ -93,11 +91,14 @@ class ChangeBatches:
         return LandedChanges(
             planned=planned,
             token=planner.token(planned),
-            decoder=load_decoder(self._source.decoder),
-            groups=planner.reader.read(looked),
-            layout=self._source.layout(),
-            columns=columns or planner.reader.columns(looked),
-            horizon=horizon_of(planner.state()),
+            reader=planner.reader,
+            looked=looked,
+            rules=RecordRules(
+                decoder=self._source.decoder,
+                layout=self._source.layout(),
+                columns=columns or planner.reader.columns(looked),
+                horizon=horizon_of(planner.state()),
+            ),
         )
 
     def release(self) -> None:

@@ -32,7 +32,8 @@ class FileReader:
         self.table, self.source = table, source
 
     @property
-    def _file_format(self) -> Any:
+    def file_format(self) -> Any:
+        """What the source's files are: ``parquet``, ``csv`` or ``json``."""
         config: Any = self.table.source_config
         return config.file_format
 
@@ -44,7 +45,7 @@ class FileReader:
             PermissionError: A file may not be read.
         """
         refuse_forbidden(files)
-        if self._file_format == "json":
+        if self.file_format == "json":
             landed = [(f, self.source.load_of(f)) for f in files]
             filled = [f for f in files if f.size]
             found = self._discovered(filled) if filled else []
@@ -54,7 +55,7 @@ class FileReader:
             return looked
         return shapes(
             [(f, self.source.load_of(f)) for f in files],
-            file_format=self._file_format,
+            file_format=self.file_format,
             options=dict(self.source.options),
             table=self.table.name,
             headers=dict(self.source.headers),
@@ -92,7 +93,7 @@ class FileReader:
 
     def read(self, looked: Sequence[FileShape]) -> list[RecordGroup]:
         """Read files as raw records, in lazy frames."""
-        if self._file_format == "json":
+        if self.file_format == "json":
             shapes = [s.lines for s in looked if s.lines is not None and s.has_rows]
             filled = list(dict.fromkeys(s.file for s in looked if s.lines is not None and s.has_rows))
             load: Load = looked[0].load if looked else "changes"
@@ -101,7 +102,7 @@ class FileReader:
         return read_groups(
             self.table.session,
             looked,
-            file_format=self._file_format,
+            file_format=self.file_format,
             options=self.source.options,
             headers=self.source.headers,
         )

@@ -38,13 +38,12 @@ from kedro_lakehouse.commits.marks import REFOLD, horizon_of
 from kedro_lakehouse.commits.reading import reading_errors
 from kedro_lakehouse.commits.rows import Staged
 from kedro_lakehouse.commits.target import bring_pending
-from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.decoders.records import FILE
 from kedro_lakehouse.errors import AuditFailedError, LandedFilesGoneError, UnsupportedError
 from kedro_lakehouse.formats.base import enter_phase
-from kedro_lakehouse.ingestion.changes import LandedChanges
 from kedro_lakehouse.ingestion.extracts import ExtractBatches, LandedExtracts
 from kedro_lakehouse.ingestion.landing import planner_of
+from kedro_lakehouse.ingestion.record_rules import RecordRules
 from kedro_lakehouse.names import quote
 from kedro_lakehouse.operations.quarantined import match_records, records_at, released
 from kedro_lakehouse.session.observation import observed
@@ -175,15 +174,11 @@ class Replay:
         head = self.chain.published[-1]  # a placeholder: the batch is planned below
         with ExitStack() as cached:
             found = cache(match_records(groups, self.held(files)), cached)
-            landed = LandedChanges(
-                planned=head,
-                token=planner.token(head),
-                decoder=load_decoder(source.decoder),
-                groups=[dataclasses.replace(g, records=records_at(g.records, found)) for g in groups],
-                layout=source.layout(),
-                columns=planner.reader.columns(looked),
+            rules = RecordRules(
+                decoder=source.decoder, layout=source.layout(), columns=planner.reader.columns(looked)
             )
-            events = cache(landed.events(self.contract), cached)
+            again = [dataclasses.replace(g, records=records_at(g.records, found)) for g in groups]
+            events = cache(planner.token(head).stamp(rules.events(again, self.contract)), cached)
             valid = events.where(F.size(REASONS) == 0)
             verdict = events.groupBy(POSITION).agg((F.max(F.size(REASONS)) == 0).alias("ok"))
             return self.commit(list(files), valid, released(found, verdict))

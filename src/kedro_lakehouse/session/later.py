@@ -21,7 +21,7 @@ spark_may_wait: ContextVar[bool] = ContextVar("spark_may_wait", default=False)
 
 Another node may make columns before it touches a frame, and PySpark makes none before Spark is there.
 """
-_BEFORE: Final = frozenset({"make", "attached", "__class__", "__dict__", "__deepcopy__"})
+_BEFORE: Final = frozenset({"make", "attached", "origin", "__class__", "__dict__", "__deepcopy__"})
 """What can be looked at before the frame is made."""
 
 
@@ -32,9 +32,15 @@ class FrameLater(DataFrame):
         """Make no frame yet."""
         return object.__new__(cls)
 
-    def __init__(self, make: Callable[[], DataFrame], attached: object) -> None:
-        """Store how the frame is made, and what is ``attached`` to it: that can be looked at before."""
-        vars(self).update(make=make, attached=attached)
+    def __init__(self, make: Callable[[], DataFrame], attached: object, origin: object = None) -> None:
+        """Store how the frame is made; ``attached`` and ``origin`` can be looked at before.
+
+        Args:
+            make: Makes the frame.
+            attached: The token of the frame's batches.
+            origin: What the frame is made of, for who can do without the frame.
+        """
+        vars(self).update(make=make, attached=attached, origin=origin)
 
     def __getattribute__(self, name: str) -> Any:
         """Make the frame if that was not done, before anything is asked of it."""

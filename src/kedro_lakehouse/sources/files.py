@@ -20,6 +20,7 @@ from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError, cut
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    import pyarrow as pa
     from fsspec import AbstractFileSystem
     from pyspark.sql import types as T
 
@@ -282,6 +283,23 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
     columns = tuple((f.name, f.dataType) for f in schema.fields)
     nanoseconds = frozenset(c.name for c in fine)
     return FileShape(file, load, columns, rows > 0, self_describing=True, nanoseconds=nanoseconds)
+
+
+def parquet_rows(file: LandedFile, schema: pa.Schema) -> pa.Table | None:
+    """The rows of a parquet file in the types of a schema; None if it may mean what only Spark knows.
+
+    Raises:
+        pyarrow.ArrowInvalid, OSError: The file is damaged, or a value does not fit.
+    """
+    import pyarrow.parquet as pq
+
+    with _opened(file, "rb") as handle:
+        found = pq.ParquetFile(handle, page_checksum_verification=True)
+        kinds = [found.schema.column(i).physical_type for i in range(len(found.schema))]
+        written = found.metadata.metadata or {}
+        if "INT96" in kinds or any(key.startswith(b"org.apache.spark.legacy") for key in written):
+            return None  # of days before 1900 they may mean others
+        return found.read().select(schema.names).cast(schema)
 
 
 def _in_nanoseconds(column: Any) -> bool:

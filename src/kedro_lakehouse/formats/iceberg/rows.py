@@ -10,7 +10,7 @@ import importlib.util
 import json
 import math
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table import FileScanTask, Table
-    from pyiceberg.types import IcebergType
+    from pyiceberg.types import IcebergType, StructType
 
     from kedro_lakehouse.formats.base import Place
 
@@ -301,6 +301,8 @@ def _deletes_in(table: Table, of: DataFile, positions: Sequence[int]) -> dict[st
 
 def _described(table: Table, file: DataFile) -> dict[str, Any]:
     """A data file as Iceberg's JSON describes it."""
+    from pyiceberg.types import StructType
+
     facts = {
         "spec-id": table.spec().spec_id,
         "content": "data",
@@ -310,9 +312,52 @@ def _described(table: Table, file: DataFile) -> dict[str, Any]:
     }
     names = ("record_count", "column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
     measured = {n: getattr(file, n) for n in (*names, "lower_bounds", "upper_bounds", "split_offsets")}
+    if any(isinstance(field.field_type, StructType) for field in table.schema().fields):
+        measured |= _bounds_within_structs(table, file)
     if table.sort_order().fields:
         facts["sort-order-id"] = table.sort_order().order_id
     return facts | _metrics(measured)
+
+
+def _bounds_within_structs(table: Table, file: DataFile) -> dict[str, dict[int, bytes]]:
+    """The bounds of a file's columns with those of the fields of structs, which pyiceberg leaves out.
+
+    Without the bounds of ``_order``, every file of the change log might hold any order.
+    """
+    from pyiceberg.io.pyarrow import (
+        MetricModeTypes,
+        MetricsMode,
+        compute_statistics_plan,
+        data_file_statistics_from_parquet_metadata,
+        match_metrics_mode,
+        parquet_path_to_id_mapping,
+    )
+    from pyiceberg.table import TableProperties as Named
+
+    default = table.properties.get(Named.DEFAULT_WRITE_METRICS_MODE, Named.DEFAULT_WRITE_METRICS_MODE_DEFAULT)
+    mode = match_metrics_mode(default)
+    if mode.type not in (MetricModeTypes.TRUNCATE, MetricModeTypes.FULL):
+        return {}
+    plan = compute_statistics_plan(table.schema(), table.properties)
+    for number, is_text in _within_structs(table.schema().as_struct()):
+        plan[number] = replace(plan[number], mode=mode if is_text else MetricsMode(MetricModeTypes.FULL))
+    with table.io.new_input(file.file_path).open() as opened:
+        footer = pq.read_metadata(opened)
+    found = data_file_statistics_from_parquet_metadata(
+        footer, plan, parquet_path_to_id_mapping(table.schema())
+    ).to_serialized_dict()
+    return {name: found[name] for name in ("lower_bounds", "upper_bounds")}
+
+
+def _within_structs(struct: StructType) -> Iterable[tuple[int, bool]]:
+    """The ids of the simple fields of a struct and of structs in it, and whether each is text or bytes."""
+    from pyiceberg.types import BinaryType, StringType, StructType
+
+    for field in struct.fields:
+        if isinstance(field.field_type, StructType):
+            yield from _within_structs(field.field_type)
+        elif field.field_type.is_primitive:
+            yield field.field_id, isinstance(field.field_type, StringType | BinaryType)
 
 
 def _metrics(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,45 @@
+"""The rules by which raw change records become checked events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kedro_lakehouse.changes.keys import split_key_changes
+from kedro_lakehouse.changes.order import declared_order
+from kedro_lakehouse.changes.validate import check_events
+from kedro_lakehouse.decoders.base import load_decoder
+from kedro_lakehouse.decoders.records import BEFORE, complete
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.changes.contract import TableContract
+    from kedro_lakehouse.decoders.records import Columns, RecordGroup
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordRules:
+    """How raw change records of a table become checked events.
+
+    ``decoder`` is the name of the decoder and ``layout`` what it needs to know of the source. Events from
+    before the ``horizon`` are too late.
+    """
+
+    decoder: str
+    layout: Any
+    columns: Columns
+    horizon: datetime | None = None
+
+    def events(self, groups: Sequence[RecordGroup], contract: TableContract) -> DataFrame:
+        """Decode and check records; a key change becomes its two events."""
+        decode = load_decoder(self.decoder).decode
+        decoded = [decode(group, self.layout, self.columns, contract.keys) for group in groups]
+        ordered = declared_order(complete(decoded, self.columns), contract)
+        if self.columns.carried:
+            ordered = ordered.drop(*self.columns.carried)
+        checked = check_events(ordered, contract, horizon=self.horizon)
+        return split_key_changes(checked, contract, BEFORE)
