@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TELL_AFTER_SECONDS: Final = 20
+_TELL_AFTER_SECONDS: Final = 10
 ALWAYS: Final = "always"
 """Tag of nodes that run after their ancestors whether these succeeded or not, such as freshness."""
 
@@ -81,7 +81,9 @@ class IsolatingThreadRunner(ThreadRunner):
                         _let_go(error)
         if failures:
             by_table = {node.namespace or node.name: _cause(error) for node, error in failures.items()}
-            again = [t for t, error in by_table.items() if not _rest_went_on(error)]
+            again = {t for t, error in by_table.items() if not _rest_went_on(error)}
+            if again:  # tables that need one that failed are behind it until they run too
+                again |= {node.namespace for node in waiting if node.namespace}
             raise TablesFailedError(tables=by_table, retry=_retry(again)) from next(iter(failures.values()))
 
 

@@ -47,6 +47,9 @@ TABLES: dict[str, dict[str, Any]] = {
     "crm.wrong": {
         "derive": {"inputs": {"m": "crm.master"}, "sql": "select id, nmae from m"}, "keys": ["id"],
     },
+    "crm.mistyped": {
+        "derive": {"inputs": {"m": "crm.master"}, "sql": "selct id from m"}, "keys": ["id"],
+    },
     "crm.emptied": {
         "derive": {"inputs": {"m": "crm.master"}, "sql": "select id from m where id < 0"}, "keys": ["id"],
     },
@@ -143,7 +146,7 @@ def test_ingestion_alone_derives_from_what_is_published(runs: Runs) -> None:
 
 def test_a_table_waits_for_inputs_and_is_not_run_after_a_failed_one(runs: Runs) -> None:
     first = runs.outcomes[0]
-    assert set(first.failed) == {"crm.lost", "crm.wrong", "crm.emptied"}
+    assert set(first.failed) == {"crm.lost", "crm.wrong", "crm.mistyped", "crm.emptied"}
     tables = {r.table for r in first.reports}
     assert tables == set(HEALTHY)
 
@@ -152,6 +155,11 @@ def test_a_wrong_query_names_its_place_and_an_empty_result_is_refused(runs: Runs
     wrong, emptied = (runs.outcomes[0].failed[f"crm.{t}"] for t in ("wrong", "emptied"))
     assert (wrong.code, wrong.key) == ("CONFIGURATION", "crm.wrong.derive.sql")  # type: ignore[attr-defined]
     assert "nmae" in str(wrong)
+    # What Spark says of the query itself, not of the statement in which it is run.
+    mistyped = str(runs.outcomes[0].failed["crm.mistyped"])
+    assert "'selct'" in mistyped
+    assert "bracket" not in mistyped
+    assert "')'" not in mistyped
     assert [e.code for e in emptied.errors] == ["SNAPSHOT_EMPTY"]  # type: ignore[attr-defined]
 
 

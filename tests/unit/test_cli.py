@@ -258,6 +258,11 @@ def test_quarantine_refuses_what_is_no_declared_table(call, words, code, told):
         (("changes", "shop.itm", "--batch", "1"), 1, "Did you mean 'shop.item'?"),
         (("changes", "shop.item", "--batch", "3"), 1, "[BATCH_NOT_FOUND] Table shop.item has no batch 3"),
         (("changes", "shop.nothing", "--batch", "1"), 1, "it has none yet"),
+        (
+            ("quarantine", "shop.item", "--batch", "99"),
+            1,
+            "[BATCH_NOT_FOUND] Table shop.item has no batch 99",
+        ),
         (("changes", "shop.item"), 2, "--batch"),
         (("rebuild", "shop.itm", "--yes"), 1, "Did you mean 'shop.item'?"),
         (("rebuild", "shop.nothing", "--yes"), 1, "Nothing of shop.nothing is recorded yet"),
@@ -296,7 +301,9 @@ def test_a_run_is_shown_with_its_commits_its_failures_and_the_states_now(call):
         "Run run1: __default__, environment local, 2026-11-21 01:00:00, failed after 90 s"
     )
     assert lines[1] == "shop.line failed: m"
-    assert lines[-2:] == ["shop.item is fresh now.", "shop.line is failing since 2026-11-21 01:00 now. m"]
+    assert lines[-2:] == [
+        "Now: shop.item is fresh.", "Now: shop.line is failing since 2026-11-21 01:00. m"
+    ]  # fmt: skip
 
 
 @pytest.fixture

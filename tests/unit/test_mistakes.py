@@ -366,6 +366,25 @@ def test_unknown_formats_and_wrong_options(root, mistake):
         assert part in said
 
 
+def test_a_mistake_is_said_once(root):
+    with (root / TABLES).open("a") as file:
+        file.write("shop.x:\n  keys: [id]\n  derive: {inputs: {i: shop.y}, sql: select * from i}\n")
+        file.write("shop.y:\n  keys: [id]\n  derive: {inputs: {i: shop.x}, sql: select * from i}\n")
+    result = call("lakehouse tables")
+    assert result.stderr.count("the table is made from itself") == 2  # once for each of the two
+    with (root / TABLES).open("a") as file:
+        file.write("shop.z: {source: shop, keys: [id], keys: [id]}\n")
+    result = call("lakehouse tables")
+    assert "the key is in line 15 too" in result.stderr
+    assert "not YAML" not in result.stderr
+
+
+def test_a_table_with_source_and_inputs_is_told_to_lose_its_source(root):
+    with (root / TABLES).open("a") as file:
+        file.write("shop.x: {source: shop, keys: [id], derive: {inputs: {i: shop.item}, sql: from i}}\n")
+    assert "Remove `source`" in message("lakehouse tables")
+
+
 def test_all_mistakes_are_shown_at_once(root):
     (root / SOURCES).write_text("shop: {type: dms, pth: x}\nother: {type: dsm}\n")
     with (root / TABLES).open("a") as file:

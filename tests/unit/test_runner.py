@@ -98,6 +98,23 @@ def test_what_would_be_refused_again_is_not_tried_again(monkeypatch):
         assert caught.value.retry == retry
 
 
+def test_what_needs_a_failed_table_is_tried_again_with_it(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr("kedro_lakehouse.runners.active_project", lambda: SimpleNamespace(env_option=""))
+
+    def fail(_):
+        raise UnreadableFileError(table="a.c", file="f", detail="short")
+
+    nodes = [
+        Node(fail, "start", "a", name="fail", namespace="a.c"),
+        Node(lambda _: 1, "a", "b", name="derive", namespace="a.derived"),
+        Node(lambda _: 1, "start", "c", name="other", namespace="a.other"),
+    ]
+    with pytest.raises(TablesFailedError) as caught:
+        IsolatingThreadRunner().run(Pipeline(nodes), DataCatalog({"start": MemoryDataset(1)}))
+    assert caught.value.retry == "kedro run --namespaces=a.c,a.derived"
+
+
 def test_the_summary_counts_only_tables_that_were_looked_at(capsys):
     project = SimpleNamespace(
         declarations=SimpleNamespace(tables=["a.b", "a.c", "a.d", "a.e"]), reports=[], run_id="r"

@@ -8,6 +8,9 @@ import pytest
 
 from kedro_lakehouse.cli import exclude, rebuild
 from kedro_lakehouse.cli.quarantine import _replayed
+from kedro_lakehouse.config.loading import Declarations
+from kedro_lakehouse.config.tables import TableConfig
+from kedro_lakehouse.names import TableName
 from kedro_lakehouse.operations.replay import Replayed
 
 pytestmark = pytest.mark.unit
@@ -31,5 +34,14 @@ def test_a_withdrawal_tells_of_one_event_and_of_more(withdrawn, said, monkeypatc
     found = SimpleNamespace(withdrawn=withdrawn, decision="d1")
     monkeypatch.setattr(rebuild, "recorded", lambda *_: found)
     monkeypatch.setattr("dataclasses.asdict", vars)
-    exclude.exclude_batch(None, "a.b", 7, as_json=False)
-    assert said in capsys.readouterr().out
+    declared = {
+        TableName("a", "b"): TableConfig(source="s", keys=["id"]),
+        TableName("a", "c"): TableConfig(derive={"inputs": {"x": "a.b"}, "sql": "from x"}, keys=["id"]),
+        TableName("a", "d"): TableConfig(derive={"inputs": {"x": "a.c"}, "sql": "from x"}, keys=["id"]),
+    }
+    project = SimpleNamespace(declarations=Declarations(sources={}, tables=declared))
+    exclude.exclude_batch(project, TableName("a", "b"), 7, as_json=False)
+    shown = capsys.readouterr().out
+    assert said in shown
+    # What is derived from the table is behind until it runs too.
+    assert "kedro run --namespaces=a.b,a.c,a.d" in shown

@@ -58,11 +58,7 @@ def _lines(found: Stored) -> list[str]:
 
 def _next(project: Project, name: TableName) -> list[str]:
     """What the next run does."""
-    derived = [
-        str(other)
-        for other, table in sorted(project.declarations.tables.items())
-        if table.derive and str(name) in table.derive.inputs.values()
-    ]
+    derived = project.declarations.derived_from(name)
     derives = project.table(name).derive
     what = "derives it again from its inputs" if derives else "ingests its landed files anew"
     lines = [f"The next `kedro run` {what}; to be rid of it, take its block out of tables.yml first."]

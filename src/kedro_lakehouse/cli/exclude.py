@@ -24,7 +24,8 @@ def exclude_batch(project: Project, name: TableName, batch: int, *, as_json: boo
     done = recorded(project, f"quarantine {name} --batch {batch}", lambda: exclude(project.bind(name), batch))
     gone = f"{counted(done.withdrawn, 'event')} {'is' if done.withdrawn == 1 else 'are'} excluded"
     text = f"{name}, batch {batch}: {gone} (decision {done.decision})."
-    print_result(asdict(done), f"{text} Publish the rest: kedro run --namespaces={name}", as_json=as_json)
+    names = ",".join([str(name), *project.declarations.derived_from(name)])
+    print_result(asdict(done), f"{text} Publish the rest: kedro run --namespaces={names}", as_json=as_json)
 
 
 def list_decisions(project: Project, name: TableName | None, *, limit: int, as_json: bool) -> None:

@@ -81,6 +81,8 @@ def quarantine(  # noqa: PLR0913 - one argument an option
             return
         nothing, right = "No such event is quarantined.", ("batch", "row")
         found = _events(project, name, batch, raw=raw)
+        if batch is not None and not found:
+            _require_batch(project, name, batch)
         print_rows(found, as_json=as_json, nothing=nothing, limit=limit, cells=_cells, right=right)
         return
     counted = [row for name in sorted(project.declarations.tables) for row in _counts(project, name, batch)]
@@ -90,6 +92,17 @@ def quarantine(  # noqa: PLR0913 - one argument an option
 
 def _headed(row: dict[str, Any]) -> dict[str, object]:
     return {name.replace("_", " "): value for name, value in row.items()}
+
+
+def _require_batch(project: Project, name: TableName, batch: int) -> None:
+    """Refuse the number of a batch that the table does not have; without a JVM."""
+    from kedro_lakehouse.errors import BatchNotFoundError
+    from kedro_lakehouse.ops.store import BATCH_LEDGER
+
+    known = [r["batch"] for r in project.ops.read(BATCH_LEDGER, of_table=str(name)) if r["batch"]]
+    last = max(known, default=0)
+    if not 1 <= batch <= last:
+        raise BatchNotFoundError(table=name, batch=batch, last=last)
 
 
 def _is_blocked(project: Project, name: TableName) -> bool:

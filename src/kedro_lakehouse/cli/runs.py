@@ -117,7 +117,7 @@ def _show_one(project: Project, run: dict[str, Any], *, as_json: bool) -> None:
     right = ("batch", "events", "quarantined")
     print_rows(commits, as_json=False, nothing="It committed nothing.", cells=_commit, right=right)
     for one in states:
-        click.echo(f"{one.table} is {one.words} now." + (f" {printable(one.reason)}" if one.reason else ""))
+        click.echo(f"Now: {one.table} is {one.words}." + (f" {printable(one.reason)}" if one.reason else ""))
 
 
 def _commit(row: dict[str, Any]) -> dict[str, object]:

@@ -11,6 +11,7 @@ from kedro_lakehouse.commits.audit import refuse_doubled_keys
 from kedro_lakehouse.commits.blocking import validate_stage
 from kedro_lakehouse.commits.cache import write_counted
 from kedro_lakehouse.commits.excluded import accepted_events
+from kedro_lakehouse.ops.report import FOLDED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,10 +57,11 @@ class FoldFrames:
 
     def write(self, stage: Stage, _: TableState) -> dict[str, int]:
         """Stage the folded rows in place of all rows of the target."""
-        stage.expect(write_counted(self._rows, stage.replace, self._table.config))
+        rows = write_counted(self._rows, stage.replace, self._table.config)
+        stage.expect(rows)
         if self._contract.write == "merge":
             refuse_doubled_keys(stage, self._kind, self._contract.keys, batch=self._upto)
-        return {}
+        return {FOLDED: rows}
 
     def validate(self, stage: Stage, state: TableState) -> None:
         """Validate the staged rows against the blocking expectations."""

@@ -136,10 +136,11 @@ class ConfigurationFiles:
         """Files that are no YAML, hold no mapping, or share a key with another file of their folder."""
         first_in: dict[tuple[str, Path], Path] = {}
         for file in self.of_kind(kind):
-            top = None
+            top, repeated = None, list[ConfigurationError]()
             try:
                 top = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-                yield from self._repeated_keys(file, top)
+                repeated = list(self._repeated_keys(file, top))
+                yield from repeated
                 OmegaConf.load(file)
             except OmegaConfBaseException as error:
                 key = str(error.full_key or "file")
@@ -147,7 +148,8 @@ class ConfigurationFiles:
                     yield self._mistake(file, _line_of(top, key)[0], key, *(_reason(error) or _NOT_CLOSED))
                 continue
             except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-                yield self._unread(file, error)
+                if not repeated:  # else it has been said, and better
+                    yield self._unread(file, error)
                 continue
             if top is not None and not isinstance(top, yaml.MappingNode):
                 problem = "expected names with their keys below them; found a list or a text."

@@ -45,6 +45,18 @@ class Declarations:
     tables: Mapping[TableName, TableConfig]
     suites: Mapping[str, SuiteConfig] = field(default_factory=dict)
 
+    def derived_from(self, name: TableName) -> list[str]:
+        """The tables that are derived from a table, or from one that is; by name."""
+        found, more = set[str](), {str(name)}
+        while more:
+            more = {
+                str(other)
+                for other, table in self.tables.items()
+                if table.derive and more & set(table.derive.inputs.values())
+            } - found
+            found |= more
+        return sorted(found)
+
 
 @dataclass(frozen=True)
 class Formats:
@@ -287,6 +299,7 @@ def _bad_inputs(tables: Tables) -> Iterator[TableProblem]:
             if name == owner:
                 problem = "the table is made from itself."
                 yield TableProblem(f"{owner}.derive.inputs", problem, "Break the circle.")
+                break
             if name in by_text and name not in reached:
                 reached.add(name)
                 ahead += inputs_of(name)

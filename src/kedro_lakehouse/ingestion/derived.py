@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
@@ -16,6 +15,7 @@ from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.ingestion.planner import Planner
 from kedro_lakehouse.ingestion.reading import FileReader
 from kedro_lakehouse.names import TableName, is_reserved_column, quote
+from kedro_lakehouse.session.query import first_line, mistake_in
 from kedro_lakehouse.sources.extract import refuse_unfit
 from kedro_lakehouse.sources.files import FileShape, LandedFile
 
@@ -195,7 +195,8 @@ class QueryReader(FileReader):
         try:
             return self.table.session.sql(statement)
         except (AnalysisException, ParseException) as error:
-            first = re.sub(r"^\[[A-Z_.0-9]+\] ", "", str(error).strip().splitlines()[0])
+            # Of the query alone, for what Spark says of the statement that holds it misleads.
+            first = mistake_in(self.table.session, self._query.strip().rstrip(";")) or first_line(error)
             raise self._wrong(
                 f"Spark refuses the query: {first}",
                 "Write one SELECT over the names of the inputs and their columns.",

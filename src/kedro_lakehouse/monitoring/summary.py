@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import counted, listed
 from kedro_lakehouse.monitoring.runs import failures
+from kedro_lakehouse.ops.report import FOLDED
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -73,7 +74,9 @@ def _cells(reports: list[CommitReport], *, narrow: bool) -> list[str]:
         total.update(report.counts)
     batch = max((r.batch for r in reports), default=0)
 
-    def figures(*names: str) -> str:
+    def figures(stage: str, *names: str) -> str:
+        if folded := sum(r.counts.get(FOLDED, 0) for r in reports if r.stage == stage):
+            return f"{folded:,} {FOLDED}"
         if narrow:
             signed = zip("+~-", names, strict=True)
             return " ".join(f"{sign}{total[n]:,}" for sign, n in signed if total[n])
@@ -83,6 +86,6 @@ def _cells(reports: list[CommitReport], *, narrow: bool) -> list[str]:
         str(batch) if batch else "",
         f"{total['applied']:,}",
         f"{total['quarantined']:,}",
-        figures("inserted", "updated", "deleted"),
-        figures("opened", "closed", "removed"),
+        figures("current", "inserted", "updated", "deleted"),
+        figures("history", "opened", "closed", "removed"),
     ]

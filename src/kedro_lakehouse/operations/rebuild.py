@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import EVENT_COLUMNS, ORDER
@@ -15,6 +14,7 @@ from kedro_lakehouse.commits.fold_frames import declares
 from kedro_lakehouse.commits.marks import horizon_of
 from kedro_lakehouse.commits.target import bring_pending, refold
 from kedro_lakehouse.errors import LandedFilesGoneError, UnsupportedError
+from kedro_lakehouse.ingestion.columns import declared_types
 from kedro_lakehouse.names import DROP_ORDER
 
 if TYPE_CHECKING:
@@ -92,11 +92,10 @@ def _declared_order(table: LakeTable, change_log: TableState) -> T.DataType | No
     if source is None or source.gives == "extracts":
         return ORDER_TYPE
     if config.order_by:
-        kinds: dict[str, Any] = {c: config.types.get(c, change_log.columns.get(c)) for c in config.order_by}
-        if None in kinds.values():
+        kinds = {**change_log.columns, **declared_types(table.name, config, {})}
+        if not set(config.order_by) <= kinds.keys():
             return None
-        fields = [F.lit(None).cast(kind).alias(c) for c, kind in kinds.items()]
-        return table.session.range(0).select(F.struct(*fields).alias(ORDER)).schema[ORDER].dataType
+        return T.StructType([T.StructField(c, kinds[c]) for c in config.order_by])
     layout = cast("GivesChanges", source).layout()
     return layout.order_type() if hasattr(layout, "order_type") else None
 

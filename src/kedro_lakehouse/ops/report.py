@@ -35,6 +35,8 @@ COUNTS: Final = (
     "changed_without_newer_timestamp",
 )
 """The counts of a commit: each is a column of ``lake.ops.batches``."""
+FOLDED: Final = "folded again"
+"""The number of rows that a fold of the whole change log put in the place of all: counted in no column."""
 
 _UNRECORDED: Final = ("counts", "digest", "epoch")
 """Facts that the bookmark needs and ``lake.ops.batches`` does not show."""

@@ -45,9 +45,20 @@ def answer(conf: Mapping[str, str], text: str, *, catalog: str = CATALOG) -> Dat
         return session.sql(text)
     except (AnalysisException, ParseException) as error:
         raise UnsupportedError(
-            what=f"Spark refuses the query: {_first_line(error)}",
+            what=f"Spark refuses the query: {first_line(error)}",
             remedy="Correct it; `kedro lakehouse tables` lists the tables.",
         ) from error
+
+
+def mistake_in(session: SparkSession, text: str) -> str | None:
+    """What Spark's parser says of a text that is no statement; None if it is one."""
+    from pyspark.errors import ParseException
+
+    try:
+        session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    except ParseException as error:
+        return first_line(error)
+    return None
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
@@ -65,6 +76,7 @@ def _refused(session: SparkSession, node: Any) -> bool:
     return any(kind.isInstance(node) for kind in kinds)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """The first line of what Spark says, without its code."""
     first = str(error).strip().splitlines()[0]
     return re.sub(r"^\[[A-Z_.0-9]+\] ", "", first).rstrip(".") + "."

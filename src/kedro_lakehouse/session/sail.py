@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kedro_lakehouse.session.line import is_spark3
@@ -22,6 +23,7 @@ _T = TypeVar("_T")
 _PROCESSES: Final = min(os.cpu_count() or 1, 4)
 _IDLE_SECONDS: Final = 600
 """After so long without work, a process ends."""
+_LOOKS_EVERY_SECONDS: Final = 1
 _ENVIRONMENT: Final = {
     "SPARK_CONNECT_MODE_ENABLED": "1",  # else PySpark's functions look for a JVM
     "RUST_LOG": "off",
@@ -56,8 +58,25 @@ def _processes() -> Any:
     if _pool is None or _pool._flags.broken:  # noqa: SLF001 - its public way to ask is to fail
         from loky import ProcessPoolExecutor
 
-        _pool = ProcessPoolExecutor(max_workers=_PROCESSES, timeout=_IDLE_SECONDS, env=_ENVIRONMENT)
+        _pool = ProcessPoolExecutor(
+            max_workers=_PROCESSES,
+            timeout=_IDLE_SECONDS,
+            env=_ENVIRONMENT,
+            initializer=_end_with,
+            initargs=(os.getpid(),),
+        )
     return _pool
+
+
+def _end_with(parent: int) -> None:
+    """Let this process end when the one that started it is gone: a killed one cannot end it."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOKS_EVERY_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="ends-with-parent", daemon=True).start()
 
 
 def _worked(work: Callable[..., _T], arguments: tuple[Any, ...]) -> _T:

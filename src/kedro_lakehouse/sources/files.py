@@ -316,11 +316,12 @@ def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableN
         ) as handle:
             names = next(csv.reader(handle, **_dialect(options)), [])
     except UnicodeDecodeError as error:
+        kind, remedy = _told_by_first_bytes(file)
         raise UnreadableFileError(
             table=table,
             file=file.name,
-            detail=f"it is not in the encoding {options.encoding}",
-            remedy="Correct csv.encoding in sources.yml, or deliver it again",
+            detail=f"it is {kind}" if kind else f"it is not in the encoding {options.encoding}",
+            remedy=remedy or "Correct csv.encoding in sources.yml, or deliver it again",
         ) from error
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise UnreadableFileError(
@@ -338,6 +339,18 @@ def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableN
     return FileShape(
         file, load, tuple((n, T.StringType()) for n in clean), None if clean else False, self_describing=False
     )
+
+
+def _told_by_first_bytes(file: LandedFile) -> tuple[str, str]:
+    """What a file that is no text is, and the remedy; empty texts where its first bytes do not tell."""
+    with _opened(file, "rb") as handle:
+        first = handle.read(4)
+    known = {
+        b"PAR1": ("parquet, not csv", "Correct file_format in sources.yml, or the file's name"),
+        b"\x1f\x8b": ("compressed with gzip", "Name it `.csv.gz`, or set csv.compression in sources.yml"),
+        b"PK\x03\x04": ("a zip archive", "Deliver the file that is in it"),
+    }
+    return next((told for sign, told in known.items() if first.startswith(sign)), ("", ""))
 
 
 def _dialect(options: CsvOptions) -> dict[str, Any]:

@@ -332,19 +332,21 @@ def _bounds_within_structs(table: Table, file: DataFile) -> dict[str, dict[int, 
         match_metrics_mode,
         parquet_path_to_id_mapping,
     )
+    from pyiceberg.schema import sanitize_column_names
     from pyiceberg.table import TableProperties as Named
 
     default = table.properties.get(Named.DEFAULT_WRITE_METRICS_MODE, Named.DEFAULT_WRITE_METRICS_MODE_DEFAULT)
     mode = match_metrics_mode(default)
     if mode.type not in (MetricModeTypes.TRUNCATE, MetricModeTypes.FULL):
         return {}
-    plan = compute_statistics_plan(table.schema(), table.properties)
+    written = sanitize_column_names(table.schema())  # Avro's names: files have `GICS_x20Sector`
+    plan = compute_statistics_plan(written, table.properties)
     for number, is_text in _within_structs(table.schema().as_struct()):
         plan[number] = replace(plan[number], mode=mode if is_text else MetricsMode(MetricModeTypes.FULL))
     with table.io.new_input(file.file_path).open() as opened:
         footer = pq.read_metadata(opened)
     found = data_file_statistics_from_parquet_metadata(
-        footer, plan, parquet_path_to_id_mapping(table.schema())
+        footer, plan, parquet_path_to_id_mapping(written)
     ).to_serialized_dict()
     return {name: found[name] for name in ("lower_bounds", "upper_bounds")}
 
