@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.catalog import sql
 
 from kedro_lakehouse.names import TableName
@@ -71,3 +72,23 @@ def test_what_one_does_to_a_table_it_has_found_nobody_else_sees(tmp_path: Path) 
     first.append(ROWS)
     assert second.current_snapshot() is None
     assert first.current_snapshot() is not None
+
+
+def test_each_manifest_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = catalog_in(tmp_path)
+    catalog.ensure_namespace("shop")
+    made = catalog.create().create_table(NAME.identifier, schema=ROWS.schema)
+    opened: list[str] = []
+    enter = AvroFile.__enter__
+    monkeypatch.setattr(
+        AvroFile, "__enter__", lambda file: opened.append(file.input_file.location) or enter(file)
+    )
+    for number in range(1, 4):
+        made.append(ROWS)
+        found = catalog.find(NAME)
+        assert found is not None
+        for _ in range(3):
+            assert len(list(found.scan().plan_files())) == number
+    manifests = [place for place in opened if "/snap-" not in place]
+    assert sorted(manifests) == sorted(set(manifests))
+    assert len(manifests) == 3

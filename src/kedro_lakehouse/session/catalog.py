@@ -146,10 +146,13 @@ class MetadataCatalog:
         from pyiceberg.catalog import load_catalog
         from sqlalchemy.exc import OperationalError
 
+        from kedro_lakehouse.session.known_metadata import parse_manifests_once
+
         properties = catalog_properties(self._conf)
         if properties["type"] == "sql":
             properties = {k: v for k, v in properties.items() if k != "type"} | {_IMPLEMENTED: _KNOWING}
         close_to_others(self._conf)
+        parse_manifests_once()
         for _ in range(_OWN_TABLES):
             with contextlib.suppress(OperationalError):  # another run created the same table meanwhile
                 return load_catalog(CATALOG, **properties)

@@ -1,10 +1,51 @@
-"""An SQL catalog that parses the metadata of a table again only after it has changed."""
+"""Metadata of tables is parsed once: that of an SQL catalog after a change, and each manifest."""
 
 from __future__ import annotations
 
+import threading
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestEntry
+
+_MOST_MANIFESTS: Final = 2_000
+_MOST_ENTRIES: Final = 20
+"""Larger manifests are those of large tables, of which few batches are small: they are parsed each time."""
+_manifests: Final[dict[tuple[Any, ...], list[ManifestEntry]]] = {}
+_lock: Final = threading.Lock()
+
+
+def parse_manifests_once() -> None:
+    """Let pyiceberg keep what it has parsed of manifests: such a file never changes.
+
+    A small commit looks at the same manifests eight times. pyiceberg keeps only which manifests there are.
+    """
+    parse = ManifestFile.fetch_manifest_entry
+    if hasattr(parse, "__wrapped__"):
+        return
+
+    @wraps(parse)
+    def known(self: ManifestFile, io: FileIO, discard_deleted: bool = True) -> list[ManifestEntry]:  # noqa: FBT001, FBT002 - as pyiceberg has it
+        key = self.manifest_path, self.sequence_number, self.added_snapshot_id, discard_deleted
+        with _lock:
+            found = _manifests.get(key)
+        if found is None:
+            found = parse(self, io, discard_deleted)
+            if len(found) <= _MOST_ENTRIES:
+                with _lock:
+                    if len(_manifests) >= _MOST_MANIFESTS:
+                        _manifests.clear()
+                    _manifests[key] = found
+        return list(found)
+
+    ManifestFile.fetch_manifest_entry = known  # type: ignore[method-assign]
 
 
 class KnownMetadataCatalog(SqlCatalog):
