@@ -88,6 +88,7 @@ class TestIceberg(InOneSession):
         assert (made.state(table).batch, made.read(table).count()) == (1, 3)
 
 
+@pytest.mark.slow
 class TestMemory(InOneSession):
     made_by = MemoryFormat
 
@@ -96,6 +97,7 @@ class TestMemory(InOneSession):
         return lambda lost: cut_off(MemoryStage, "_commit", lost, SILENT)
 
 
+@pytest.mark.slow
 class TestParquetPlugin(InOneSession):
     @pytest.fixture(scope="class")
     @classmethod

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from selenium.webdriver import Chrome
 
-pytestmark = [pytest.mark.e2e, needs_chromium]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, needs_chromium]
 
 KEDRO = ROOT / ".venv/bin/kedro"
 HOSTILE = (
