@@ -34,7 +34,14 @@ KEDRO = str(Path(sys.executable).with_name("kedro"))
 SOURCES = {
     "shop": {
         "type": "dms", "path": "${globals:landing}", "sequence_column": "seq", "timestamp_column": "ts",
-    }
+    },
+    "feed": {
+        "type": "changes", "path": "${globals:landing}", "pattern": "*.parquet", "file_format": "parquet",
+        "op_column": "Op",
+    },
+    "rows": {
+        "type": "changes", "path": "${globals:landing}", "pattern": "*.parquet", "file_format": "parquet",
+    },
 }  # fmt: skip
 COMMON: dict[str, Any] = {"source": "shop", "entity": "item", "keys": ["id"], "history": True}
 TABLES: dict[str, Any] = {
@@ -50,6 +57,11 @@ TABLES: dict[str, Any] = {
     | {"history": {"track": {"include": ["word"]}}, "partition_by": ["word"], "sort_by": ["amount"]},
     "shop.by_day": COMMON | {"partition_by": ["days(at)"]},
     "shop.by_month": COMMON | {"partition_by": ["months(day)", "bucket(4, id)"], "sort_by": ["word", "id"]},
+    "feed.timed": COMMON
+    | {"source": "feed", "order_by": ["ts", "seq"], "effective_time": "at", "columns": {"exclude": ["ts"]}},
+}
+KEYLESS: dict[str, Any] = {
+    "rows.placed": COMMON | {"source": "rows", "keys": [], "write": "append", "history": False}
 }
 HEART = ("shop.plain", "shop.tombs", "shop.by_month")
 """The tables that `make test` looks at; the lane of slow tests looks at the others, and at turns."""
@@ -123,7 +135,7 @@ def run(project: TemporaryProject, small_batch: int) -> None:
 
 def applied(path: Path, tables: Sequence[str], sizes: Sequence[int]) -> TemporaryProject:
     """A project to which the same files were applied, a run each, with these sizes of a small batch."""
-    declared = {name: (TABLES | LARGE_ONLY)[name] for name in tables}
+    declared = {name: (TABLES | LARGE_ONLY | KEYLESS)[name] for name in tables}
     project = TemporaryProject.make(path, SOURCES, declared)
     for number, (events, size) in enumerate(zip(rounds(), sizes, strict=False), start=1):
         land(project, number, events)
@@ -143,8 +155,8 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TemporaryProj
     """The other tables by both ways, and all of them by both in turns."""
     folder, others = tmp_path_factory.mktemp("options"), [t for t in TABLES if t not in HEART]
     return {
-        "small": applied(folder / "small", others, [2000] * 3),
-        "large": applied(folder / "large", others, [0] * 3),
+        "small": applied(folder / "small", [*others, *KEYLESS], [2000] * 3),
+        "large": applied(folder / "large", [*others, *KEYLESS], [0] * 3),
         "turns": applied(folder / "turns", list(TABLES), [2000, 0, 2000]),
     }
 
@@ -230,6 +242,21 @@ def test_the_small_way_was_taken(projects: dict[str, TemporaryProject], stored: 
         assert small == [True, False, *[True] * (len(large) - 2)]
     else:
         assert small == [False] * len(rounds())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stored", ["rows.placed", "rows.placed_changes"])
+def test_a_table_without_keys_gets_the_same_rows(options: dict[str, TemporaryProject], stored: str) -> None:
+    wanted = rows_of(options["large"].rows(stored))
+    assert len(wanted) > 20
+    assert rows_of(options["small"].rows(stored)) == wanted
+
+
+@pytest.mark.slow
+def test_without_keys_only_the_change_log_goes_the_small_way(options: dict[str, TemporaryProject]) -> None:
+    # Each row counts, so none is looked for in earlier batches.
+    assert made_by_spark(options["small"], "rows.placed_changes") == [True, False, False]
+    assert all(made_by_spark(options["small"], "rows.placed"))
 
 
 @pytest.mark.slow
