@@ -636,9 +636,14 @@ class SnapshotOutOfOrderError(RefusedExtractError):
 
     code = "SNAPSHOT_OUT_OF_ORDER"
     last: str
-    because = "is older than the last accepted one, {last}"
+    because = "is not later than the last accepted one, {last}"
     summary = f"{_EXTRACT}{because}."
     advice = "To apply all extracts in their order: `kedro lakehouse rebuild {table} --from-landing`."
+
+
+def rest_went_on(error: BaseException) -> bool:
+    """Whether an error only says that extracts were refused: everything else of the table went on."""
+    return isinstance(error, RefusedExtractsError) and error.published
 
 
 class RefusedExtractsError(TableError):

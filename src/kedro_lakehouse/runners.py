@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro.runner import ThreadRunner
 from kedro.runner.task import Task
 
-from kedro_lakehouse.errors import ConfigurationError, RefusedExtractsError
+from kedro_lakehouse.errors import ConfigurationError, rest_went_on
 from kedro_lakehouse.logs.context import working_on
 from kedro_lakehouse.logs.lines import WHOLE
 from kedro_lakehouse.ops.failures import TablesFailedError, known, message_of
@@ -123,8 +123,7 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def _rest_went_on(error: BaseException) -> bool:
-    cause = _cause(error)
-    return isinstance(cause, RefusedExtractsError) and cause.published
+    return rest_went_on(_cause(error))
 
 
 def _retry(tables: Collection[str]) -> str:

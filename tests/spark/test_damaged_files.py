@@ -28,6 +28,10 @@ SOURCES: dict[str, Any] = {
     "parquet": DMS,
     "csv": DMS | {"file_format": "csv", "csv": {"header": True}},
     "json": {"type": "changes", "path": "${globals:landing}/in", "file_format": "json"},
+    "packed": {
+        "type": "extract", "path": "${globals:landing}/in", "file_format": "csv", "pattern": "*.csv.gz",
+        "extract_time": {"from": "name", "pattern": "%Y-%m-%d"},
+    },
     "whole": {
         "type": "extract", "path": "${globals:landing}/in", "file_format": "json",
         "extract_time": {"from": "name", "pattern": "%Y-%m-%d"},
@@ -51,7 +55,7 @@ TABLES = (
     | {f"{kind}.value": table(kind) for kind in UNCHECKED}
     | {f"{kind}.broken": table(kind) for kind in UNCHECKED}
     | {name: table("json") for name in ("json.array", "json.pretty")}
-    | {"whole.array": {"source": "whole", "keys": ["id"]}}
+    | {"whole.array": {"source": "whole", "keys": ["id"]}, "packed.cut": {"source": "packed", "keys": ["id"]}}
     | {f"{kind}.large": table(kind) | {"current": True} for kind in ("parquet", "csv", "json")}
 )
 
@@ -121,6 +125,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     land(made.landing, "json.array", "b.json", json.dumps(rows(3)).encode())
     land(made.landing, "json.pretty", "b.json", json.dumps(rows(1)[0], indent=1).encode())
     land(made.landing, "whole.array", "2026-01-01.json", json.dumps(rows(3)).encode())
+    land(made.landing, "packed.cut", "2026-01-01.csv.gz", whole["csv_gz"][1][:9000])
     large = rows(3)
     large[1]["name"] = "x" * LARGE
     land(made.landing, "parquet.large", "b.parquet", parquet(large))
@@ -139,6 +144,13 @@ def test_json_that_is_not_an_object_a_line_is_refused(outcome: Outcome, name: st
     said = str(outcome.failed[name])
     assert "[UNREADABLE_FILE]" in said
     assert "none of its lines is a JSON object, and json means an object a line" in said
+
+
+def test_an_extract_that_ends_early_is_named(outcome: Outcome) -> None:
+    said = str(outcome.failed["packed.cut"])
+    assert "[UNREADABLE_FILE]" in said
+    assert "2026-01-01.csv.gz" in said
+    assert "ends early or is damaged" in said
 
 
 FLIPPED = [n for n in TABLES if ".flip" in n]

@@ -299,3 +299,21 @@ def test_a_rebuilt_table_is_that_of_the_new_declaration(tmp_path: Path) -> None:
                 project.rows(f"{table}_fair{role}")
             ), (table, role)
     assert project.run() == []
+
+
+@pytest.mark.slow
+def test_extracts_are_replayed_after_a_type_was_widened(tmp_path: Path) -> None:
+    source = {"ext": sources()["ext"]}
+
+    def declared(kind: str) -> dict[str, Any]:
+        return {"ext.wide": ITEM | {"source": "ext", "types": {"n": kind}, "max_invalid_fraction": 1}}
+
+    project = TemporaryProject.make(tmp_path / "project", source, declared("int"))
+    write_text(project.landing / "ext/wide/2026-01-01.csv", "id,n\n1,1\n2,5000000000\n")
+    project.run()
+    write_text(project.landing / "ext/wide/2026-01-02.csv", "id,n\n1,2\n2,5000000000\n3,6000000000\n")
+    project.run()
+    project.declare(source, declared("bigint"))
+    done = told(call(project, "quarantine", "ext.wide", "--replay", "--json"))
+    assert (done["replayed"], done["left"]) == (3, 0)
+    assert {r["id"]: r["n"] for r in project.rows("ext.wide")} == {"1": 2, "2": 5 * 10**9, "3": 6 * 10**9}

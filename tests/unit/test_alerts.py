@@ -5,14 +5,14 @@ import datetime as dt
 import pytest
 from kedro.pipeline import Node, Pipeline
 
-from kedro_lakehouse.errors import SnapshotEmptyError
+from kedro_lakehouse.errors import RefusedExtractsError, SnapshotEmptyError, UnreadableFileError
 from kedro_lakehouse.monitoring.alerts import (
     crossings,
     failure_states,
     quarantine_states,
     staleness_states,
 )
-from kedro_lakehouse.monitoring.outcome import whole_subjects
+from kedro_lakehouse.monitoring.outcome import unreached_subjects, whole_subjects
 from kedro_lakehouse.monitoring.table_status import TableStatus
 from kedro_lakehouse.notifiers.base import Alert, AlertState, Message
 from kedro_lakehouse.ops.failures import TablesFailedError
@@ -117,7 +117,16 @@ def test_only_a_table_of_which_every_node_ran_can_recover():
 
 def test_a_table_that_waits_for_a_failed_one_does_not_recover():
     ran = pipeline(("a.b", "ingest"), ("a.derived", "ingest"), None, ("a.c", "ingest"))
-    assert whole_subjects(ran, {"__default__": ran}, {"a.b": EMPTY}) == {"a.c"}
+    broken = UnreadableFileError(table="a.b", file="f", detail="short")
+    assert whole_subjects(ran, {"__default__": ran}, {"a.b": broken}) == {"a.c"}
+    assert unreached_subjects(ran, {"a.b": broken}) == {"a.derived"}
+
+
+def test_what_needs_a_table_of_which_an_extract_was_refused_runs_and_recovers():
+    ran = pipeline(("a.b", "ingest"), ("a.derived", "ingest"), None, ("a.c", "ingest"))
+    refused = RefusedExtractsError(table="a.b", errors=[SnapshotEmptyError(table="a.b", extract="x.csv")])
+    assert whole_subjects(ran, {"__default__": ran}, {"a.b": refused}) == {"a.derived", "a.c"}
+    assert unreached_subjects(ran, {"a.b": refused}) == set()
 
 
 def test_a_message_names_what_failed_and_the_commands():

@@ -35,6 +35,7 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
 
     Other keys, another order or other types of the source need --from-landing: the change log, the
     quarantine, current and history are dropped, and every file that was ever ingested is read again.
+    A derived table has no files: it is derived again from its inputs, and its history begins anew.
 
     \b
     Examples:
@@ -47,7 +48,10 @@ def rebuild(*, table: str, from_landing: bool, yes: bool, as_json: bool) -> None
     project, bound = open_table(table)
     name = bound.name
     if from_landing:
-        what = f"Drop all that is stored of {name}, and read its landed files again?"
+        again, lost = "read its landed files again", ""
+        if bound.config.derive is not None:
+            again, lost = "derive it again from its inputs", " Its history begins anew."
+        what = f"Drop all that is stored of {name}, and {again}?{lost}"
     else:
         refuse_rebuild(bound)
         what = f"Replace all rows of {name} by what its change log holds?"

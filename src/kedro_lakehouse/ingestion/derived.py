@@ -203,10 +203,19 @@ class QueryReader(FileReader):
             ) from error
 
     def _input(self, table: LakeTable, snapshot: int) -> str:
-        """A SELECT of one input's columns without the framework's, so that SELECT * gives values only."""
+        """A SELECT of one input's columns without the framework's, so that SELECT * gives values only.
+
+        A snapshot from before a `rename` has a column by its old name: the query names it as declared.
+        """
         rows = table.format.rows_at(table.name, snapshot)
         whole = self.table.session.sql(f"SELECT * FROM {rows}")  # noqa: S608 - a checked name and a number
-        kept = ", ".join(quote(c) for c in whole.columns if not is_reserved_column(c))
+        found, rename = set(whole.columns), table.config.rename
+        named = {c: new if (new := rename.get(c, c)) not in found else c for c in whole.columns}
+        kept = ", ".join(
+            quote(c) if c == name else f"{quote(c)} AS {quote(name)}"
+            for c, name in named.items()
+            if not is_reserved_column(c)
+        )
         return f"SELECT {kept} FROM {rows}"  # noqa: S608 - the same
 
     def _wrong(self, problem: str, remedy: str) -> ConfigurationError:

@@ -40,6 +40,7 @@ from kedro_lakehouse.changes.guard_counts import count_changes, count_in_scope, 
 from kedro_lakehouse.changes.snapshot_diff import rows_before, snapshot_diff
 from kedro_lakehouse.commits.cache import cache
 from kedro_lakehouse.commits.excluded import accepted_events
+from kedro_lakehouse.commits.reading import reading_errors
 from kedro_lakehouse.commits.rows import QUARANTINE_COLUMNS
 from kedro_lakehouse.decoders.extract import decode_extracts
 from kedro_lakehouse.decoders.records import FILE
@@ -214,7 +215,8 @@ class ExtractBatches:
             counted.append(count_changes(differences))
             if contract.hard_deletes != "ignore":
                 counted.append(count_in_scope(rows, differences, before, contract, extracts))
-        found = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), counted).collect()
+        with reading_errors(self._table.name, rows):
+            found = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), counted).collect()
         return _Seen(files=files, rows=rows, differences=differences, counts=counts_by_extract(found))
 
     def _given(self, planned: PlannedFiles, seen: _Seen) -> LandedExtracts:

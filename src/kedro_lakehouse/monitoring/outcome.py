@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kedro_lakehouse.errors import LakehouseError
+from kedro_lakehouse.errors import LakehouseError, rest_went_on
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -40,7 +40,9 @@ def tell_outcome(
         logger.warning("The outcome of this run was not reported in full: %s", problem)
 
 
-def whole_subjects(ran: Pipeline, registered: Mapping[str, Pipeline], failed: Collection[str]) -> set[str]:
+def whole_subjects(
+    ran: Pipeline, registered: Mapping[str, Pipeline], failed: Mapping[str, BaseException]
+) -> set[str]:
     """The namespaces of which every node of the default pipeline ran to its end: only they can recover.
 
     A table whose merge failed has not recovered if only its ingestion ran, or if it was not reached because
@@ -53,18 +55,19 @@ def whole_subjects(ran: Pipeline, registered: Mapping[str, Pipeline], failed: Co
     return {subject for subject, names in given.items() if names >= wanted.get(subject, names)}
 
 
-def unreached_subjects(ran: Pipeline, failed: Collection[str]) -> set[str]:
+def unreached_subjects(ran: Pipeline, failed: Mapping[str, BaseException]) -> set[str]:
     """The namespaces that did not fail, but of which a node did not run because it needs one that failed."""
-    return {_subject(node) for node in _stopped(ran, failed)} - set(failed)
+    return {_subject(node) for node in _stopped(ran, failed)} - failed.keys()
 
 
-def _stopped(ran: Pipeline, failed: Collection[str]) -> set[Node]:
-    """The nodes of what failed, and all that depend on them."""
-    stopped = {node for node in ran.nodes if _subject(node) in failed}
+def _stopped(ran: Pipeline, failed: Mapping[str, BaseException]) -> set[Node]:
+    """The nodes of what failed, and all that depend on them, unless only extracts of it were refused."""
+    ended = {subject for subject, error in failed.items() if not rest_went_on(error)}
+    stopped = {node for node in ran.nodes if _subject(node) in ended}
     dependencies = ran.node_dependencies
     while more := {node for node, awaited in dependencies.items() if awaited & stopped} - stopped:
         stopped |= more
-    return stopped
+    return stopped | {node for node in ran.nodes if _subject(node) in failed}
 
 
 def _subject(node: Node) -> str:

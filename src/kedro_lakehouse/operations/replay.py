@@ -14,6 +14,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.compare import comparable_row
+from kedro_lakehouse.changes.conversion import same_type
 from kedro_lakehouse.changes.events import (
     BATCH,
     EVENT_COLUMNS,
@@ -135,9 +136,25 @@ class Replay:
 
     def _apply(self, files: Mapping[LandedFile, int]) -> tuple[BatchToken | None, int]:
         """Apply the quarantined records of files that are valid now; return the batch, and their number."""
+        self._widen(files)
         if self.planner.source.gives == "extracts":
             return ready_extracts(self, files)
         return self._changes(files)
+
+    def _widen(self, files: Mapping[LandedFile, int]) -> None:
+        """Give the change log the wider types that were declared since, before a plan reads it.
+
+        Spark refuses to run a plan that reads a table whose types have changed since it was made.
+        """
+        state = self.table.state("changes")
+        if state is None:
+            return
+        reader = self.planner.reader
+        wanted = reader.columns(reader.look(list(files))).types
+        held = state.columns
+        wider = {c: kind for c, kind in wanted.items() if c in held and not same_type(held[c], kind)}
+        if wider:
+            self.table.format.evolve(self.table.changes, wider, state)
 
     def _files(self) -> tuple[dict[LandedFile, int], tuple[str, ...]]:
         """The files with quarantined records, each with its batch, and the names of files that are gone."""
