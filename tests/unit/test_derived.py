@@ -17,6 +17,7 @@ from kedro_lakehouse.formats.iceberg.format import IcebergFormat
 from kedro_lakehouse.ingestion.derived import DerivedSource
 from kedro_lakehouse.lake_table import LakeTable
 from kedro_lakehouse.names import TableName
+from kedro_lakehouse.ops.report import HELD
 from kedro_lakehouse.pipeline_registry import register_tables
 from kedro_lakehouse.project import Project
 from kedro_lakehouse.session.catalog import MetadataCatalog
@@ -82,6 +83,24 @@ def test_the_newest_set_of_commits_is_one_file_with_the_latest_time(catalog: Met
     (second,) = source.files()
     assert second != first
     assert source.order_of(second) >= source.order_of(first)
+
+
+def test_a_table_waits_while_an_input_is_held(
+    catalog: MetadataCatalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    master, address = (
+        catalog.catalog.create_table(f"crm.{t}", schema=ROWS.schema) for t in ("master", "address")
+    )
+    address.append(ROWS)
+    master.append(ROWS)
+    (first,) = source_over(catalog).files()
+    with master.transaction() as change:
+        change.set_properties({HELD: "2026-01-01"})
+    assert source_over(catalog).files() == []
+    assert "crm.both waits: its input crm.master is held since its rollback" in caplog.text
+    with master.transaction() as change:
+        change.remove_properties(HELD)
+    assert source_over(catalog).files() == [first]
 
 
 def test_a_set_is_gone_when_one_of_its_commits_is(catalog: MetadataCatalog) -> None:

@@ -74,13 +74,16 @@ class DerivedSource:
         self.inputs = {alias: table.bind(TableName.parse(text)) for alias, text in derive.inputs.items()}
 
     def files(self) -> list[LandedFile]:
-        """The newest set of input snapshots; none as long as one of the inputs has no snapshot."""
+        """The newest set of input snapshots; none as long as one of the inputs has none, or is held."""
         found: dict[str, int] = {}
         times: list[int] = []
         for alias, table in self.inputs.items():
             state = table.state("current")
             if state is None or state.snapshot_id is None or state.snapshot_time is None:
                 logger.info("%s waits: its input %s holds nothing yet", self._table, table)
+                return []
+            if state.is_held:  # its snapshot is an older one than was derived from
+                logger.warning("%s waits: its input %s is held since its rollback", self._table, table)
                 return []
             found[alias] = state.snapshot_id
             times.append(state.snapshot_time)
