@@ -316,13 +316,15 @@ def test_bounds_are_those_of_each_files_rows(projects: dict[str, TemporaryProjec
             if name.partition(".")[0] not in there:
                 continue
             low, high = ((bounds or {}).get(number) for bounds in (file.lower_bounds, file.upper_bounds))
-            told = [None if end is None else from_bytes(schema.find_type(number), end) for end in (low, high)]
+            stated = [
+                None if end is None else from_bytes(schema.find_type(number), end) for end in (low, high)
+            ]
             quoted = ".".join(f'"{part}"' for part in name.split("."))
             query = f"SELECT min({quoted}), max({quoted}), count(*) FROM '{path}'"
             *ends, rows = duckdb.sql(query).fetchall()[0]
             assert rows == file.record_count
-            assert list(map(_as_number, ends)) == list(map(_as_number, told)), name
-            seen |= {name} if told != [None, None] else set()
+            assert list(map(_as_number, ends)) == list(map(_as_number, stated)), name
+            seen |= {name} if stated != [None, None] else set()
     assert {"id", *[n for n in names.values() if n.endswith(".seq")]} <= seen
 
 

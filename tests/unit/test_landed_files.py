@@ -149,17 +149,17 @@ def test_text_in_another_encoding_is_told_with_the_option(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("first", "told"),
+    ("first", "said"),
     [
         (b"PAR1\xff\xfe", r"it is parquet, not csv.*file_format"),
         (b"\x1f\x8b\x08\xff", r"compressed with gzip.*csv\.gz.*csv\.compression"),
         (b"PK\x03\x04\xff", "a zip archive"),
     ],
 )
-def test_a_file_that_is_no_text_is_told_by_its_first_bytes(tmp_path, first, told):
+def test_the_first_bytes_of_a_file_that_is_no_text_say_what_it_is(tmp_path, first, said):
     file = tmp_path / "a.csv"
     file.write_bytes(first + b"\n1,2\n")
     landed = (LandedFile(f"file://{file}", 1, 1), "changes")
     options = {"options": {"changes": CsvOptions()}, "headers": {"changes": True}, "fallback": {}}
-    with pytest.raises(UnreadableFileError, match=told):
+    with pytest.raises(UnreadableFileError, match=said):
         shapes([landed], file_format="csv", table=ITEM, **options)

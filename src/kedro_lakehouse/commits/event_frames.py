@@ -52,7 +52,9 @@ _EXACT_TIMES: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-_REPEAT, _TIE, _AGAIN = "__repeat", "__tie", "__again"
+REPEAT: Final = "__repeat"
+TIE: Final = "__tie"
+AGAIN: Final = "__again"
 
 
 class EventFrames:
@@ -141,9 +143,9 @@ class EventFrames:
         In a table without keys every row counts, so nothing is dropped.
         """
         if self._contract.write != "merge":
-            return valid.withColumns({_TIE: F.lit(col=False), _AGAIN: F.lit(col=True)})
-        flagged = flag_repeats(valid, self._contract, repeat=_REPEAT, tie=_TIE, again=_AGAIN)
-        flagged = flagged.where(~column(_REPEAT))
+            return valid.withColumns({TIE: F.lit(col=False), AGAIN: F.lit(col=True)})
+        flagged = flag_repeats(valid, self._contract, repeat=REPEAT, tie=TIE, again=AGAIN)
+        flagged = flagged.where(~column(REPEAT))
         if overlap is None:
             return flagged
         return _without(flagged, self._format.read(self._changes), self._contract, overlap)
@@ -170,8 +172,8 @@ def _observed_rows(flagged: DataFrame, kept: Observation, names: Sequence[str]) 
         kept,
         F.count(F.lit(1)).alias("applied"),
         F.count(F.when(column(OP) == UPSERT, 1)).alias("upserts"),
-        F.count(F.when(column(_TIE), 1)).alias("ties"),
-        F.count(F.when(column(_AGAIN) | (column(OP) == TRUNCATE), 1)).alias("again"),
+        F.count(F.when(column(TIE), 1)).alias("ties"),
+        F.count(F.when(column(AGAIN) | (column(OP) == TRUNCATE), 1)).alias("again"),
         F.min(column(ORDER)[first]).alias("min_first"),
         F.max(column(ORDER)[first]).alias("max_first"),
         (F.max(column(TIME)) if timed else F.lit(None)).cast("string").alias("last_time"),
@@ -229,5 +231,5 @@ def _without(events: DataFrame, past: DataFrame, contract: TableContract, found:
     row = comparable_row(events, fact)
     repeated = F.exists("__facts", lambda known: known.eqNullSafe(row))
     joined = events.join(held, here, "left").where(~F.coalesce(repeated, F.lit(False)))
-    tied = column(_TIE) | column("__facts").isNotNull()
-    return joined.withColumn(_TIE, tied).drop("__facts", *[f"__at{i}" for i in range(len(at))])
+    tied = column(TIE) | column("__facts").isNotNull()
+    return joined.withColumn(TIE, tied).drop("__facts", *[f"__at{i}" for i in range(len(at))])

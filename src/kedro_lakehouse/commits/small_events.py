@@ -25,11 +25,10 @@ from kedro_lakehouse.changes.events import (
     TRUNCATE,
     UPSERT,
 )
-from kedro_lakehouse.commits.event_frames import EventFrames, lag_of
+from kedro_lakehouse.commits.event_frames import AGAIN, REPEAT, TIE, EventFrames, lag_of
 from kedro_lakehouse.commits.rows import Staged
-from kedro_lakehouse.commits.small_rows import place_of
-from kedro_lakehouse.formats.base import WritesFiles
-from kedro_lakehouse.session.sail import is_there
+from kedro_lakehouse.commits.small_rows import try_small_way
+from kedro_lakehouse.session.arrow import spark_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,9 +43,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-REPEAT: Final = "__repeat"
-TIE: Final = "__tie"
-AGAIN: Final = "__again"
 _MARKS: Final = (REPEAT, TIE, AGAIN)
 
 
@@ -62,14 +58,9 @@ def small_events(
         large: Makes the events of the large way.
     """
     landed: Any = vars(accepted).get("origin")
-    if landed is None or not (isinstance(table.format, WritesFiles) and is_there()):
+    if landed is None:
         return None
-    try:
-        events: pa.Table | None = landed.checked_without_spark()
-    except Exception as error:  # noqa: BLE001 - the large way does it, or says what is wrong
-        # What the error says may quote values.
-        logger.warning("%s: read by Spark, for the small way failed: %s", table, place_of(error))
-        return None
+    events: pa.Table | None = try_small_way(table, "ingestion", landed.checked_without_spark)
     if events is None or events.num_rows < token.at_least:
         return None
     if pc.any(pc.greater(pc.list_value_length(events[REASONS]), 0)).as_py():
@@ -88,10 +79,7 @@ class SmallEvents:
 
     def columns(self) -> Mapping[str, T.DataType]:
         """The columns that the change log must have to store the events."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        schema = self._rows().schema
-        return {f.name: f.dataType for f in from_arrow_schema(schema, prefer_timestamp_ntz=True).fields}
+        return spark_types(self._rows().schema)
 
     def rejected(self) -> DataFrame:
         """No rows: all events are accepted."""
@@ -133,6 +121,7 @@ class SmallEvents:
         marked = REPEAT in kept.column_names
         again = kept[AGAIN].to_pylist() if marked else [True] * kept.num_rows
         orders = sorted(kept[ORDER].to_pylist(), key=_rank)
+        ends = (orders[0], orders[-1]) if orders else ({}, {})
         times = kept[TIME] if pa.types.is_timestamp(kept.schema.field(TIME).type) else None
         last = pc.max(times).as_py() if times is not None else None
         return Staged(
@@ -142,13 +131,11 @@ class SmallEvents:
             ties=(pc.sum(kept[TIE]).as_py() or 0) if marked else 0,
             upserts=ops.count(UPSERT),
             has_distinct_keys=not any(a or op == TRUNCATE for a, op in zip(again, ops, strict=True)),
-            first_orders=tuple(next(iter(o.values())) for o in (orders[0], orders[-1]))
-            if orders
-            else (None, None),
+            first_orders=(_first(ends[0]), _first(ends[1])),
             facts={
                 "lag_seconds": lag_of(last.isoformat() if last is not None else None),
-                "min_order": _text(orders[0]) if orders else None,
-                "max_order": _text(orders[-1]) if orders else None,
+                "min_order": _text(ends[0]) if orders else None,
+                "max_order": _text(ends[1]) if orders else None,
             },
         )
 
@@ -156,6 +143,10 @@ class SmallEvents:
 def _rank(order: Mapping[str, Any]) -> list[tuple[bool, Any]]:
     """What orders are compared by: field by field, nulls lowest."""
     return [(value is not None, value) for value in order.values()]
+
+
+def _first(order: Mapping[str, Any]) -> Any:
+    return next(iter(order.values()), None)
 
 
 def _text(order: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +27,7 @@ from kedro_lakehouse.commits.rows import counts_of
 from kedro_lakehouse.commits.small_rules import SmallBatch, key_of, plan_small, unsure_events, with_columns_of
 from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.base import PlacedRows, WritesFiles
+from kedro_lakehouse.session.arrow import spark_types
 from kedro_lakehouse.session.sail import is_there, on_sail
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
+
 _NESTED: Final = (T.StructType, T.ArrayType, T.MapType)
 _MOST_BYTES: Final = 32 * 2**20
 """Of larger files Spark reads the rows: it reads them side by side, and only the needed columns."""
@@ -51,32 +54,39 @@ def small_rows(table: LakeTable, plan: MergePlan, token: BatchToken) -> SmallRow
     Raises:
         CommitConflictError: A table was changed while its rows were read.
     """
-    if not _may_be_small(table, plan):
+    own = vars(plan.events).get("attached") is not None  # a node of the user may have changed the events
+    if not own or any(e.severity == "block" for e in table.config.expectations):
         return None
-    try:
+
+    def plan_batch() -> SmallRows | None:
         batch = _Reading(table, plan.kind, token).batch()
         if batch is None:
             return None
         planned = on_sail(plan_small, batch.given)
+        return SmallRows(table, plan.kind, batch, planned, large=lambda: MergeFrames(table, plan, token))
+
+    return try_small_way(table, plan.kind, plan_batch)
+
+
+def try_small_way(table: LakeTable, step: str, work: Callable[[], _T | None]) -> _T | None:
+    """What ``work`` gives without Spark; None if the batch takes the large way, which it does after an error.
+
+    Raises:
+        CommitConflictError: A table was changed while its rows were read.
+    """
+    if not isinstance(table.format, WritesFiles) or not is_there():
+        return None
+    try:
+        return work()
     except CommitConflictError:
         raise
     except Exception as error:  # noqa: BLE001 - the large way does it, or says what is wrong
         # What the error says may quote values.
-        logger.warning(
-            "%s %s: planned by Spark, for the small way failed: %s", table, plan.kind, place_of(error)
-        )
+        logger.warning("%s %s: planned by Spark, for the small way failed: %s", table, step, _place(error))
         return None
-    return SmallRows(table, plan.kind, batch, planned, large=lambda: MergeFrames(table, plan, token))
 
 
-def _may_be_small(table: LakeTable, plan: MergePlan) -> bool:
-    """Whether the declaration and the format allow the small way, by what is known without reading."""
-    own = vars(plan.events).get("attached") is not None  # a node of the user may have changed the events
-    blocking = any(e.severity == "block" for e in table.config.expectations)
-    return own and not blocking and isinstance(table.format, WritesFiles) and is_there()
-
-
-def place_of(error: BaseException) -> str:
+def _place(error: BaseException) -> str:
     """The kind of an error, and the line of our own code or of a library that raised it."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}"
@@ -179,11 +189,8 @@ class SmallRows:
 
     def columns(self, state: TableState | None) -> dict[str, T.DataType]:
         """The columns that the target must have."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
         self._require(state)
-        schema = self._planned.rows.drop_columns([ACTION]).schema
-        return {f.name: f.dataType for f in from_arrow_schema(schema, prefer_timestamp_ntz=True).fields}
+        return spark_types(self._planned.rows.drop_columns([ACTION]).schema)
 
     def write(self, stage: Stage, state: TableState) -> dict[str, int]:
         """Write the changed rows to files and stage these; compare them with the plan.

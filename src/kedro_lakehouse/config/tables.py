@@ -232,11 +232,10 @@ class TableConfig(Declaration):
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
-        if self.source is None and self.derive is None:
-            raise refuse("exactly one of 'source' and 'derive' is needed", "Name the source.", key="source")
-        if self.source is not None and self.derive is not None:
+        if (self.source is None) == (self.derive is None):
             problem = "exactly one of 'source' and 'derive' is needed"
-            raise refuse(problem, "Remove `source`: a derived table is made from its inputs.", key="source")
+            has_both = "Remove `source`: a derived table is made from its inputs."
+            raise refuse(problem, has_both if self.source else "Name the source.", key="source")
         return self
 
     @model_validator(mode="after")

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from kedro_lakehouse.changes.conversion import lossless, same_type
 from kedro_lakehouse.changes.events import ORDER, POSITION, RAW, TIME
 from kedro_lakehouse.changes.fold import flag_repeats
-from kedro_lakehouse.commits.small_events import AGAIN, REPEAT, TIE
+from kedro_lakehouse.commits.event_frames import AGAIN, REPEAT, TIE
 from kedro_lakehouse.commits.small_rules import frame_of
 from kedro_lakehouse.decoders.changes import ChangesLayout
 from kedro_lakehouse.decoders.dms import DmsLayout
@@ -48,7 +48,7 @@ _ORDERED: Final = (
     T.TimestampNTZType,
     T.DateType,
 )
-"""The types of an order whose least and greatest value are told as Spark tells them."""
+"""The types of the fields of an order that are written as JSON here as Spark writes them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.sources.base import GivesChanges, GivesExtracts
-    from kedro_lakehouse.sources.files import LandedFile
+    from kedro_lakehouse.sources.files import FileShape, LandedFile
     from kedro_lakehouse.sources.ledger import Chain
 
 
@@ -136,12 +136,11 @@ class Replay:
 
     def _apply(self, files: Mapping[LandedFile, int]) -> tuple[BatchToken | None, int]:
         """Apply the quarantined records of files that are valid now; return the batch, and their number."""
-        self._widen(files)
         if self.planner.source.gives == "extracts":
             return ready_extracts(self, files)
         return self._changes(files)
 
-    def _widen(self, files: Mapping[LandedFile, int]) -> None:
+    def widen(self, looked: Sequence[FileShape]) -> None:
         """Give the change log the wider types that were declared since, before a plan reads it.
 
         Spark refuses to run a plan that reads a table whose types have changed since it was made.
@@ -149,9 +148,7 @@ class Replay:
         state = self.table.state("changes")
         if state is None:
             return
-        reader = self.planner.reader
-        wanted = reader.columns(reader.look(list(files))).types
-        held = state.columns
+        wanted, held = self.planner.reader.columns(looked).types, state.columns
         wider = {c: kind for c, kind in wanted.items() if c in held and not same_type(held[c], kind)}
         if wider:
             self.table.format.evolve(self.table.changes, wider, state)
@@ -299,9 +296,11 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
             table=replay.table.name, missing=gone, purpose="tell what later extracts changed"
         )
     batches = ExtractBatches(planner, source)
+    looked = planner.reader.look(list(files))
+    replay.widen(looked)
     with ExitStack() as cached:
         rows = batches._rows(needed, cached)  # noqa: SLF001 - one reading of extracts for both
-        groups = planner.reader.read(planner.reader.look(list(files)))
+        groups = planner.reader.read(looked)
         found = cache(match_records(groups, replay.held(files)), cached)
         sound = cache(_sound_rows(replay, rows, found), cached)
         keys = sound.select(*columns(replay.contract.keys)).distinct()

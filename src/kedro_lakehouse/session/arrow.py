@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import types as T
 
 _READ_AS: Final[dict[pa.DataType, pa.DataType]] = {
     pa.uint8(): pa.int16(),
@@ -25,6 +28,14 @@ def as_spark_reads(schema: pa.Schema) -> pa.Schema:
         Parquet's logical types; Spark reads an unsigned integer as the next wider signed type.
     """
     return pa.schema([pa.field(f.name, _read_as(f.type)) for f in schema])
+
+
+def spark_types(schema: pa.Schema) -> dict[str, T.DataType]:
+    """Spark's type of each column of a schema."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    read = from_arrow_schema(as_spark_reads(schema), prefer_timestamp_ntz=True)
+    return {field.name: field.dataType for field in read.fields}
 
 
 def unread_by_spark(schema: pa.Schema) -> pa.Field | None:

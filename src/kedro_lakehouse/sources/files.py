@@ -316,7 +316,7 @@ def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableN
         ) as handle:
             names = next(csv.reader(handle, **_dialect(options)), [])
     except UnicodeDecodeError as error:
-        kind, remedy = _told_by_first_bytes(file)
+        kind, remedy = _kind_by_first_bytes(file)
         raise UnreadableFileError(
             table=table,
             file=file.name,
@@ -341,8 +341,8 @@ def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableN
     )
 
 
-def _told_by_first_bytes(file: LandedFile) -> tuple[str, str]:
-    """What a file that is no text is, and the remedy; empty texts where its first bytes do not tell."""
+def _kind_by_first_bytes(file: LandedFile) -> tuple[str, str]:
+    """What kind of file begins with these bytes, and the remedy; empty texts where no known kind does."""
     with _opened(file, "rb") as handle:
         first = handle.read(4)
     known = {
@@ -350,7 +350,7 @@ def _told_by_first_bytes(file: LandedFile) -> tuple[str, str]:
         b"\x1f\x8b": ("compressed with gzip", "Name it `.csv.gz`, or set csv.compression in sources.yml"),
         b"PK\x03\x04": ("a zip archive", "Deliver the file that is in it"),
     }
-    return next((told for sign, told in known.items() if first.startswith(sign)), ("", ""))
+    return next((found for sign, found in known.items() if first.startswith(sign)), ("", ""))
 
 
 def _dialect(options: CsvOptions) -> dict[str, Any]:

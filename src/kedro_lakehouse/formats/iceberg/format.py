@@ -85,14 +85,11 @@ class IcebergFormat:
     @staticmethod
     def _described(found: Table) -> TableState:
         """The state that a table's metadata describes."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        from kedro_lakehouse.session.arrow import as_spark_reads
+        from kedro_lakehouse.session.arrow import spark_types
 
         snapshot, changed = found.current_snapshot(), last_change(found)
-        schema = from_arrow_schema(as_spark_reads(found.schema().as_arrow()), prefer_timestamp_ntz=True)
         return TableState(
-            columns={f.name: f.dataType for f in schema.fields},
+            columns=spark_types(found.schema().as_arrow()),
             bookmark=CommitReport.from_property(found.properties.get(BOOKMARK)),
             snapshot_id=changed.snapshot_id if changed else None,
             snapshot_time=changed.timestamp_ms if changed else None,

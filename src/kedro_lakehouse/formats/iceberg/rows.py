@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
     from pyiceberg.table import FileScanTask, Table
     from pyiceberg.types import IcebergType, StructType
 
@@ -260,8 +261,6 @@ def _deletes_in(table: Table, of: DataFile, positions: Sequence[int]) -> dict[st
     """Write the deleted positions of one data file; return how Iceberg describes the file."""
     from pyiceberg.io.pyarrow import (
         compute_statistics_plan,
-        data_file_statistics_from_parquet_metadata,
-        parquet_path_to_id_mapping,
     )
     from pyiceberg.schema import Schema
     from pyiceberg.table.locations import load_location_provider
@@ -278,16 +277,11 @@ def _deletes_in(table: Table, of: DataFile, positions: Sequence[int]) -> dict[st
     made = table.io.new_output(place)
     with made.create() as out:
         pq.write_table(rows, out, compression="zstd")
-    with table.io.new_input(place).open() as opened:
-        footer = pq.read_metadata(opened)
     schema = Schema(
         NestedField(_PATH_ID, "file_path", StringType(), required=True),
         NestedField(_POSITION_ID, "pos", LongType(), required=True),
     )
     whole = {"write.metadata.metrics.default": "full"}
-    found = data_file_statistics_from_parquet_metadata(
-        footer, compute_statistics_plan(schema, whole), parquet_path_to_id_mapping(schema)
-    )
     facts = {
         "spec-id": of.spec_id,
         "content": "position-deletes",
@@ -296,7 +290,7 @@ def _deletes_in(table: Table, of: DataFile, positions: Sequence[int]) -> dict[st
         "file-size-in-bytes": len(made),
         "referenced-data-file": of.file_path,
     }
-    return facts | _metrics(found.to_serialized_dict())
+    return facts | _metrics(_measured(table, place, schema, compute_statistics_plan(schema, whole)))
 
 
 def _described(table: Table, file: DataFile) -> dict[str, Any]:
@@ -328,9 +322,7 @@ def _bounds_within_structs(table: Table, file: DataFile) -> dict[str, dict[int, 
         MetricModeTypes,
         MetricsMode,
         compute_statistics_plan,
-        data_file_statistics_from_parquet_metadata,
         match_metrics_mode,
-        parquet_path_to_id_mapping,
     )
     from pyiceberg.schema import sanitize_column_names
     from pyiceberg.table import TableProperties as Named
@@ -343,12 +335,18 @@ def _bounds_within_structs(table: Table, file: DataFile) -> dict[str, dict[int, 
     plan = compute_statistics_plan(written, table.properties)
     for number, is_text in _within_structs(table.schema().as_struct()):
         plan[number] = replace(plan[number], mode=mode if is_text else MetricsMode(MetricModeTypes.FULL))
-    with table.io.new_input(file.file_path).open() as opened:
-        footer = pq.read_metadata(opened)
-    found = data_file_statistics_from_parquet_metadata(
-        footer, plan, parquet_path_to_id_mapping(written)
-    ).to_serialized_dict()
+    found = _measured(table, file.file_path, written, plan)
     return {name: found[name] for name in ("lower_bounds", "upper_bounds")}
+
+
+def _measured(table: Table, place: str, schema: Schema, plan: dict[int, Any]) -> dict[str, Any]:
+    """The counts and bounds of a written file, from its footer, as pyiceberg plans them for each field."""
+    from pyiceberg.io.pyarrow import data_file_statistics_from_parquet_metadata, parquet_path_to_id_mapping
+
+    with table.io.new_input(place).open() as opened:
+        footer = pq.read_metadata(opened)
+    found = data_file_statistics_from_parquet_metadata(footer, plan, parquet_path_to_id_mapping(schema))
+    return dict(found.to_serialized_dict())
 
 
 def _within_structs(struct: StructType) -> Iterable[tuple[int, bool]]:
