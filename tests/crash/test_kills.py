@@ -76,7 +76,7 @@ def phase_on_disk(project: TemporaryProject, table: str, stage: str) -> str:
     warehouse = project.path / "lakehouse/warehouse/shop"
     files = [*warehouse.glob(f".stage_{stored.split('.')[1]}.*/*")]
     if state is not None and state.rows == 0:  # a small batch's stage are files that no commit names
-        files += (warehouse / stored.split(".")[1]).glob("data/**/*.parquet")
+        files += (warehouse / stored.split(".")[1]).glob("**/*.parquet")
     if state is not None and (any(map(is_stage_branch, state.branches)) or files):
         return "staged"
     planned = [r["batch"] for r in project.ops("batch_ledger") if r["table"] == table]

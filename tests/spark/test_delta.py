@@ -153,6 +153,16 @@ def test_they_are_read_by_name_and_by_the_catalog(project, deleted):
     assert session.table("spark_catalog.insurance.dim_policy").where("effective_to is null").count() == 26
 
 
+def test_a_query_is_answered_and_names_what_another_catalog_has(project, deleted, answer, refusal):
+    asked = "select count(*) as n from {}"
+    assert answer("sql", asked.format("insurance.policy"), "--engine", "spark") == [{"n": 26}]
+    assert answer("sql", asked.format("insurance.twin")) == [{"n": 26}]
+    refused = refusal("sql", asked.format("insurance.twin"), "--engine", "spark")
+    assert refused["code"] == "UNSUPPORTED"
+    assert refused["remedy"].startswith("Write lake.insurance.twin in its place, ")
+    assert answer("sql", asked.format("lake.insurance.twin"), "--engine", "spark") == [{"n": 26}]
+
+
 def test_deleted_rows_are_marked_in_deletion_vectors(project, deleted):
     log = project.path / "lakehouse/warehouse/insurance/policy/_delta_log"
     entries = [

@@ -217,7 +217,7 @@ def test_table_without_its_namespace_is_told_in_full(lake):
 
 
 def test_a_table_of_another_format_is_told_with_the_engine_that_reads_it(lake):
-    with pytest.raises(QueryError, match=r"kept in delta.*--engine spark"):
+    with pytest.raises(QueryError, match=r"kept in delta.*--engine spark.*spark_catalog\.shop\.bag"):
         run_query(lake, "select * from shop.bag", elsewhere={"shop.bag": "delta"})
 
 

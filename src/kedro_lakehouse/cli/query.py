@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro_lakehouse.cli.parse import CORRECT_IT, QueryError, first_line, parse_query
 from kedro_lakehouse.cli.scan import TableScan, ViewScan, quoted
 from kedro_lakehouse.errors import did_you_mean
-from kedro_lakehouse.names import CATALOG
+from kedro_lakehouse.names import CATALOG, SPARK_CATALOG
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -116,7 +116,7 @@ def _scans(
 def _kept_elsewhere(name: str, table_format: str) -> QueryError:
     return QueryError(
         problem=f"The table '{name}' is kept in {table_format}: without Spark only Iceberg is read.",
-        remedy="Add `--engine spark` to `kedro lakehouse sql`, in Spark's SQL.",
+        remedy=f"Add `--engine spark`, and write {SPARK_CATALOG}.{name}, in Spark's SQL.",
     )
 
 

@@ -11,6 +11,7 @@ from kedro_lakehouse.names import CATALOG, ROLES, SPARK_CATALOG
 if TYPE_CHECKING:
     from pyspark.sql import types as T
 
+    from kedro_lakehouse.formats.base import Capabilities
     from kedro_lakehouse.project import Project
 
 
@@ -29,10 +30,10 @@ def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
     from kedro_lakehouse.ops.failures import message_of
     from kedro_lakehouse.session.query import answer
 
-    _register(project)
-    in_catalog = project.capabilities(project.default_format).in_catalog
-    usual = CATALOG if in_catalog else SPARK_CATALOG
-    frame = answer(project.spark_conf, text, catalog=usual)
+    usual = _catalog_of(project.capabilities(project.default_format))
+    named = _register(project)
+    elsewhere = {name: whole for name, whole in named.items() if not whole.startswith(f"{usual}.")}
+    frame = answer(project.spark_conf, text, catalog=usual, elsewhere=elsewhere)
     try:
         rows = frame.collect() if limit is None else frame.take(limit + 1)
     except (PySparkException, Py4JJavaError) as error:
@@ -47,18 +48,33 @@ def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
     return Answer(columns=[f.name for f in fields], numbers=numeric, rows=values[:limit], cut=cut)
 
 
-def _register(project: Project) -> None:
-    """Give the tables and views of other formats than Iceberg the names that the query may use."""
-    from kedro_lakehouse.commits.history_view import ensure_view
+def _register(project: Project) -> dict[str, str]:
+    """Give the tables and views of other formats than Iceberg the names that the query may use.
 
-    for name in project.declarations.tables:
+    Returns:
+        For the name ``ns.table`` of each table and view, also one that is not there yet, its whole name.
+    """
+    from kedro_lakehouse.commits.history_view import ensure_view
+    from kedro_lakehouse.formats.view import view_name
+
+    found: dict[str, str] = {}
+    for name, config in project.declarations.tables.items():
         table = project.bind(name)
+        names = [str(table.stored(role)) for role in ROLES]
+        if config.history and config.history.view:
+            names.append(str(view_name(name, config.history.view)))
+        found |= {n: f"{_catalog_of(table.format.capabilities)}.{n}" for n in names}
         if table.in_catalog:
             continue
         for role in ROLES:
             if table.state(role) is not None:
                 table.format.sql(table.stored(role))
         ensure_view(table)
+    return found
+
+
+def _catalog_of(capabilities: Capabilities) -> str:
+    return CATALOG if capabilities.in_catalog else SPARK_CATALOG
 
 
 def _zoned(value: Any, kind: T.DataType) -> Any:

@@ -44,7 +44,7 @@ def sql(
     and ops.batch_ledger.
 
     With --engine spark it is one SELECT, WITH or DESCRIBE in Spark's SQL, which reads a table as of a time
-    by `TIMESTAMP AS OF`.
+    by `TIMESTAMP AS OF`; a Delta or Hudi table among Iceberg ones is spark_catalog.namespace.table.
 
     \b
     Examples:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from kedro_lakehouse.formats.base import TableFormat
 from kedro_lakehouse.formats.hadoop_files import delete_folder
@@ -74,6 +74,9 @@ class SessionCatalog:
 class FormatAtPaths(TableFormat):
     """Tables at ``<lakehouse>/warehouse/<namespace>/<table>``; SQL finds them in ``spark_catalog``."""
 
+    _stages: ClassVar[type[StagedFiles]] = StagedFiles
+    """The class of stages."""
+
     def __init__(self, context: FormatContext) -> None:
         """Store how to open the session, and where the tables lie; nothing is opened yet."""
         self._session, self._run_id = context.session, context.run_id
@@ -115,7 +118,7 @@ class FormatAtPaths(TableFormat):
         columns: Mapping[str, T.DataType],
     ) -> AbstractContextManager[Stage]:
         """Open a stage; what the block leaves unpublished is dropped. Arguments: see its class."""
-        return StagedFiles(
+        return self._stages(
             self._session(),
             table,
             self._folder(table),

@@ -278,11 +278,16 @@ class StagedFiles:
         """
         earlier = set(stages_of(self._session, self._namespace, self.table)) - {self._folder}
         with self._conflict_told():
-            snapshot = self._commit(self._change, report, properties or {}, without, self.rows())
+            snapshot = self._committed(report, properties or {}, without)
         self.drop()
         for folder in sorted(earlier):
             self._clear(folder)
         return snapshot
+
+    def _committed(
+        self, report: CommitReport, properties: Mapping[str, str], without: Sequence[str]
+    ) -> int | None:
+        return self._commit(self._change, report, properties, without, self.rows())
 
     def drop(self) -> None:
         """Drop the staged files; published rows are untouched, and another change can be staged."""

@@ -13,6 +13,7 @@ from kedro_lakehouse.session.spark import get_session
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pyspark.errors import AnalysisException, ParseException
     from pyspark.sql import DataFrame, SparkSession
 
 _LOGICAL: Final = "org.apache.spark.sql.catalyst.plans.logical."
@@ -25,8 +26,12 @@ _CALLS_JAVA: Final = re.compile(
 _SETTINGS: Final = {"spark.sql.runSQLOnFiles": "false"}  # a query reads tables, not paths
 
 
-def answer(conf: Mapping[str, str], text: str, *, catalog: str = CATALOG) -> DataFrame:
+def answer(
+    conf: Mapping[str, str], text: str, *, catalog: str = CATALOG, elsewhere: Mapping[str, str] | None = None
+) -> DataFrame:
     """The answer of one query as a lazy frame; a name ``ns.table`` is looked up in ``catalog``.
+
+    ``elsewhere`` maps the names ``ns.table`` that are not in it to those by which Spark knows them.
 
     Raises:
         UnsupportedError: It is not one query that only reads, or Spark cannot understand it.
@@ -44,10 +49,18 @@ def answer(conf: Mapping[str, str], text: str, *, catalog: str = CATALOG) -> Dat
             )
         return session.sql(text)
     except (AnalysisException, ParseException) as error:
+        meant = (elsewhere or {}).get(_missing_table(error))
+        known = "Correct it; `kedro lakehouse tables` lists the tables."
         raise UnsupportedError(
             what=f"Spark refuses the query: {first_line(error)}",
-            remedy="Correct it; `kedro lakehouse tables` lists the tables.",
+            remedy=f"Write {meant} in its place, then `kedro lakehouse sql` again." if meant else known,
         ) from error
+
+
+def _missing_table(error: AnalysisException | ParseException) -> str:
+    """The table that Spark did not find, without quotes; nothing if it has another complaint."""
+    facts = error.getMessageParameters() or {}
+    return facts.get("relationName", "").replace("`", "").lower()
 
 
 def mistake_in(session: SparkSession, text: str) -> str | None:

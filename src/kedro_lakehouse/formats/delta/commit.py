@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
 
 from kedro_lakehouse.errors import (
     AuditFailedError,
@@ -13,6 +14,7 @@ from kedro_lakehouse.errors import (
     CommitUnknownError,
 )
 from kedro_lakehouse.formats.delta.api import cloned_session, delta_tables
+from kedro_lakehouse.formats.delta.entries import WrittenFiles, commit_info, write_entry
 from kedro_lakehouse.formats.delta.log import APP_ID, Note
 from kedro_lakehouse.formats.literals import constant
 from kedro_lakehouse.formats.staged_files import ADDED, CHANGED, GONE, MARK
@@ -64,7 +66,7 @@ class DeltaCommit:
 
     def __call__(
         self,
-        change: StagedChange | None,
+        change: StagedChange | WrittenFiles | None,
         report: CommitReport,
         properties: Mapping[str, str],
         without: Sequence[str],
@@ -93,11 +95,19 @@ class DeltaCommit:
             return self._commit(log, note, change, report.batch, without)
 
     def _commit(
-        self, log: DeltaLog, note: Note, change: StagedChange | None, batch: int, without: Sequence[str]
+        self,
+        log: DeltaLog,
+        note: Note,
+        change: StagedChange | WrittenFiles | None,
+        batch: int,
+        without: Sequence[str],
     ) -> int:
         try:
-            self._drop_columns(log, without)
-            self._write(self._own_session(note), change)
+            if isinstance(change, WrittenFiles):
+                self._append(log, note, change, without)
+            else:
+                self._drop_columns(log, without)
+                self._write(self._own_session(note), change)
         except Exception as error:
             # The error may have come after the commit, so the log is asked first.
             version = self._published(note, batch, error)
@@ -111,12 +121,34 @@ class DeltaCommit:
             raise CommitConflictError(table=self.table, attempts=1)
         return version
 
-    def _drop_columns(self, log: DeltaLog, names: Sequence[str]) -> None:
-        """Drop columns in an earlier entry of the log: Delta cannot drop them in the commit itself."""
+    def _append(self, log: DeltaLog, note: Note, files: WrittenFiles, without: Sequence[str]) -> None:
+        """Append the next entry to the log; of several writers only one can.
+
+        Its version is compared, and not only its state: a compaction may have removed the very files whose
+        rows are deleted.
+        """
+        planned_on = files.planned_on
+        if self._drop_columns(log, without):
+            log, planned_on = cast("DeltaLog", self.log()), planned_on + 1
+        info = commit_info("WRITE", planned_on, note.to_text(), log.newest_time)
+        number = {"txn": {"appId": APP_ID, "version": note.number, "lastUpdated": info["timestamp"]}}
+        entry = [{"commitInfo": info}, number, *files.actions]
+        if log.version != planned_on or not write_entry(Path(self.path), planned_on + 1, entry):
+            raise CommitConflictError(table=self.table, attempts=1)
+        if log.is_due_for_checkpoint(planned_on + 1) and (newest := self.log()) is not None:
+            newest.checkpoint()
+
+    def _drop_columns(self, log: DeltaLog, names: Sequence[str]) -> bool:
+        """Drop columns in an earlier entry of the log: Delta cannot drop them in the commit itself.
+
+        Returns:
+            Whether the table had some of them.
+        """
         held = {f["name"] for f in log.schema}
         gone = [quote(name) for name in names if name in held]
         if gone:
             self.session.sql(f"ALTER TABLE delta.{quote(self.path)} DROP COLUMNS ({', '.join(gone)})")
+        return bool(gone)
 
     def _own_session(self, note: Note) -> SparkSession:
         """A session for this commit alone, with number and note in its settings."""

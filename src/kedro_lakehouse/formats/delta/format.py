@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pyspark.sql import types as T
 
@@ -17,6 +18,7 @@ from kedro_lakehouse.formats.ddl import evolve_table, rename_in_table, storable
 from kedro_lakehouse.formats.delta.commit import DeltaCommit
 from kedro_lakehouse.formats.delta.log import DeltaLog, no_commit_yet, storage_options
 from kedro_lakehouse.formats.delta.maintenance import DeltaMaintenance
+from kedro_lakehouse.formats.delta.stage import DeltaStage
 from kedro_lakehouse.formats.hadoop_files import delete_unfinished, is_there
 from kedro_lakehouse.formats.literals import text
 from kedro_lakehouse.formats.turn import no_turn, publish_turn
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.formats.base import FormatContext, Stage
+    from kedro_lakehouse.formats.base import FormatContext, Place, PlacedRows, Stage
+    from kedro_lakehouse.formats.delta.entries import WrittenFiles
 
 _BASE_PROPERTIES: Final = {
     "delta.columnMapping.mode": "name",
@@ -51,6 +55,7 @@ class DeltaFormat(FormatAtPaths):
     """Delta tables; their state and their commits are read from Delta's log."""
 
     name: ClassVar[str] = "delta"
+    _stages = DeltaStage
     capabilities: ClassVar[Capabilities] = Capabilities(
         glue_provider="delta",
         partition_transforms=False,
@@ -80,6 +85,33 @@ class DeltaFormat(FormatAtPaths):
 
     def _log(self, table: TableName) -> DeltaLog | None:
         return DeltaLog.open(table, self.path(table), self._storage)
+
+    def find_rows(
+        self, table: TableName, state: TableState, among: Mapping[str, Sequence[Any]], *, most_bytes: int
+    ) -> PlacedRows | None:
+        """The rows whose columns have one of the given values each; None if Spark must look for them."""
+        from kedro_lakehouse.formats.delta.rows import find_rows
+
+        log = self._changed_by_files(table, state)
+        return find_rows(log, Path(self.path(table)), among, most_bytes=most_bytes) if log else None
+
+    def write_files(
+        self, table: TableName, state: TableState, rows: pa.Table | None, gone: Sequence[Place]
+    ) -> WrittenFiles | None:
+        """Write new rows, and the places of deleted ones, to files; None if Spark must write them."""
+        from kedro_lakehouse.formats.delta.rows import write_files
+
+        log = self._changed_by_files(table, state)
+        return write_files(log, Path(self.path(table)), rows, gone) if log else None
+
+    def _changed_by_files(self, table: TableName, state: TableState) -> DeltaLog | None:
+        """The log of a table that can be changed without Spark; it must be in a state."""
+        from kedro_lakehouse.formats.delta.rows import may_change_by_files
+
+        log = self._log(table)
+        if log is None or log.state_version != state.version:
+            raise CommitConflictError(table=table, attempts=1)
+        return log if "://" not in self._warehouse and may_change_by_files(log) else None
 
     def state(self, table: TableName) -> TableState | None:
         """The table's published state, or None if there is no such table.

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 APP_ID: Final = "kedro_lakehouse"
 """The identifier of our transactions in a table: Delta stores the last one's number in every checkpoint."""
+_CHECKPOINT_EVERY: Final = 10
+"""Delta's own interval of checkpoints, in entries of the log."""
 _TIDY: Final = frozenset(
     {
         "OPTIMIZE", "VACUUM START", "VACUUM END", "REORG", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
@@ -130,6 +132,33 @@ class DeltaLog:
     def schema(self) -> list[dict[str, Any]]:
         """The table's columns as Delta describes them in JSON, in the same form as Spark."""
         return list(json.loads(self._opened.schema().to_json())["fields"])
+
+    @property
+    def protocol(self) -> tuple[int, int, frozenset[str]]:
+        """The least versions of readers and writers, and the features that these must know."""
+        found = self._opened.protocol()
+        features = frozenset(found.reader_features or ()) | frozenset(found.writer_features or ())
+        return found.min_reader_version, found.min_writer_version, features
+
+    @property
+    def partitions(self) -> Sequence[str]:
+        """The columns by which the table is partitioned."""
+        return list(self._opened.metadata().partition_columns)
+
+    @property
+    def newest_time(self) -> int | None:
+        """When the newest entry was committed, in milliseconds; None if entries bear no such times."""
+        if self.properties.get("delta.enableInCommitTimestamps") != "true":
+            return None
+        return int(next(iter(self._entries()))["inCommitTimestamp"])
+
+    def is_due_for_checkpoint(self, version: int) -> bool:
+        """Whether the writer of a version has to write a checkpoint as well."""
+        return version % int(self.properties.get("delta.checkpointInterval", _CHECKPOINT_EVERY)) == 0
+
+    def checkpoint(self) -> None:
+        """Write a list of all files of this version, from which readers start."""
+        self._opened.create_checkpoint()
 
     @property
     def version(self) -> int:

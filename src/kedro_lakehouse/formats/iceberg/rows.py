@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from kedro_lakehouse.formats.base import PlacedRows
 from kedro_lakehouse.formats.iceberg.files import literal
+from kedro_lakehouse.formats.placed import positions_of
 from kedro_lakehouse.session.arrow import as_spark_reads
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def find_rows(table: Table, among: Mapping[str, Sequence[Any]], *, most_bytes: i
     for task in tasks:
         rows = _rows_of(table, task)
         kept = [_positions_in(gone[d.file_path], task.file.file_path) for d in task.delete_files]
-        at = _matching(rows, among, without=pa.chunked_array(kept, pa.int64()))
+        at = positions_of(rows, among, without=pa.chunked_array(kept, pa.int64()).combine_chunks())
         found.append(rows.take(at))
         places += [(task.file.file_path, place) for place in at.to_pylist()]
     schema = as_spark_reads(table.schema().as_arrow())
@@ -203,24 +204,6 @@ def _deleted_positions(table: Table, file: DataFile) -> pa.Table:
 
 def _positions_in(deleted: pa.Table, path: str) -> pa.Array:
     return deleted.filter(pc.equal(deleted["file_path"], path))["pos"].combine_chunks()
-
-
-def _matching(rows: pa.Table, among: Mapping[str, Sequence[Any]], *, without: pa.ChunkedArray) -> pa.Array:
-    """The positions of the rows that are not deleted and whose columns have one of the values each."""
-    at = pa.array(range(rows.num_rows), pa.int64())
-    mask = pc.invert(pc.is_in(at, without.combine_chunks())) if len(without) else pc.is_valid(at)
-    for name, values in among.items():
-        column = rows[name].combine_chunks()
-        mask = pc.and_(mask, pc.is_in(column, _of_type(values, column.type)))
-    return at.filter(mask)
-
-
-def _of_type(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Values as an array of a column's type: integers that it cannot hold are none of the column's."""
-    if pa.types.is_integer(kind):
-        most = 2 ** (kind.bit_width - 1)
-        values = [v for v in values if v is None or -most <= v < most]
-    return pa.array(values, kind)
 
 
 def _column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
