@@ -1,6 +1,6 @@
 """A backlog of extracts of one table, compared into a history, beside a DuckDB script that makes the same.
 
-Usage: ``.venv/bin/python bench/extracts.py [--extracts 18] [--rows 46500] [--columns 20]``.
+Usage: ``.venv/bin/python bench/extracts.py [--extracts 18] [--rows 46500] [--events]``.
 
 Each extract is a CSV file of text columns. From one to the next 2 of 100 rows change, and 1 of 500 is
 replaced by a row with a new key. The script reads the same files and writes one parquet file: nothing else is
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import duckdb
-from lake import BenchProject, load, print_machine
+from lake import ROOT, BenchProject, event_log, load, print_machine
 
 from kedro_lakehouse.names import TableName
 
@@ -79,9 +79,11 @@ def main() -> int:
     parser.add_argument("--extracts", type=int, default=18)
     parser.add_argument("--rows", type=int, default=46_500)
     parser.add_argument("--columns", type=int, default=20)
+    parser.add_argument("--events", action="store_true", help="write Spark's event log to .bench/events")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="extracts_") as place:
-        bench = BenchProject(Path(place)).write(SOURCES, TABLES)
+        spark = event_log(ROOT / ".bench/events") if asked.events else None
+        bench = BenchProject(Path(place)).write(SOURCES, TABLES, spark)
         landed, plain = bench.landing / "person", Path(place) / "history.parquet"
         land(landed, asked.extracts, asked.rows, asked.columns)
         peer = script(landed, plain, asked.columns)

@@ -177,6 +177,11 @@ def _with_holding(said: DataFrame, scopes: DataFrame, contract: TableContract) -
     return placed.alias("said").join(holding.alias("holding"), same, "left").drop("__of", "__scope")
 
 
+def _let(value: Column, result: Callable[[Column], Column]) -> Column:
+    """A result that uses a value several times: inside of a fold Spark computes a value at each use."""
+    return F.transform(F.array(value), result)[0]
+
+
 class _Fold:
     """The fold of one key: one step per statement (see ``_statements``), from the earliest to the latest.
 
@@ -226,10 +231,24 @@ class _Fold:
         names no ``updated_at``. Else it is stale, provided that a tracked column differs. A row of extract 0
         only sets the state.
         """
-        gone = self._gone(known, said)
-        held = F.when(gone.isNull(), known["held"])
-        row = self._filled(said["row"], held)
-        differs = row.isNotNull() & ~self._same(self._values, row, held)
+        return _let(
+            self._gone(known, said),
+            lambda gone: _let(
+                F.when(gone.isNull(), known["held"]),
+                lambda held: _let(
+                    self._filled(said["row"], held),
+                    lambda row: _let(
+                        row.isNotNull() & ~self._same(self._values, row, held),
+                        lambda differs: self._after(known, said, gone, held, row, differs),
+                    ),
+                ),
+            ),
+        )
+
+    def _after(  # noqa: PLR0913, PLR0917 - what a step has found out
+        self, known: Column, said: Column, gone: Column, held: Column, row: Column, differs: Column
+    ) -> Column:
+        """The state after a step."""
         newer = F.lit(True)
         if self._contract.updated_at:
             newer = held.isNull() | (said["stated"] > known["stated"])
