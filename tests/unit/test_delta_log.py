@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import zipfile
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ import pytest
 from kedro_lakehouse.errors import BookmarkGoneError
 from kedro_lakehouse.formats.delta import api
 from kedro_lakehouse.formats.delta.commit import merge
-from kedro_lakehouse.formats.delta.log import APP_ID, DeltaLog, Note, storage_options
+from kedro_lakehouse.formats.delta.log import APP_ID, DeltaLog, KnownLogs, Note, storage_options
 from kedro_lakehouse.formats.staged_files import MARK, StagedChange, stage_folder
 from kedro_lakehouse.names import TableName
 
@@ -98,6 +99,31 @@ def opened(folder: Path) -> DeltaLog:
 
 def test_without_a_log_there_is_no_table(tmp_path: Path) -> None:
     assert DeltaLog.open(ITEM, str(tmp_path / "none"), {}) is None
+
+
+def test_a_log_is_opened_again_only_after_a_change(folder: Path) -> None:
+    logs = KnownLogs({})
+    first = logs.open(ITEM, str(folder))
+    assert first is not None
+    assert logs.open(ITEM, str(folder)) is first
+    place = folder / "_delta_log"
+    before = place.stat()
+    write(folder, 1, "WRITE", number(1), file("a.parquet", 1, 5))
+    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))  # as within one tick of the clock
+    second = logs.open(ITEM, str(folder))
+    assert second is not None
+    assert (first.version, second.version) == (0, 1)
+    moved = folder.rename(folder.with_name("moved"))
+    assert logs.open(ITEM, str(folder)) is None
+    write(folder, 0, "CREATE TABLE", *entry(moved, 0)[1:])
+    third = logs.open(ITEM, str(folder))
+    assert third is not None
+    assert third.version == 0
+
+
+def entry(folder: Path, version: int) -> list[dict[str, Any]]:
+    text = (folder / "_delta_log" / f"{version:020}.json").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def test_a_new_table_has_no_commit_of_ours(folder: Path) -> None:

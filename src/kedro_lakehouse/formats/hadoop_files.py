@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.session.jvm import java_class
@@ -22,6 +23,8 @@ def _file_system(session: SparkSession, path: str) -> tuple[Any, Any, Any]:
 
 def folders_in(session: SparkSession, path: str, prefix: str) -> list[str]:
     """The paths of the direct subfolders whose names begin with ``prefix``; none if there is no folder."""
+    if "://" not in path:  # on a local disk, which Python reads without the JVM
+        return sorted(map(str, filter(Path.is_dir, Path(path).glob(f"{prefix}*"))))
     files, place, _ = _file_system(session, path)
     if not files.exists(place):
         return []

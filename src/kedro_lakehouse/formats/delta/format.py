@@ -16,7 +16,7 @@ from kedro_lakehouse.formats.at_paths import FormatAtPaths
 from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableState, commits_of_batches
 from kedro_lakehouse.formats.ddl import evolve_table, rename_in_table, storable
 from kedro_lakehouse.formats.delta.commit import DeltaCommit
-from kedro_lakehouse.formats.delta.log import DeltaLog, no_commit_yet, storage_options
+from kedro_lakehouse.formats.delta.log import KnownLogs, no_commit_yet, storage_options
 from kedro_lakehouse.formats.delta.maintenance import DeltaMaintenance
 from kedro_lakehouse.formats.delta.stage import DeltaStage
 from kedro_lakehouse.formats.hadoop_files import delete_unfinished, is_there
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.formats.base import FormatContext, Place, PlacedRows, Stage
     from kedro_lakehouse.formats.delta.entries import WrittenFiles
+    from kedro_lakehouse.formats.delta.log import DeltaLog
 
 _BASE_PROPERTIES: Final = {
     "delta.columnMapping.mode": "name",
@@ -67,7 +68,7 @@ class DeltaFormat(FormatAtPaths):
     def __init__(self, context: FormatContext) -> None:
         """Store how to open the session, and where the tables lie; nothing is opened yet."""
         super().__init__(context)
-        self._storage = storage_options(context.spark_conf, self._warehouse)
+        self._logs = KnownLogs(storage_options(context.spark_conf, self._warehouse))
         self._turn = partial(publish_turn, self._leases) if "://" in self._warehouse else no_turn
         self.maintenance = DeltaMaintenance(context.session, self._log, self.path, self._turn)
 
@@ -84,7 +85,7 @@ class DeltaFormat(FormatAtPaths):
         return None
 
     def _log(self, table: TableName) -> DeltaLog | None:
-        return DeltaLog.open(table, self.path(table), self._storage)
+        return self._logs.open(table, self.path(table))
 
     def find_rows(
         self, table: TableName, state: TableState, among: Mapping[str, Sequence[Any]], *, most_bytes: int
