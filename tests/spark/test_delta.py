@@ -217,6 +217,14 @@ def test_a_table_is_made_where_a_killed_run_left_half_of_it(project, loaded):
     assert not list(log.glob("*.tmp*"))
 
 
+def test_the_name_of_a_table_that_is_gone_makes_no_table(project, loaded):
+    gone = TableName("insurance", "gone")
+    made = DeltaFormat(context_of(project._project, "test"))
+    made.sql(gone)
+    assert made.state(gone) is None
+    assert not (project.path / "lakehouse/warehouse/insurance/gone").exists()
+
+
 def test_a_dropped_table_leaves_nothing_staged(project, loaded):
     name, source = TableName("insurance", "dropped"), TableName("insurance", "policy")
     lake = DeltaFormat(context_of(project._project, "ours"))

@@ -126,6 +126,8 @@ NAMES = {
     "run --runner=IsolatingRunner": ["--runner", "IsolatingThreadRunner"],
     "run --runner=nowhere.Runner": ["--runner", "'nowhere.Runner'"],
     "run --tags=scd2 --nodes=shop.item.ingest": ["no node that fits all of", "Leave some"],
+    "run --pipelines=convert": ["convert.yml", "has no node", "docs/how-to/convert.md"],
+    "run --pipelines=column_index": ["parameters_column_index.yml", "models: [minilm]"],
     "lakehouse tabels": ["'tabels'", "Did you mean 'tables'?"],
     "lakehouse tables --env=awz": ["no such environment (conf/awz does not exist)", "Did you mean 'aws'?"],
     "lakehouse changes shop.itm --batch 1": ["'shop.itm'", "Did you mean 'shop.item'?"],

@@ -17,7 +17,7 @@ from kedro_lakehouse.cli.messages import FileGoneError, error_of, shown
 from kedro_lakehouse.errors import ConfigurationError, LakehouseError, PlaceUnusableError, UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kedro.pipeline import Pipeline
 
@@ -33,6 +33,16 @@ _PIPELINES: Final = "`kedro registry list` lists the pipelines."
 _NODES: Final = "`kedro registry describe __default__` lists the nodes."
 _NAMESPACES: Final = "`kedro lakehouse tables` lists the tables, a part before a dot means all of it."
 _DATASETS: Final = "`kedro registry describe __default__` lists the nodes, with the datasets of each."
+_INDEXED: Final = (
+    "parameters_column_index.yml",
+    "Declare there `column_index: {models: [minilm]}` (docs/how-to/find-columns.md).",
+)
+_DECLARED_IN: Final = {
+    "column_index": _INDEXED,
+    "column_eval": _INDEXED,
+    "convert": ("convert.yml", "Declare there which files become a table (docs/how-to/convert.md)."),
+}
+"""Of pipelines that can be without a node: the file that declares what they work on, and what to write."""
 _NODE_OPTIONS: Final = {"--nodes": "node_names", "--from-nodes": "from_nodes", "--to-nodes": "to_nodes"}
 _DATASET_OPTIONS: Final = {
     "--from-inputs": "from_inputs",
@@ -191,7 +201,8 @@ def _unknown_name(options: Mapping[str, Any]) -> LakehouseError | None:
                 return UnknownNameError(
                     option=option, kind=kind, name=name, known=sorted(there), remedy=remedy
                 )
-    return _unknown_runner(options.get("runner")) or _empty_choice(options, chosen)
+    runner = _unknown_runner(options.get("runner"))
+    return runner or _empty_choice(options, chosen) or _empty_pipelines(asked, chosen)
 
 
 def _choices(options: Mapping[str, Any], chosen: Pipeline) -> Iterator[_Choice]:
@@ -244,6 +255,20 @@ def _empty_choice(options: Mapping[str, Any], chosen: Pipeline) -> LakehouseErro
     remedy = "Leave some of these options out; " + _NODES
     return UnknownNameError(
         option="kedro run", kind="node that fits all of", name=", ".join(names), known=[], remedy=remedy
+    )
+
+
+def _empty_pipelines(asked: Sequence[str], chosen: Pipeline) -> LakehouseError | None:
+    """Pipelines that are there, but for which nothing is declared: they have no node."""
+    if not asked or chosen.nodes:
+        return None
+    file, remedy = _DECLARED_IN.get(asked[0], ("tables.yml", "Declare a table that it works on."))
+    names = ", ".join(asked)
+    return ConfigurationError(
+        file=file,
+        key=names,
+        problem=f"the pipeline {names} has no node, for nothing is declared.",
+        remedy=remedy,
     )
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from kedro_lakehouse.formats.base import TableFormat
-from kedro_lakehouse.formats.hadoop_files import delete_folder
+from kedro_lakehouse.formats.hadoop_files import delete_folder, is_there
 from kedro_lakehouse.formats.literals import text
 from kedro_lakehouse.formats.staged_files import StagedFiles, drop_stages
 from kedro_lakehouse.names import SPARK_CATALOG, quote
@@ -42,6 +42,9 @@ class SessionCatalog:
             if table in self._tables:
                 return
             session, name = self._session(), self.sql(table)
+            # One that was dropped while Spark started: Spark would make a table without columns there.
+            if not is_there(session, path):
+                return
             session.sql(f"CREATE DATABASE IF NOT EXISTS {quote(SPARK_CATALOG, table.namespace)}")
             # Another lakehouse of this process may have registered a table of this name.
             session.sql(f"DROP TABLE IF EXISTS {name}")
