@@ -249,6 +249,17 @@ class PlaceUnusableError(TerminalError):
         return what, then(self.remedy, "kedro run")
 
 
+class SparkNotStartedError(TerminalError):
+    """Java ended before Spark answered: a setting that it refuses, or too little memory."""
+
+    code = "SPARK_NOT_STARTED"
+    summary = "Java ended before Spark had started; what Java says is above."
+    advice = (
+        "Correct what it names: driver_memory in globals.yml (for example 4g), or a setting in spark.yml; "
+        "then `kedro run`."
+    )
+
+
 class JavaNotFoundError(TerminalError):
     """Spark has no Java to run on."""
 

@@ -7,6 +7,7 @@ modes there. The JVM writes files too, by the process's umask; no mode of ours r
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import stat
@@ -30,10 +31,19 @@ def private_folder(folder: Path) -> Path:
 
     One that others may enter is closed to them if it is ours. If it is not, or its file system keeps no
     modes, that is told once a process, and nothing fails.
+
+    Raises:
+        PermissionError: The file system takes no folders of users, as that of ``/proc``.
+        NotADirectoryError: Something else than a folder is on the way to it.
     """
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     for one in reversed(missing):
-        one.mkdir(mode=_FOLDER, exist_ok=True)
+        try:
+            one.mkdir(mode=_FOLDER, exist_ok=True)
+        except FileNotFoundError as error:  # although all above it is there
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(folder)) from error
+        except FileExistsError as error:  # a file, or a link that leads nowhere
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from error
     _close(folder, _FOLDER)
     return folder
 

@@ -50,6 +50,7 @@ FACTS = {
     "SQL_VALUE": {"condition": "CAST_INVALID_INPUT"},
     "JAR_REFUSED": {"jar": "a-1.jar", "expected": "0a", "found": "0b", "folder": ".cache/ivy"},
     "JARS_NOT_FETCHED": {"packages": ["org:a:1"], "log": ".cache/ivy/fetch.log"},
+    "SPARK_NOT_STARTED": {},
     "SPARK_LINE": {"needed": "spark35", "found": "spark41", "folder": ".venv-spark35"},
     "AWS_REFUSED": {"what": "the secret 'x'", "reason": "AccessDeniedException"},
     "UNSUPPORTED": {"what": "No.", "remedy": "Do otherwise."},

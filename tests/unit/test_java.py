@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,3 +54,17 @@ def test_the_java_home_that_holds_no_java_is_named(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(JavaNotFoundError, match="none in JAVA_HOME, which is /nowhere"):
         require_java()
+
+
+def test_a_java_that_ends_at_once_is_no_traceback_of_pyspark() -> None:
+    code = """
+from kedro_lakehouse.errors import SparkNotStartedError
+from kedro_lakehouse.session.spark import get_session
+try:
+    get_session({"spark.driver.memory": "4 gigs"})
+except SparkNotStartedError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "driver_memory in globals.yml" in done.stdout
+    assert "4 gigs" in done.stderr  # what Java itself says

@@ -497,6 +497,19 @@ def test_folders_and_files_that_may_not_be_used(root, mistake):
         assert part in said
 
 
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("/proc/lake", "is not permitted"),
+        ("ROOT/nowhere/lake", "a file stands where a folder is needed"),
+    ],
+)
+def test_a_lakehouse_where_no_folder_can_be_made(root, place, why):
+    (root / "nowhere").symlink_to(root / "gone")
+    (root / GLOBALS).write_text(f"lakehouse: {place}\nlanding: {root}/landing\n".replace("ROOT", str(root)))
+    assert why in message("run")
+
+
 def emptied(path):
     path.write_bytes(b"")
 

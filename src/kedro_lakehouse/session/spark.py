@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kedro_lakehouse.errors import SparkNotStartedError
 from kedro_lakehouse.session.catalog import close_to_others
 from kedro_lakehouse.session.jars import class_path, with_checked_jars
 from kedro_lakehouse.session.java import require_java
@@ -50,6 +51,7 @@ def get_session(conf: Mapping[str, str]) -> SparkSession:
 
     Raises:
         JavaNotFoundError: There is no Java that Spark can run on.
+        SparkNotStartedError: Java ended at once.
         SparkLineError: These settings are for another line of Spark.
         JarRefusedError: One of their jars is not the pinned one.
         JarsNotFetchedError: One of their jars cannot be fetched.
@@ -103,6 +105,7 @@ def _running() -> SparkSession | None:
 
 
 def _start(conf: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     require_java()
@@ -115,7 +118,12 @@ def _start(conf: Mapping[str, str]) -> SparkSession:
         settings.setdefault(*_BARE_FILE_SYSTEM)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with class_path(jars):
-        session = builder.getOrCreate()
+    try:
+        with class_path(jars):
+            session = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if "JAVA_GATEWAY_EXITED" not in str(error):
+            raise
+        raise SparkNotStartedError from error
     know_names_of_pyspark(session)
     return session
