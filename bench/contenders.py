@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from lake import data_files
+from lake import data_files, planned_hashes
 from plain_merge import merge, newest, newest_by_time
 
-from kedro_lakehouse.commits.token import BatchToken
-from kedro_lakehouse.datasets import PendingDataset, TableDataset
+from kedro_lakehouse.commits.engine import engine_of
+from kedro_lakehouse.commits.target import load_pending
+from kedro_lakehouse.datasets import TableDataset
 from kedro_lakehouse.names import TableName
+from kedro_lakehouse.session.later import spark_may_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,10 +44,12 @@ class Contenders:
     def __init__(self, project: Project, table: str, key: str, folder: Path, base: State) -> None:
         """Keep what all of them share; the rows that the Iceberg table holds at its base go to Delta once."""
         self._project, self._table, self._key, self._base = project, table, key, base
+        self._name = TableName.parse(table)
+        self._hashes = planned_hashes(project, self._name)
         self._folder = folder
         base.restore()
         self._files = data_files(project, table)
-        self._columns = [f.name for f in project.catalog.find(TableName(*table.split("."))).schema().fields]
+        self._columns = [f.name for f in project.catalog.find(self._name).schema().fields]
         self._batch_files: list[str] = []
         self._batch = 0
         self._pristine = folder / "delta_base"
@@ -59,7 +63,7 @@ class Contenders:
             self._base.restore(batch=batch - 1)
 
         def iceberg() -> Any:
-            found = self._project.catalog.find(TableName(*self._table.split(".")))
+            found = self._project.catalog.find(self._name)
             return found.scan().to_arrow_batch_reader()
 
         delta, duck = self._folder / "delta", self._folder / "duckdb.parquet"
@@ -73,10 +77,14 @@ class Contenders:
         ]
 
     def _ours(self) -> None:
-        pending = PendingDataset(table=self._table, target="current").load()
-        # Later batches are in the record already: this one's alone, as if they were not.
-        token = dataclasses.replace(BatchToken.of(pending), batch=self._batch)
-        pending = token.mark(pending.where(f"_batch = {self._batch}"))
+        table = self._project.bind(self._name)
+        # Later batches are in the change log already: this one alone is pending, as if they were not.
+        found = load_pending(table, "current")[1]
+        token = dataclasses.replace(found, batch=self._batch, content_hash=self._hashes[self._batch])
+        spark_may_wait.set(True)  # as for our own nodes
+        pending = token.read_later(
+            lambda: engine_of(table).pending(table, after=token.after, upto=token.batch)
+        )
         TableDataset(table=self._table, kind="current").save(pending)
 
     def _events(self) -> Any:

@@ -11,6 +11,7 @@ import platform
 import shutil
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,10 @@ import yaml
 from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 
+from kedro_lakehouse.ingestion.waiting import waiting_bytes
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+from kedro_lakehouse.ops.store import BATCH_LEDGER
 from kedro_lakehouse.project import active_project
 from kedro_lakehouse.runners import IsolatingThreadRunner
 
@@ -85,6 +88,8 @@ class BenchProject:
         with KedroSession.create(project_path=self.folder) as session:
             session.load_context()
         project = active_project()
+        bound = [project.bind(name) for name in project.declarations.tables]
+        project.waiting = partial(waiting_bytes, bound, project.ops)  # as in a run
         project.session  # noqa: B018 - starts Spark
         logging.getLogger("kedro_lakehouse").setLevel(logging.WARNING)
         return project
@@ -108,17 +113,24 @@ class State:
         return cls(project, table, *json.loads(path.read_text(encoding="utf-8")))
 
     def restore(self, *, batch: int | None = None) -> None:
-        """Roll the table back; its bookmark as it was, or moved to ``batch`` as if those were applied."""
+        """Roll the table back; its bookmark as it was, or moved to ``batch`` as if that one were applied."""
         name = f"{self._name.namespace}.{self._name.table}"
         self._project.session.sql(f"CALL lake.system.set_current_snapshot('{name}', {self.snapshot})")
         text = self.bookmark
         if batch is not None:
             report = CommitReport.from_property(text)
             assert report is not None  # noqa: S101 - every published table has one
-            text = dataclasses.replace(report, batch=batch).to_property()
+            planned = planned_hashes(self._project, self._name)[batch]
+            text = dataclasses.replace(report, batch=batch, content_hash=planned).to_property()
         found = self._project.catalog.find(self._name)
         with found.transaction() as transaction:
             transaction.set_properties({BOOKMARK: text})
+
+
+def planned_hashes(project: Project, name: TableName) -> dict[int, str]:
+    """The content hash of each planned batch of a table, as its ledger has it."""
+    rows = project.ops.read(BATCH_LEDGER, of_table=str(name))
+    return {row["batch"]: row["content_hash"] for row in rows if row["batch"]}
 
 
 def event_log(folder: Path) -> dict[str, str]:
