@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-_LOG: Final = "_delta_log"
+LOG_FOLDER: Final = "_delta_log"
 _NEWEST_CHECKPOINT: Final = "_last_checkpoint"
 
 
@@ -72,7 +72,7 @@ def data_files(folder: Path, version: int) -> list[DataFile] | None:
     if live is None:
         return None
     for number in range(start + 1, version + 1):
-        entry = [json.loads(line) for line in _entry(folder, number).read_text().splitlines()]
+        entry = [json.loads(line) for line in entry_path(folder, number).read_text().splitlines()]
         for action in entry:
             if removed := action.get("remove"):
                 live.pop(_identity(removed), None)
@@ -89,12 +89,12 @@ def data_files(folder: Path, version: int) -> list[DataFile] | None:
 
 def write_entry(folder: Path, version: int, actions: Iterable[Mapping[str, Any]]) -> bool:
     """Write an entry of the log as a whole; False if there is one with this version already."""
-    log = folder / _LOG
+    log = folder / LOG_FOLDER
     text = "".join(json.dumps(a, ensure_ascii=False, separators=(",", ":")) + "\n" for a in actions)
     unseen = log / f".{uuid.uuid4().hex}.tmp"
     unseen.write_text(text, encoding="utf-8")
     try:
-        os.link(unseen, _entry(folder, version))  # unlike a rename, it never replaces a file
+        os.link(unseen, entry_path(folder, version))  # unlike a rename, it never replaces a file
     except FileExistsError:
         return False
     finally:
@@ -157,8 +157,9 @@ def addition(
     return {"add": facts | more}
 
 
-def _entry(folder: Path, version: int) -> Path:
-    return folder / _LOG / f"{version:020}.json"
+def entry_path(folder: Path, version: int) -> Path:
+    """Where the entry of a version is in the log of a table's folder."""
+    return folder / LOG_FOLDER / f"{version:020}.json"
 
 
 def _identity(action: Mapping[str, Any]) -> tuple[str, ...]:
@@ -173,12 +174,12 @@ def _checkpoint(folder: Path, version: int) -> tuple[int, dict[tuple[str, ...], 
     """
     import pyarrow.parquet as pq
 
-    named = folder / _LOG / _NEWEST_CHECKPOINT
+    named = folder / LOG_FOLDER / _NEWEST_CHECKPOINT
     if not named.exists():
         return -1, {}
     newest = json.loads(named.read_text())
     at, parts = int(newest["version"]), newest.get("parts")
-    whole = folder / _LOG / f"{at:020}.checkpoint.parquet"
+    whole = folder / LOG_FOLDER / f"{at:020}.checkpoint.parquet"
     if at > version or parts or not whole.exists():
         return at, None
     rows: Sequence[Any] = pq.read_table(whole, columns=["add"])["add"].drop_null().to_pylist()

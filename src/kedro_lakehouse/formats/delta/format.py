@@ -16,6 +16,7 @@ from kedro_lakehouse.formats.at_paths import FormatAtPaths
 from kedro_lakehouse.formats.base import Bounds, Capabilities, Layout, TableState, commits_of_batches
 from kedro_lakehouse.formats.ddl import evolve_table, rename_in_table, storable
 from kedro_lakehouse.formats.delta.commit import DeltaCommit
+from kedro_lakehouse.formats.delta.entries import LOG_FOLDER
 from kedro_lakehouse.formats.delta.log import KnownLogs, no_commit_yet, storage_options
 from kedro_lakehouse.formats.delta.maintenance import DeltaMaintenance
 from kedro_lakehouse.formats.delta.stage import DeltaStage
@@ -228,7 +229,7 @@ class DeltaFormat(FormatAtPaths):
             if self._log(table) is not None:
                 return
             # Delta refuses to create a table where a killed CREATE TABLE left its folders.
-            delete_unfinished(session, f"{self.path(table)}/_delta_log")
+            delete_unfinished(session, f"{self.path(table)}/{LOG_FOLDER}")
             confirm()
             try:
                 session.sql(statement)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from kedro_lakehouse.errors import BookmarkGoneError
 from kedro_lakehouse.formats.base import Bounds
+from kedro_lakehouse.formats.delta.entries import LOG_FOLDER, entry_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -301,15 +302,15 @@ class KnownLogs:
         """Open a log at its newest version; None if there is no table."""
         if "://" in path:
             return DeltaLog.open(table, path, self._storage)
-        folder = Path(path) / "_delta_log"
+        folder = Path(path)
         try:
-            found = folder.stat()
+            found = (folder / LOG_FOLDER).stat()
         except FileNotFoundError:
             return None
         stamp = (found.st_ino, found.st_mtime_ns)
         known = self._known.get(path)
         # Two entries may come within one tick of the file system's clock, so the next one is looked for.
-        if known and known[0] == stamp and not (folder / f"{known[1].version + 1:020}.json").exists():
+        if known and known[0] == stamp and not entry_path(folder, known[1].version + 1).exists():
             return known[1]
         log = DeltaLog.open(table, path, self._storage)
         if log is not None:
@@ -341,14 +342,19 @@ def _place(entry: Mapping[str, Any]) -> dict[str, int]:
     return {"version": int(entry["version"]), "time": int(time)}
 
 
+def physical_name(field: Mapping[str, Any]) -> str:
+    """A column's name in files and statistics: with column mapping it is Delta's own."""
+    return str((field.get("metadata") or {}).get("delta.columnMapping.physicalName", field["name"]))
+
+
 def _physical(path: Sequence[str], fields: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A column's path as files and statistics name it: with column mapping the names are Delta's own."""
+    """The path of a column, or of a field within it, as files and statistics name it."""
     found: list[str] = []
     for name in path:
         one = next((f for f in fields if f["name"] == name), None)
         if one is None:
             return []
-        found.append(str((one.get("metadata") or {}).get("delta.columnMapping.physicalName", name)))
+        found.append(physical_name(one))
         kind = one["type"]
         fields = kind.get("fields", ()) if isinstance(kind, dict) else ()
     return found

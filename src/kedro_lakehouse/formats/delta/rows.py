@@ -21,6 +21,7 @@ from pyroaring import BitMap64
 
 from kedro_lakehouse.formats.base import PlacedRows
 from kedro_lakehouse.formats.delta.entries import WrittenFiles, addition, data_files, removal
+from kedro_lakehouse.formats.delta.log import physical_name
 from kedro_lakehouse.formats.delta.vectors import read_vector, write_vector
 from kedro_lakehouse.formats.placed import positions_of
 
@@ -88,7 +89,7 @@ def find_rows(
     files = data_files(folder, log.version)
     if files is None:
         return None
-    physical = {f["name"]: _physical(f) for f in log.schema}
+    physical = {f["name"]: physical_name(f) for f in log.schema}
     near = [f for f in files if all(_may_hold(f, physical[name], values) for name, values in among.items())]
     if sum(f.bytes_to_read() for f in near) > most_bytes:
         return None
@@ -129,7 +130,7 @@ def write_files(
     parts = _parts(rows, log.partitions) if rows is not None else []
     if any(value == "" for partition, _ in parts for value in partition.values()):
         return None
-    physical = {f["name"]: _physical(f) for f in log.schema}
+    physical = {f["name"]: physical_name(f) for f in log.schema}
     for partition, part in parts:
         made = folder / f"part-{uuid.uuid4()}.parquet"
         stats = _write(made, part, [f for f in log.schema if f["name"] not in partition])
@@ -195,7 +196,7 @@ def _rows_of(
         raise ValueError(f"{file.path}: {read.num_rows} rows, not {file.stats['numRecords']}")
     columns = []
     for field, wanted in zip(fields, schema, strict=True):
-        name = _physical(field)
+        name = physical_name(field)
         if name in file.partition:
             columns.append(pa.array([file.partition[name]] * read.num_rows, wanted.type))
             continue
@@ -232,7 +233,7 @@ def _measure(
     nulls: dict[str, Any],
 ) -> None:
     """Note a column's bounds and count of nulls under its physical name; of a struct those of its fields."""
-    name, kind = _physical(field), field["type"]
+    name, kind = physical_name(field), field["type"]
     if isinstance(kind, dict) and kind["type"] == "struct":
         inner: tuple[dict[str, Any], ...] = ({}, {}, {})
         for i, part in enumerate(kind["fields"]):
@@ -282,10 +283,6 @@ def _in_json(value: Any) -> Any:
     return value
 
 
-def _physical(field: Mapping[str, Any]) -> str:
-    return str((field.get("metadata") or {}).get("delta.columnMapping.physicalName", field["name"]))
-
-
 def _are_known(fields: Sequence[Mapping[str, Any]]) -> bool:
     """Whether pyarrow has the types of columns, and no column has a rule of its own."""
     try:
@@ -313,7 +310,7 @@ def _stored(field: Mapping[str, Any]) -> pa.Field:
     """A column or field as data files have it: physical name, and its id."""
     number = (field.get("metadata") or {}).get("delta.columnMapping.id")
     facts = {"PARQUET:field_id": str(number)} if number is not None else None
-    return pa.field(_physical(field), _stored_type(field["type"]), metadata=facts)
+    return pa.field(physical_name(field), _stored_type(field["type"]), metadata=facts)
 
 
 def _stored_type(kind: str | Mapping[str, Any]) -> pa.DataType:
@@ -331,7 +328,7 @@ def _named(held: pa.DataType, kind: str | Mapping[str, Any]) -> pa.DataType:
     if isinstance(kind, str):
         return held
     if kind["type"] == "struct":
-        names = {_physical(f): f for f in kind["fields"]}
+        names = {physical_name(f): f for f in kind["fields"]}
         return pa.struct([_renamed(part, names.get(part.name)) for part in held])
     if kind["type"] == "array":
         return pa.list_(_named(held.value_type, kind["elementType"]))
