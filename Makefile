@@ -84,13 +84,18 @@ test-delta: classes jars-delta model ## Prove Delta: the bundled data, killed ru
 test-aws: setup jars-aws ## Run the default pipeline with --env=aws, leases and deploy on moto's S3 and Glue
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m aws tests/aws tests/contract
 
+.PHONY: test-cluster
+test-cluster: classes model ## Run with --env=cluster on a master and two workers of Spark standalone; kill one
+	@$(BIN)/pytest $(RECORDED) -m cluster tests/cluster
+
 .PHONY: conformance
 conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMAT=delta or hudi)
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_CASES="$(CASES)" KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" \
 	  $(BIN_OF_FORMAT)/pytest tests/model tests/conformance
 
 .PHONY: soak
-soak: classes jars-delta classes-spark35 jars-aws ## Run 20,000 histories, every kind of table, a line that loses answers
+soak: classes jars-delta classes-spark35 jars-aws ## Run 20,000 histories, every kind of table, a line that loses answers, a cluster on S3
+	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m cluster tests/cluster
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/rules tests/e2e/test_kinds_of_tables.py
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws $(addprefix tests/aws/test_,lost_answers.py soak.py delta.py)
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest -s $(addprefix tests/hudi/test_,bundled_data.py notebook.py aws.py)

@@ -32,7 +32,8 @@ class Log:
 
     jobs: dict[int, Job] = field(default_factory=dict)
     executions: dict[int, tuple[str, float, float]] = field(default_factory=dict)
-    stages: dict[int, tuple[float, int]] = field(default_factory=dict)
+    stages: dict[int, tuple[float, float, int]] = field(default_factory=dict)
+    """When each stage began and ended, and the number of its tasks."""
     metrics: dict[int, dict[str, int]] = field(default_factory=dict)
 
     @classmethod
@@ -65,13 +66,26 @@ class Log:
         elif kind == "SparkListenerStageCompleted":
             info = event["Stage Info"]
             begun, ended = info.get("Submission Time", 0), info.get("Completion Time", 0)
-            self.stages[info["Stage ID"]] = ((ended - begun) / 1000, info["Number of Tasks"])
+            self.stages[info["Stage ID"]] = begun / 1000, ended / 1000, info["Number of Tasks"]
             accumulated = ((str(a.get("Name", "")), str(a.get("Value", ""))) for a in info["Accumulables"])
             self.metrics[info["Stage ID"]] = {
                 name.removeprefix("internal.metrics."): int(value)
                 for name, value in accumulated
                 if name.startswith("internal.metrics.") and value.isdigit()
             }
+
+    def busy_seconds(self, begin: float, end: float) -> float:
+        """For how long at least one stage was at work, of those that began between two times."""
+        total, until = 0.0, 0.0
+        for begun, ended, _ in sorted(s for s in self.stages.values() if begin <= s[0] < end):
+            total += max(ended - max(begun, until), 0.0)
+            until = max(until, ended)
+        return total
+
+    def task_seconds(self, begin: float, end: float) -> float:
+        """The time of all tasks together, of stages that began between two times."""
+        known = {number for number, stage in self.stages.items() if begin <= stage[0] < end}
+        return sum(self.metrics[number].get("executorRunTime", 0) for number in known) / 1000
 
     def moved(self, job: Job) -> tuple[int, int, int]:
         """Records read, records shuffled, and milliseconds of CPU of a job's stages."""
@@ -99,7 +113,7 @@ def show(log: Log, begin: float, end: float) -> None:
             idle = f", {gap:.2f} s without a job before it" if gap > 0.02 else ""  # noqa: PLR2004 - seconds
             print(
                 f"{'':9}  {job.ended - job.begun:6.2f}    job {job.number}: {len(ran)} of {len(job.stages)} "
-                f"stages, {sum(t for _, t in ran)} tasks, {cpu} ms CPU, {read:,} read, "
+                f"stages, {sum(tasks for *_, tasks in ran)} tasks, {cpu} ms CPU, {read:,} read, "
                 f"{shuffled:,} shuffled{idle}"
             )
             busy += job.ended - max(job.begun, last) if job.ended > last else 0.0

@@ -62,6 +62,7 @@ class Environment:
     - ``commit_deadline``: for how many seconds a commit that loses races is planned again.
     - ``small_batch``: up to so many events are applied without a Spark plan, where that is possible.
     - ``source_columns``: the columns of each table's landed files, for its lineage.
+    - ``waiting``: finds out how many bytes have landed for this run, for Spark's start.
     - ``run``: what log lines, jobs and commits name while a run is on.
     - ``log_folder``: where the run's log is written.
     - ``secrets``: the prefix of the names of AWS secrets, which are read for what credentials.yml lacks.
@@ -76,6 +77,7 @@ class Environment:
     quarantined: dict[TableName, Any] = field(default_factory=dict)
     source_columns: dict[TableName, tuple[str, ...]] = field(default_factory=dict)
     run: RunContext | None = None
+    waiting: Callable[[], int] | None = None
     logs_folder: str | None = None
     log_folder: Path | None = None
     secrets: str | None = None
@@ -145,7 +147,7 @@ class Environment:
         """The Spark session, started at first use and labelled with what this thread is working on."""
         if self.run is not None:
             name_run(self.run.fields())
-        session = get_session(self.spark_conf)
+        session = get_session(self.spark_conf, self.waiting)
         if self.run is not None:
             log = str(self.log_folder / f"{self.run_id}{JVM_LINES}") if self.log_folder else ""
             self._labels.put(session, self.run.fields(), at_work_on(), log)

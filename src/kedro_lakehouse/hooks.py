@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +50,12 @@ class LakehouseHooks:
             self._project, self._folder = project, Path(context.project_path)
 
     @hook_impl
-    def before_pipeline_run(self, run_params: dict[str, Any]) -> None:
+    def before_pipeline_run(self, run_params: dict[str, Any], pipeline: Pipeline) -> None:
         """Look for Spark's needs once, not once a table; open the log; settle what a killed run owes."""
         if self._project is None:
             return
         from kedro_lakehouse.commits.acknowledge import write_unrecorded_commits
+        from kedro_lakehouse.ingestion.waiting import waiting_bytes
         from kedro_lakehouse.monitoring.run_log import RunLog
         from kedro_lakehouse.session.java import require_java
         from kedro_lakehouse.session.line import require_line
@@ -62,6 +64,10 @@ class LakehouseHooks:
         require_line(self._project.spark_conf)
         if not spark_runs():
             require_java()
+        reached = {node.namespace for node in pipeline.nodes}
+        landing = [t for t, c in self._project.declarations.tables.items() if c.source and str(t) in reached]
+        bound = [self._project.bind(name) for name in landing]
+        self._project.waiting = partial(waiting_bytes, bound, self._project.ops)
         self._started = datetime.now(UTC)
         self._close_log()  # of a run that was interrupted
         self._log = RunLog(self._project, run_params).open()

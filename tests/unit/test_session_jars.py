@@ -50,13 +50,13 @@ def test_a_local_session_has_known_jars_on_its_class_path(conf: dict[str, str], 
 
 
 @pytest.mark.parametrize("master", [None, "spark://host:7077"])
-def test_others_send_them_to_their_executors(
+def test_others_send_them_to_their_executors_too(
     conf: dict[str, str], tmp_path: Path, master: str | None
 ) -> None:
     given = {"spark.jars": "/opt/own.jar"} | ({"spark.master": master} if master else {})
     del conf["spark.master"]
     settings, found = jars.with_checked_jars(conf | given)
-    assert found == []
+    assert found == [str(tmp_path / "with blank.jar"), str(tmp_path / "b.jar")]
     assert settings == given | {"spark.jars": f"/opt/own.jar,{tmp_path}/with blank.jar,{tmp_path}/b.jar"}
 
 

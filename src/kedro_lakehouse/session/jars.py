@@ -82,7 +82,7 @@ def with_checked_jars(conf: Mapping[str, str]) -> tuple[dict[str, str], list[str
     """Fetch and check the jars of the packages; return the other settings, and jars for the class path.
 
     Without packages in its settings Spark does not start Ivy, which saves a second. A session that is not
-    local may have executors elsewhere: it gets the jars in ``spark.jars`` instead, for Spark to send.
+    local may have executors elsewhere: it gets the jars in ``spark.jars`` too, for Spark to send.
     """
     if resolved_jars(conf) and not known_jars(conf):
         logger.info("Fetching jars, once: %s.", ", ".join(artifacts(conf)))
@@ -92,7 +92,7 @@ def with_checked_jars(conf: Mapping[str, str]) -> tuple[dict[str, str], list[str
     settings = {k: v for k, v in conf.items() if k not in (_PACKAGES, _EXCLUDES, _IVY)}
     if conf.get("spark.master", "").startswith("local"):
         return settings, jars
-    return settings | {_JARS: ",".join(filter(None, [conf.get(_JARS), *jars]))}, []
+    return settings | {_JARS: ",".join(filter(None, [conf.get(_JARS), *jars]))}, jars
 
 
 @contextlib.contextmanager

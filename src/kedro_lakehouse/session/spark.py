@@ -18,7 +18,7 @@ from kedro_lakehouse.session.jvm import know_names_of_pyspark
 from kedro_lakehouse.session.line import require_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -37,17 +37,26 @@ _BARE_FILE_SYSTEM = "spark.hadoop.fs.file.impl", "com.globalmentor.apache.hadoop
 """Hadoop's own starts a process, ``chmod``, for each local file and folder that it makes. This one starts
 none: the mode of a file is that of the process's umask, and the lakehouse's folder is closed to others.
 """
+_OPTIONS, _QUICK_START = "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1"
+"""Java then compiles each method once, and fast: right where a run is mostly Spark's start and its plans."""
+_MUCH = 16 * 2**20
+"""From so many waiting bytes on a run takes longer for it: by ``bench/bulk.py`` and ``bench/extracts.py``."""
 _STATIC = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
 _starting = threading.Lock()
 # A process has only one Spark; these are its sessions, each with the settings that it was created for.
 _sessions: list[tuple[dict[str, str], SparkSession]] = []
 
 
-def get_session(conf: Mapping[str, str]) -> SparkSession:
+def get_session(conf: Mapping[str, str], waiting: Callable[[], int] | None = None) -> SparkSession:
     """Return the Spark session of these settings, and start Spark if it does not run yet.
 
     Spark that somebody else started (a notebook, Glue, EMR) is used as it is. If its SQL settings differ,
     as for another lakehouse, these settings get a session of their own on the same Spark.
+
+    Args:
+        conf: The settings.
+        waiting: Finds out how many bytes wait for the run; asked only if Spark must be started. For many
+            bytes Java compiles as well as it can, for few as fast as it can, if the settings ask for that.
 
     Raises:
         JavaNotFoundError: There is no Java that Spark can run on.
@@ -65,7 +74,7 @@ def get_session(conf: Mapping[str, str]) -> SparkSession:
         running = _running()
         if running is None:
             _sessions.clear()
-            running = _start(conf)
+            running = _start(_for_load(conf, waiting))
             _sessions.append((wanted, running))
         for settings, session in _sessions:
             if settings == wanted:
@@ -104,13 +113,22 @@ def _running() -> SparkSession | None:
     return None if session is None or (context is not None and context._jsc is None) else session
 
 
+def _for_load(conf: Mapping[str, str], waiting: Callable[[], int] | None) -> dict[str, str]:
+    """The settings, without those for a quick start where much waits."""
+    options = conf.get(_OPTIONS, "")
+    if waiting is None or _QUICK_START not in options or waiting() < _MUCH:
+        return dict(conf)
+    return {**conf, _OPTIONS: options.replace(_QUICK_START, "")}
+
+
 def _start(conf: Mapping[str, str]) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if conf.get("spark.master", "local").startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else executors elsewhere could not reach it
     logger.info("Starting Spark, which takes some ten seconds.")
     builder = SparkSession.builder
     settings, jars = with_checked_jars(conf)

@@ -1,0 +1,29 @@
+"""How much has landed that is in no batch yet: for what load Spark is to be started."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from kedro_lakehouse.errors import LakehouseError
+from kedro_lakehouse.ops.store import BATCH_LEDGER
+from kedro_lakehouse.sources.files import LandedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.ops.store import OpsStore
+
+
+def waiting_bytes(tables: Iterable[LakeTable], ops: OpsStore) -> int:
+    """The bytes of landed files that are in no batch of the ledger.
+
+    A source that cannot be listed counts as empty: the node that reads it says why.
+    """
+    planned = {LandedFile(**file) for row in ops.read(BATCH_LEDGER) for file in row["files"] or ()}
+    total = 0
+    for table in tables:
+        with contextlib.suppress(LakehouseError, OSError):
+            total += sum(file.size for file in table.open_source().files() if file not in planned)
+    return total
