@@ -46,11 +46,11 @@ class Cluster:
     environment: Mapping[str, str] = field(default_factory=dict)
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def add_worker(self, *, cores: int = 1, memory: str = "3g") -> None:
-        """Start a worker and wait until the master has it."""
+    def add_worker(self, *, memory: str = "3g") -> None:
+        """Start a worker of one core and wait until the master has it."""
         number = len(self.workers) + 1
         words = [
-            "--host", HOST, "--port", "0", "--webui-port", "0", "--cores", str(cores), "--memory", memory,
+            "--host", HOST, "--port", "0", "--webui-port", "0", "--cores", "1", "--memory", memory,
             "--work-dir", str(self.folder / f"worker-{number}"), self.url,
         ]  # fmt: skip
         log = self.folder / f"worker-{number}.log"
@@ -81,14 +81,13 @@ def _started(
 
 @contextlib.contextmanager
 def standalone(
-    folder: Path, *, workers: int = 2, cores: int = 1, environment: Mapping[str, str] | None = None
+    folder: Path, *, workers: int = 2, environment: Mapping[str, str] | None = None
 ) -> Iterator[Cluster]:
-    """A master and workers of ``cores`` each, while the block runs.
+    """A master and workers of one core each, while the block runs.
 
     Args:
         folder: Where the processes log, and the executors work.
         workers: How many workers.
-        cores: The cores of each.
         environment: What the processes of the cluster have in their environment beside this one's.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +98,7 @@ def standalone(
     try:
         _until(lambda: "New state: ALIVE" in log.read_text(), "the master starts")
         for _ in range(workers):
-            cluster.add_worker(cores=cores)
+            cluster.add_worker()
         yield cluster
     finally:
         for process in (*cluster.workers, master):
