@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from harness.project import Outcome, TemporaryProject, write_text
 
+from kedro_lakehouse.config.sources import CsvOptions
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.sources.files import LandedFile, shapes
+from kedro_lakehouse.sources.read import number_lines, read_groups
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -289,3 +294,34 @@ def test_a_renamed_header_is_mapped_to_one_column(runs: Runs) -> None:
     assert sorted((r["id"], r["name"], r["is_current"]) for r in history) == [
         ("1", "a", True), ("2", "B", True), ("2", "b", False)
     ]  # fmt: skip
+
+
+def test_lines_that_were_not_numbered_are_numbered_from_the_blocks_of_their_file(
+    runs: Runs, tmp_path: Path
+) -> None:
+    files = [
+        land(tmp_path, day, [f"{day},{n}" for n in range(1, 1001 * day)], "day,line") for day in (1, 2, 3)
+    ]
+    landed = [LandedFile(f"file://{f}", f.stat().st_size, 1) for f in files]
+    told: dict[str, Any] = {
+        "file_format": "csv", "headers": {"full_load": True}, "options": {"full_load": CsvOptions()},
+    }  # fmt: skip
+    looked = shapes([(f, "full_load") for f in landed], table=TableName("a", "b"), fallback={}, **told)
+    session = runs.project._project.session
+    small = {"spark.sql.files.maxPartitionBytes": "3000", "spark.sql.files.openCostInBytes": "0"}
+    before = {name: session.conf.get(name) for name in small}
+    for name, value in small.items():
+        session.conf.set(name, value)
+    try:
+        (group,) = read_groups(session, looked, numbered=False, **told)
+        read = group.records.persist()
+        assert read.rdd.getNumPartitions() > 5
+        chosen = read.where("line % 7 = 0")
+        found = number_lines(chosen, read).select("line", "_position.row", "_position.file").collect()
+        read.unpersist()
+    finally:
+        for name, value in before.items():
+            session.conf.set(name, value)
+    assert len(found) == sum((1001 * day - 1) // 7 for day in (1, 2, 3))
+    assert all(int(r["line"]) == r["row"] for r in found)
+    assert {r["file"] for r in found} == {f.name for f in files}

@@ -187,4 +187,5 @@ def _quarantined(rows: DataFrame, contract: TableContract, extracts: DataFrame) 
     refused = rows.where(F.size(REASONS) > 0).drop(BATCH, VALID_FROM)
     joined = refused.join(F.broadcast(extracts), EXTRACT, "inner")
     names = [*contract.keys, *row_columns(rows, contract)]
-    return joined.select(*columns(names), F.lit(UPSERT).alias(OP), ORDER, TIME, POSITION, RAW, REASONS)
+    place = F.struct(*[column(POSITION)[name].alias(name) for name in ("file", "row")]).alias(POSITION)
+    return joined.select(*columns(names), F.lit(UPSERT).alias(OP), ORDER, TIME, place, RAW, REASONS)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import DELETE, OP, REASONS, UPSERT, all_of, column
+from kedro_lakehouse.changes.events import DELETE, OP, REASONS, UPSERT, all_of, column, columns
 from kedro_lakehouse.changes.extract import EXTRACT, HELD_ROW, RETURNS
 from kedro_lakehouse.changes.snapshot_diff import STALE, WAS, extracts_of_scopes, scope_of
 
@@ -31,6 +31,18 @@ def count_rows(rows: DataFrame, contract: TableContract) -> DataFrame:
         F.count(F.when(known_key, 1)).alias("keyed"),
         F.count(F.when(valid, 1)).alias("rows"),
     )
+
+
+def count_doubled_keys(rows: DataFrame, contract: TableContract) -> DataFrame:
+    """Count the keys that an extract has in more than one valid row.
+
+    Schema:
+        returns: ``_extract``, ``doubled``; no row for an extract without such keys.
+    """
+    valid = rows.where(F.size(REASONS) == 0)
+    found = valid.groupBy(*columns(contract.keys), EXTRACT).agg(F.count(F.lit(1)).alias("times"))
+    doubled = found.where(column("times") > 1)
+    return doubled.groupBy(EXTRACT).agg(F.count(F.lit(1)).alias("doubled"))
 
 
 def count_changes(differences: DataFrame) -> DataFrame:

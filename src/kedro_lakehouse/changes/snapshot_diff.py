@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -36,6 +37,10 @@ WAS: Final = "__was"
 """Scope of the row that the key had before (see ``scope_of``); null where it had none."""
 
 _HOLDING: Final = "__holding"
+_AFTER: Final = "__after"
+"""The extract in which the key was before this one; null for its first."""
+_LATEST: Final = "__latest"
+"""The last extract that has the key."""
 
 
 def snapshot_diff(
@@ -79,17 +84,24 @@ def snapshot_diff(
         said = _with_holding(said, extracts_of_scopes(rows, contract), contract)
     else:
         said = said.withColumn(_HOLDING, F.lit(None).cast("array<int>"))
+    said = fold.without_repeats(said)
     statement = F.struct(
         column(EXTRACT).alias("at"),
+        column(_AFTER).alias("after"),
         column(STATED).alias("stated"),
         column(_HOLDING).alias("holding"),
         column(HELD_ROW).alias("row"),
     )
     in_order = F.array_sort(F.collect_list(statement), lambda a, b: a["at"] - b["at"])
-    folded = said.groupBy(*columns(contract.keys)).agg(in_order.alias("said"))
+    latest = F.max(_LATEST).alias(_LATEST)
+    folded = said.groupBy(*columns(contract.keys)).agg(in_order.alias("said"), latest)
+    if state is not None:  # most keys are in every extract, and stay what they were
+        stays = (F.size("said") == 1) & (column("said")[0]["at"] == 0) & (column(_LATEST) == count)
+        folded = folded.where(~stays)
     # One more statement, after the last extract: its step finds the keys that the last extracts lack.
     last = F.struct(
         F.lit(count + 1).alias("at"),
+        column(_LATEST).alias("after"),
         F.lit(None).cast("timestamp").alias("stated"),
         F.lit(None).cast("array<int>").alias("holding"),
         F.lit(None).cast(row_type).alias("row"),
@@ -186,8 +198,8 @@ class _Fold:
     """The fold of one key: one step per statement (see ``_statements``), from the earliest to the latest.
 
     Its state is a struct: ``held``, the key's row, null where it has none; ``stated``, that row's start;
-    ``holding``, the extracts that hold rows of its scope; ``at``, the extract of the last statement;
-    ``ended``, the extract that last deleted the key; ``facts``, the results so far.
+    ``holding``, the extracts that hold rows of its scope; ``ended``, the extract that last deleted the key;
+    ``facts``, the results so far.
     """
 
     def __init__(self, contract: TableContract, row_type: T.StructType) -> None:
@@ -211,6 +223,25 @@ class _Fold:
             WAS: scope,
         }
 
+    def without_repeats(self, said: DataFrame) -> DataFrame:
+        """Leave out rows that equal the key's row in the extract before; add ``__after`` and ``__latest``.
+
+        To leave them out, Spark sorts the rows; to fold them takes much longer. With ``updated_at`` each of
+        them may be stale, which is counted.
+        """
+        extracts = Window.partitionBy(*columns(self._contract.keys)).orderBy(EXTRACT)
+        whole = extracts.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+        after = F.lag(EXTRACT).over(extracts)
+        placed = said.withColumns(
+            {_AFTER: after, _LATEST: F.last(EXTRACT).over(whole), "__before": F.lag(HELD_ROW).over(extracts)}
+        )
+        if self._contract.updated_at:
+            return placed.drop("__before")
+        follows = F.coalesce(column(_AFTER) + 1 == column(EXTRACT), F.lit(False))
+        repeats = follows & column(HELD_ROW).isNotNull()
+        repeats &= self._same(self._values, column(HELD_ROW), column("__before"))
+        return placed.where(~repeats).drop("__before")
+
     def start(self) -> Column:
         """The state before the first statement: the key has no row."""
         fact = T.StructType([T.StructField(n, t) for n, t in self._kinds.items()])
@@ -218,7 +249,6 @@ class _Fold:
             F.lit(None).cast(self._row).alias("held"),
             F.lit(None).cast("timestamp").alias("stated"),
             F.lit(None).cast("array<int>").alias("holding"),
-            F.lit(0).alias("at"),
             F.lit(None).cast("int").alias("ended"),
             F.array().cast(T.ArrayType(fact)).alias("facts"),
         )
@@ -283,7 +313,6 @@ class _Fold:
             F.when(applied, row).otherwise(held).alias("held"),
             taken("stated", said["stated"]),
             taken("holding", said["holding"]),
-            said["at"].alias("at"),
             ended.alias("ended"),
             F.when(gone.isNotNull() | differs, more).otherwise(known["facts"]).alias("facts"),
         )
@@ -297,9 +326,9 @@ class _Fold:
         if self._contract.hard_deletes == "ignore":
             return F.lit(None).cast("int")
         if not self._contract.delete_scope:
-            following = known["at"] + 1
+            following = said["after"] + 1
             return F.when(known["held"].isNotNull() & (following < said["at"]), following)
-        between = F.filter(known["holding"], lambda n: (n > known["at"]) & (n < said["at"]))
+        between = F.filter(known["holding"], lambda n: (n > said["after"]) & (n < said["at"]))
         return F.when(known["held"].isNotNull(), F.array_min(between))
 
     def _filled(self, row: Column, held: Column) -> Column:

@@ -38,9 +38,17 @@ if TYPE_CHECKING:
 
 
 def decode_extracts(
-    groups: Sequence[RecordGroup], extracts: DataFrame, layout: Columns, contract: TableContract
+    groups: Sequence[RecordGroup],
+    extracts: DataFrame,
+    layout: Columns,
+    contract: TableContract,
+    *,
+    marked: bool = True,
 ) -> DataFrame:
     """Decode and check the rows of extracts.
+
+    To find the keys that an extract has more than once, Spark sorts all rows. If they are not ``marked``, the
+    caller counts them (``changes.guard_counts.count_doubled_keys``), and decodes again where there are some.
 
     Schema:
         extracts: ``__file``, ``_extract``, ``_order``: one row per extract.
@@ -55,9 +63,10 @@ def decode_extracts(
     rows = complete(converted, layout).join(F.broadcast(numbered), FILE, "inner").drop(FILE)
     timed = _with_valid_from(rows, layout, contract)
     checked = check_events(timed.withColumn(OP, F.lit(UPSERT)), contract).drop(OP, ORDER)
-    if contract.keys:
-        single = keep_newest_rows if contract.order_by else mark_duplicate_keys
-        checked = single(checked, contract)
+    if contract.keys and contract.order_by:
+        checked = keep_newest_rows(checked, contract)
+    elif contract.keys and marked:
+        checked = mark_duplicate_keys(checked, contract)
     kept = [c for c in checked.columns if c not in (RAW, REASONS, POSITION)]
     return checked.select(
         *columns(kept), POSITION, REASONS, F.when(F.size(REASONS) > 0, column(RAW)).alias(RAW)

@@ -155,8 +155,8 @@ class QueryReader(FileReader):
         """The columns and types of each result; no row is computed."""
         return [self._shape(file) for file in files]
 
-    def read(self, looked: Sequence[FileShape]) -> list[RecordGroup]:
-        """The rows of the results as raw records, in lazy frames."""
+    def read(self, looked: Sequence[FileShape], *, numbered: bool = True) -> list[RecordGroup]:  # noqa: ARG002
+        """The rows of the results as raw records, in lazy frames; they have no lines to be numbered."""
         return [self._records(shape) for shape in looked]
 
     def _shape(self, file: LandedFile) -> FileShape:

@@ -36,7 +36,12 @@ from kedro_lakehouse.changes.extract import (
     starts_by_column,
 )
 from kedro_lakehouse.changes.fold import current_rows
-from kedro_lakehouse.changes.guard_counts import count_changes, count_in_scope, count_rows
+from kedro_lakehouse.changes.guard_counts import (
+    count_changes,
+    count_doubled_keys,
+    count_in_scope,
+    count_rows,
+)
 from kedro_lakehouse.changes.snapshot_diff import rows_before, snapshot_diff
 from kedro_lakehouse.commits.cache import cache
 from kedro_lakehouse.commits.excluded import accepted_events
@@ -53,6 +58,7 @@ from kedro_lakehouse.errors import (
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ingestion.guards import counts_by_extract, first_refused
 from kedro_lakehouse.sources.files import LandedFile, bounded
+from kedro_lakehouse.sources.read import number_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,6 +110,11 @@ class _Seen:
     differences: DataFrame | None
     counts: dict[int, ExtractCounts]
 
+    @property
+    def has_doubled_keys(self) -> bool:
+        """Whether rows must be set aside because their key is in their extract more than once."""
+        return any(c.doubled for c in self.counts.values())
+
 
 class ExtractBatches:
     """Plans the batches of a table that is fed by extracts."""
@@ -126,13 +137,21 @@ class ExtractBatches:
         unfinished = self._planner.unfinished(chain)
         if unfinished is not None:
             files = [f for f in unfinished.files if f not in unfinished.refused]
-            return self._given(unfinished, self._see(self._rows(files, self._cached), files))
+            return self._given(unfinished, self._unfinished(files))
         for files in bounded(self._in_order(chain), *self._planner.limits):
             given = self._guarded(files, chain)
             if given is not None:
                 return given
             self.release()
         return None
+
+    def _unfinished(self, files: Sequence[LandedFile]) -> _Seen:
+        """Extracts that were accepted by an earlier run."""
+        seen = self._see(self._rows(files, self._cached, sorts=False), files)
+        if seen.has_doubled_keys:
+            self.release()
+            seen = self._see(self._rows(files, self._cached), files)
+        return seen
 
     def release(self) -> None:
         """Release the cached frames of the last batch."""
@@ -178,15 +197,22 @@ class ExtractBatches:
         return [f for f in new if f not in late]
 
     def _guarded(self, files: Sequence[LandedFile], chain: Chain) -> LandedExtracts | None:
-        """Check extracts with the guards, one job plus one per refusal; the accepted ones become a batch."""
+        """Check extracts with the guards; the accepted ones become a batch.
+
+        It takes a job, another one for each refusal, and one more where an extract has a key twice.
+        """
         planner = self._planner
-        rows = self._rows(files, self._cached)
+        rows, is_sorted = self._rows(files, self._cached, sorts=False), False
         accepted, refused = list(files), dict[LandedFile, RefusedExtractError]()
         seen = None
         while accepted:
             numbers = [files.index(f) + 1 for f in accepted]
             chosen = rows if len(accepted) == len(files) else renumber_extracts(rows, numbers)
             seen = self._see(chosen, accepted)
+            if seen.has_doubled_keys and not is_sorted:
+                self.release()
+                rows, is_sorted = self._rows(files, self._cached), True
+                continue
             bad = first_refused(seen.counts, [f.name for f in accepted], self._table.config, self._table.name)
             if bad is None:
                 break
@@ -207,6 +233,8 @@ class ExtractBatches:
         contract = self._contract
         extracts = self._numbered(files)
         counted, differences = [count_rows(rows, contract)], None
+        if contract.keys and not contract.order_by:
+            counted.append(count_doubled_keys(rows, contract))
         if contract.keys:
             state = self._state()
             before = None if state is None else rows_before(state, rows, contract)
@@ -224,10 +252,11 @@ class ExtractBatches:
         stale = sum(c.stale for c in seen.counts.values())
         events = sum(c.upserts + c.deletes if self._contract.keys else c.rows for c in seen.counts.values())
         counted = {"changed_without_newer_timestamp": stale} if self._contract.updated_at else None
+        rejected = any(c.landed > c.rows for c in seen.counts.values())
         return LandedExtracts(
             planned=planned,
             token=self._planner.token(planned, valid if self._contract.keys else None, counted, events),
-            rows=seen.rows,
+            rows=number_lines(seen.rows, seen.rows) if rejected else seen.rows,
             differences=seen.differences,
             extracts=self._timed(self._numbered(seen.files).drop(FILE), planned),
             past_ends=self._past_ends(),
@@ -247,19 +276,25 @@ class ExtractBatches:
             return None
         return past_ends_of(accepted_events(self._table), self._contract)
 
-    def _rows(self, files: Sequence[LandedFile], cached: ExitStack) -> DataFrame:
-        """The checked rows of extracts, cached for all their uses."""
+    def _rows(self, files: Sequence[LandedFile], cached: ExitStack, *, sorts: bool = True) -> DataFrame:
+        """The checked rows of extracts, cached for all their uses.
+
+        Spark ``sorts`` all rows to number their lines and to mark keys that an extract has more than once.
+        Rejected rows alone need the numbers, and few extracts have such keys: first it is tried without.
+        """
         planner = self._planner
+        sorts = sorts or not self._contract.keys or bool(self._contract.order_by)
         looked = planner.reader.look(files)
         settled = planner.reader.columns(looked)
         self._require(settled)
-        groups = planner.reader.read(looked)
+        groups = planner.reader.read(looked, numbered=sorts)
         if not groups:
             return self._none(settled)
         start = starts_by_column(self._contract)
         if start and not any(settled.name_of(c) == start for g in groups for c in g.columns):
             logger.warning("%s: no extract of the batch has the column %s", planner.table, start)
-        return cache(decode_extracts(groups, self._numbered(files), settled, self._contract), cached)
+        decoded = decode_extracts(groups, self._numbered(files), settled, self._contract, marked=sorts)
+        return cache(decoded, cached)
 
     def _require(self, settled: Columns) -> None:
         """Refuse declared columns that neither the table nor the extracts have."""

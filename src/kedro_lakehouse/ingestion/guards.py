@@ -25,12 +25,14 @@ _ROWS_FOR_A_FRACTION: Final = 100
 class ExtractCounts:
     """The counts of an extract: rows that landed, rows with a key, valid rows, and the changes it would make.
 
+    ``doubled`` counts the keys of several rows of which none was set aside yet.
     ``in_scope`` counts the rows that existed before it in the parts of the table that it covers.
     """
 
     landed: int = 0
     keyed: int = 0
     rows: int = 0
+    doubled: int = 0
     upserts: int = 0
     deletes: int = 0
     stale: int = 0

@@ -91,8 +91,8 @@ class FileReader:
         existing = state.columns if state else {}
         return resolve_columns(self.table.name, self.table.config, self.source, telling, existing)
 
-    def read(self, looked: Sequence[FileShape]) -> list[RecordGroup]:
-        """Read files as raw records, in lazy frames."""
+    def read(self, looked: Sequence[FileShape], *, numbered: bool = True) -> list[RecordGroup]:
+        """Read files as raw records, in lazy frames; the lines of CSV may be left without numbers."""
         if self.file_format == "json":
             shapes = [s.lines for s in looked if s.lines is not None and s.has_rows]
             filled = list(dict.fromkeys(s.file for s in looked if s.lines is not None and s.has_rows))
@@ -105,6 +105,7 @@ class FileReader:
             file_format=self.file_format,
             options=self.source.options,
             headers=self.source.headers,
+            numbered=numbered,
         )
 
     # Only sources of changes have a decoder and a layout: JSON extracts are plain rows.

@@ -27,15 +27,19 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 _LONGEST: Final = 2**31 - 1
 
 
-def read_groups(
+def read_groups(  # noqa: PLR0913 - what a source says of its files
     session: SparkSession,
     shapes: Sequence[FileShape],
     *,
     file_format: str,
     options: Mapping[Load, CsvOptions],
     headers: Mapping[Load, bool],
+    numbered: bool = True,
 ) -> list[RecordGroup]:
     """Read files as one lazy frame for each shape among them; files known to hold no rows are left out.
+
+    To number the lines of CSV files Spark sorts them. If they are not ``numbered``, their position has no
+    row, but what ``number_lines`` needs to find it.
 
     Returns:
         Groups of lazy frames: calling this function starts no Spark job.
@@ -51,7 +55,7 @@ def read_groups(
         records = (
             _parquet(session, paths, schema, nanoseconds)
             if file_format == "parquet"
-            else _csv(session, paths, schema, options[load], header=headers[load])
+            else _csv(session, paths, schema, options[load], header=headers[load], numbered=numbered)
         )
         groups.append(
             RecordGroup(
@@ -131,8 +135,41 @@ def _cut_to_microseconds(field: T.StructField) -> Column:
     return F.expr(f"CAST(timestamp_micros({whole}) AS {sql_type(field.dataType)})")
 
 
-def _csv(
-    session: SparkSession, paths: list[str], schema: T.StructType, options: CsvOptions, *, header: bool
+def number_lines(rows: DataFrame, among: DataFrame) -> DataFrame:
+    """Give rows that were read without numbers the numbers of their lines.
+
+    Schema:
+        among: all rows of these files, by the same reading: what was read twice may be split otherwise.
+    """
+    position = column(POSITION)
+    if "id" not in rows.schema[POSITION].dataType.fieldNames():  # type: ignore[attr-defined]
+        return rows
+    block = (position["file"].alias("__named"), position["block"].alias("__block"))
+    # Within a block of a file, Spark gives one line after the other the next id.
+    blocks = among.groupBy(*block).agg(
+        F.count(F.lit(1)).alias("__lines"), F.min(position["id"]).alias("__first")
+    )
+    earlier = Window.partitionBy("__named").orderBy("__block").rowsBetween(Window.unboundedPreceding, -1)
+    before = F.coalesce(F.sum("__lines").over(earlier), F.lit(0))
+    known = blocks.select("__named", "__block", (column("__first") - before).alias("__zero"))
+    same = (position["file"] == column("__named")) & (position["block"] == column("__block"))
+    row = position["id"] - column("__zero") + 1
+    placed = F.struct(position["file"].alias("file"), row.alias("row"))
+    return (
+        rows.join(F.broadcast(known), same)
+        .withColumn(POSITION, placed)
+        .select(*[column(c) for c in rows.columns])
+    )
+
+
+def _csv(  # noqa: PLR0913 - what a source says of its files
+    session: SparkSession,
+    paths: list[str],
+    schema: T.StructType,
+    options: CsvOptions,
+    *,
+    header: bool,
+    numbered: bool,
 ) -> DataFrame:
     given: dict[str, bool | str] = {
         "header": header,
@@ -152,6 +189,12 @@ def _csv(
     if options.compression:
         given["compression"] = options.compression
     names = [column(name) for name in schema.fieldNames()]
+    place = [column(FILE).alias("file"), _line().alias("row")]
+    if not numbered:
+        place = [
+            place[0], F.lit(None).cast("long").alias("row"),
+            *[column(f"__{name}").alias(name) for name in ("block", "id")],
+        ]  # fmt: skip
     return (
         session.read.schema(schema.add(_CORRUPT, T.StringType()))
         .options(**given)
@@ -159,7 +202,7 @@ def _csv(
         .select(*names, column(_CORRUPT), *_place())
         .select(
             *names,
-            F.struct(column(FILE).alias("file"), _line().alias("row")).alias(POSITION),
+            F.struct(*place).alias(POSITION),
             F.coalesce(column(_CORRUPT), F.to_json(F.struct(*names), {"ignoreNullFields": "false"})).alias(
                 RAW
             ),
