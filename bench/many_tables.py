@@ -4,13 +4,17 @@ Usage: ``.venv/bin/python bench/many_tables.py [--tables 200] [--rounds 3] [--fo
 
 Each table gets 100 rows by one DMS file in the first run, and ten updates in each round after it; a current
 table and a history are kept. ``--large`` lets Spark plan every batch. The rows of all tables are compared
-with what a plain fold gives; exits 1 where one differs.
+with what a plain fold gives; exits 1 where one differs. ``--peers`` measures beside it, in the same run, dlt
+(``plain_dlt.py``, by uv in an environment of its own) and, of Iceberg, three bare commits a table: pyiceberg
+appends ten rows to each of its three tables, through the same catalog.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -79,6 +83,36 @@ def rows_of(project: Project, name: TableName, role: Role) -> Sequence[Mapping[s
     return project.catalog.find(table.stored(role)).scan().to_arrow().to_pylist()
 
 
+def bare_commits(project: Project, names: list[str]) -> float:
+    """Append ten rows to each table's three; the seconds that takes, without reading the rows."""
+    roles: list[Role] = ["changes", "current", "history"]
+    stored = [project.bind(name).stored(role) for name in map(TableName.parse, names) for role in roles]
+    rows = [project.catalog.find(name).scan(limit=CHANGES).to_arrow() for name in stored]
+    begun = time.perf_counter()
+    for name, more in zip(stored, rows, strict=True):
+        project.catalog.find(name).append(more)
+    return time.perf_counter() - begun
+
+
+def dlt_seconds(landing: Path, turns: int) -> list[float]:
+    """What dlt takes for each turn."""
+    command = [
+        ROOT / ".venv/bin/uv", "run", "-q", "--no-project", "--with", "dlt[deltalake]==1.31.0", "python",
+        ROOT / "bench/plain_dlt.py", landing, landing.with_name("by_dlt"), *map(str, range(turns)),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    return [json.loads(line)["seconds"] for line in lines]
+
+
+def show(what: str, tables: int, taken: float) -> None:
+    """Print a row of the table."""
+    print(
+        f"| {what} | {tables} tables | {taken:.1f} s | {taken / tables:.3f} s a table | load {load()} |",
+        flush=True,
+    )
+
+
 def main() -> int:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -86,6 +120,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--format", default="iceberg")
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--peers", action="store_true")
     asked = parser.parse_args()
     names = table_names(asked.tables)
     facts: dict[str, Any] = {
@@ -109,17 +144,18 @@ def main() -> int:
             begun = time.perf_counter()
             project = bench.run("__default__")
             taken = time.perf_counter() - begun
-            what = "first load" if turn == 0 else f"{CHANGES} changes, round {turn}"
-            print(
-                f"| {what} | {len(names)} tables | {taken:.1f} s | {taken / len(names):.3f} s a table "
-                f"| load {load()} |",
-                flush=True,
-            )
+            show(f"{CHANGES} changes, round {turn}" if turn else "first load", len(names), taken)
             failed += wrong_tables(project, names, turn)
         begun = time.perf_counter()
         bench.run("__default__")
-        taken = time.perf_counter() - begun
-        print(f"| nothing new, warm | {len(names)} tables | {taken:.1f} s | | load {load()} |", flush=True)
+        show("nothing new, warm", len(names), time.perf_counter() - begun)
+        if asked.peers:
+            for turn, taken in enumerate(dlt_seconds(bench.landing, asked.rounds + 1)):
+                show(
+                    f"dlt, {CHANGES} changes, round {turn}" if turn else "dlt, first load", len(names), taken
+                )
+        if asked.peers and project is not None and asked.format == "iceberg":
+            show("three bare commits a table", len(names), bare_commits(project, names))
         if project is not None:
             print_machine(project, "pysail", "pyiceberg")
     print(f"wrong tables: {failed or 'none'}")
