@@ -29,6 +29,10 @@ EXTRAS := delta viz quality lineage aws deploy lance opensearch console docs dev
 # What is run on Spark 3.5, which takes less than all tests take: SPARK35_TESTS=tests/spark names all but slow ones.
 SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py tests/spark/test_extracts.py
 
+# What a soak runs whole beside properties and rules.
+IN_SOAK := $(addprefix tests/e2e/test_,bundled_data.py fifty_tables.py kinds_of_tables.py looking.py wide_tables.py) \
+  $(wildcard tests/spark/test_small_batches*.py)
+
 # One Spark waits for its driver most of the time: a second one beside it takes what is left of two cores.
 TWO := -n 2 --dist loadfile --no-loadscope-reorder
 # What each test took, for bench/lane_times.py.
@@ -68,7 +72,7 @@ test: classes jars-delta model ## Run the tests, two files at a time; slow ones 
 	@KEDRO_LAKEHOUSE_CASES=beside-rules $(BIN)/pytest $(TWO) $(RECORDED)
 
 .PHONY: test-slow
-test-slow: classes jars-delta model ## Run what takes long: all options, types and faults, and the examples
+test-slow: classes jars-delta model ## Run what takes long: options, types, quality, repairs, upkeep, derived tables, the examples
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m slow
 
 .PHONY: test-spark35
@@ -77,7 +81,7 @@ test-spark35: classes-spark35 ## Run the part of the tests that proves the secon
 	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) --junitxml=.cache/tests/test-hudi.xml tests/crash tests/hudi tests/compat
 
 .PHONY: test-delta
-test-delta: classes jars-delta model ## Prove Delta: the bundled data, killed runs, some of the contract's cases
+test-delta: classes jars-delta model ## Prove Delta: small batches, killed runs, the suite of every format, some of the contract's cases
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m delta
 
 .PHONY: test-aws
@@ -94,10 +98,10 @@ conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMA
 	  $(BIN_OF_FORMAT)/pytest tests/model tests/conformance
 
 .PHONY: soak
-soak: classes jars-delta classes-spark35 jars-aws ## Run 20,000 histories, every kind of table, a line that loses answers, a cluster on S3
+soak: classes jars-delta classes-spark35 jars-aws ## Run what CI leaves out: 20,000 histories, all tables and options, AWS, a cluster
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m cluster tests/cluster
-	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/rules tests/e2e/test_kinds_of_tables.py
-	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws $(addprefix tests/aws/test_,lost_answers.py soak.py delta.py)
+	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/rules $(IN_SOAK)
+	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws tests/aws tests/contract/test_ops_tables.py
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest -s $(addprefix tests/hudi/test_,bundled_data.py notebook.py aws.py)
 
 .PHONY: crash

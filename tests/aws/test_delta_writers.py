@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from harness.project import environment
-from property.seeds import soaking
+from harness.soak import only_in_soak
 
 if TYPE_CHECKING:
     from harness.aws import ProjectOnAws
 
-pytestmark = pytest.mark.aws
+pytestmark = [pytest.mark.aws, only_in_soak]
 
 SCRIPT = Path(__file__).with_name("delta_writer.py")
-COMMITS = 25 if soaking() else 5
+COMMITS = 25
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from cfnlint.api import lint_all
 from harness.aws import LAKEHOUSE, ProjectOnAws
 from harness.oracle import differences_from_expected
 from harness.project import ROOT
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.names import TableName
 
@@ -95,6 +96,7 @@ def test_the_script_of_the_job_runs_the_configuration_from_s3(project: ProjectOn
     assert "kedro-lakehouse.run d32c5kddcf5bb8c3" in runs
 
 
+@only_in_soak  # it installs Airflow
 def test_airflow_parses_the_dag(project: ProjectOnAws, tmp_path: Path) -> None:
     """In an environment of its own: Airflow's pins and ours do not go together."""
     python = tmp_path / "venv/bin/python"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from harness.lossy import WAYS, LossyGlue, lossy_glue
 from harness.oracle import differences_from_expected
-from property.seeds import soaking
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.names import TableName
 
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
     Ran = tuple[ProjectOnAws, LossyGlue, list[subprocess.CompletedProcess[str]]]
 
-pytestmark = [
-    pytest.mark.aws,
-    pytest.mark.skipif(not soaking(), reason="takes eight minutes; `make soak` runs it"),
-]
+pytestmark = [pytest.mark.aws, only_in_soak]
 
 TABLES = ("seat_type", "sport_team")
 RUNS = 12

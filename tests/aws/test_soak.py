@@ -9,17 +9,14 @@ import pytest
 from harness.aws import LANDING, ProjectOnAws, moto_aws
 from harness.oracle import extracts_differing
 from harness.project import DATA
-from property.seeds import soaking
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.names import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [
-    pytest.mark.aws,
-    pytest.mark.skipif(not soaking(), reason="takes minutes; `make soak` runs it"),
-]
+pytestmark = [pytest.mark.aws, only_in_soak]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from harness.aws import ProjectOnAws, landed_on_aws
 from harness.cluster import standalone
 from harness.oracle import differences_from_expected
-from property.seeds import soaking
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.names import TableName
 
@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
     from harness.cluster import Cluster
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(not soaking(), reason="needs the jars of AWS, and minutes; `make soak` runs it"),
-]
+pytestmark = [pytest.mark.cluster, only_in_soak]
 TABLES = ("person", "player", "sport_location", "ticket_purchase_hist")
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.project import ENV, FORMAT, TemporaryProject, write_parquet
+from harness.soak import soaking
 from model.values import ranks
-from property.seeds import soaking
 
 from conformance.cases import Found
 from conformance.lots import CHANGES_SOURCE, MEMBER, Lot, Member, declared

@@ -251,6 +251,15 @@ def pack(cases: Sequence[TableCase]) -> list[Lot]:
     return lots
 
 
+def as_written(lots: Sequence[Lot]) -> list[Lot]:
+    """Without the variants: other orders and batches of the same events are the format's least concern."""
+    return [
+        replace(lot, members=own)
+        for lot in lots
+        if (own := [m for m in lot.members if m.variant == AS_WRITTEN])
+    ]
+
+
 _ALIKE = {
     "keys": (), "columns": None, "metrics": (), "expect_error": None, "on_tie": None,
 }  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from conformance.by_product import Bench, extracted
 from conformance.cases import judge, judge_snapshots, snapshot_case, table_cases
-from conformance.lots import pack
+from conformance.lots import as_written, pack
 from conformance.named import NAMED
 from conformance.reading import read_cases
 
@@ -23,7 +23,7 @@ EVENTS = [i for i in CASES if i not in EXTRACTS]
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     bench = Bench.make(
         tmp_path_factory.mktemp("on_delta") / "project",
-        pack([t for i in EVENTS for t in table_cases(CASES[i])]),
+        as_written(pack([t for i in EVENTS for t in table_cases(CASES[i])])),
         extracted([snapshot_case(CASES[i]) for i in EXTRACTS]),
         table_format="delta",
     )
@@ -37,8 +37,7 @@ def test_change_events(bench: Bench, case: str) -> None:
     for lot in bench.lots:
         for member in (m for m in lot.members if m.case.id == case):
             assert bench.project.format_of(lot.table).name == "delta"
-            found, only_rows = bench.found_of(lot, member), member.variant != "as_written"
-            words += judge(member.case, found, only_rows=only_rows)
+            words += judge(member.case, bench.found_of(lot, member))
     assert words == []
 
 

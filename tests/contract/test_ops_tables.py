@@ -18,6 +18,7 @@ import pytest
 from botocore.exceptions import HTTPClientError
 from harness.aws import LAKEHOUSE, REGION, moto_aws
 from harness.lossy import WAYS, lossy_glue
+from harness.soak import only_in_soak
 from harness.versions import versioned_glue
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
@@ -215,7 +216,8 @@ def test_writers_that_owe_the_same_rows_leave_one_of_each_in_glue(glue, way):
     assert line.met["unversioned"] == 0
 
 
-@pytest.mark.slow  # three minutes: pyiceberg's client of Glue waits up to 20 s before it asks again
+@pytest.mark.aws
+@only_in_soak  # pyiceberg's client of Glue waits up to 20 s before it asks again
 def test_writers_over_a_line_that_loses_answers_leave_each_row_once_in_glue(glue):
     line, at = glue
     with lossy_glue(line.address) as lossy:

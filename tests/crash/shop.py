@@ -14,7 +14,8 @@ from harness.project import TemporaryProject, write_parquet
 if TYPE_CHECKING:
     from pathlib import Path
 
-KILLS = int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or 16)
+FEW = 16
+KILLS = int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or FEW)
 """How many commits of a format are killed, at a phase or with a run at a random time."""
 MANY = KILLS > 100
 """Whether the tests take their time, as in `make crash KILLS=200`."""

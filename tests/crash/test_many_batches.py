@@ -13,9 +13,11 @@ from crash.shop import MANY, TABLES, assert_each_is_there_once, land, make_shop
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.crash if MANY else [pytest.mark.crash, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.crash, pytest.mark.skipif(not MANY, reason="takes long; `make crash KILLS=200` runs it"),
+]  # fmt: skip
 
-BATCHES, EVERY = (500, 25) if MANY else (12, 4)
+BATCHES, EVERY = 500, 25
 """How many batches are ingested, a run each, and how many of them lie between two maintenances."""
 UPKEEP = {
     "compact": {"small_files": 2}, "manifests": {"at_least": 2},

@@ -26,10 +26,7 @@ WAYS: list[Any] = [
     (2, "leased"), (2, "without-lease"), (2, "maintained"), (4, "leased"), (4, "without-lease"),
 ]  # fmt: skip
 if not MANY:
-    WAYS = [
-        pytest.param(2, "leased", marks=pytest.mark.slow),
-        pytest.param(2, "without-lease", marks=pytest.mark.slow),
-    ]
+    WAYS = [pytest.param(2, "without-lease", marks=pytest.mark.slow)]
 ROLES = ["item_changes", "item", "item_history", "line_changes", "line"]
 
 

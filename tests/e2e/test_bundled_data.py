@@ -12,6 +12,7 @@ import pytest
 import yaml
 from harness.oracle import DMS_TABLES, differences, differences_from_expected, extracts_differing
 from harness.project import DATA, ROOT, TemporaryProject
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.column_search.project_search import open_search
 
@@ -113,7 +114,7 @@ def test_a_second_run_changes_nothing(bundled: TemporaryProject) -> None:
     assert everything() == before
 
 
-@pytest.mark.slow
+@only_in_soak
 def test_without_a_sequence_the_tables_are_the_same(bundled: TemporaryProject, tmp_path: Path) -> None:
     sources, tables = declared()
     del sources["dms_sample"]["sequence_column"]

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from harness.project import write_parquet
+from harness.soak import only_in_soak
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from harness.project import TemporaryProject
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, only_in_soak]
 
 KEDRO = str(Path(sys.executable).with_name("kedro"))
 TABLES = {f"shop.t{n:02}": {"source": "shop", "keys": ["id"]} for n in range(50)}

@@ -1,4 +1,4 @@
-"""The bundled data in Delta, in a soak also in other kinds of Iceberg: each is its own origin's end state."""
+"""The bundled data in Delta and in other kinds of Iceberg: each is its own origin's end state."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 import yaml
 from harness.oracle import DMS_TABLES, differences, differences_from_expected, extracts_differing
 from harness.project import DATA, ROOT, TemporaryProject
-from property.seeds import soaking
+from harness.soak import only_in_soak
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-pytestmark = [pytest.mark.e2e, pytest.mark.delta]
+pytestmark = [pytest.mark.e2e, pytest.mark.delta, only_in_soak]
 
 COPY: Final = "copy-on-write"
 KINDS: Final[Mapping[str, dict[str, Any]]] = {
@@ -27,7 +27,7 @@ KINDS: Final[Mapping[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=list(KINDS) if soaking() else ["delta"])
+@pytest.fixture(scope="module", params=list(KINDS))
 def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     sources, tables = (
         yaml.safe_load((ROOT / f"conf/base/{name}.yml").read_text(encoding="utf-8"))

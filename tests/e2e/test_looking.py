@@ -11,6 +11,7 @@ import nbformat
 import pytest
 from harness.guard import ATTEMPT, guarded, kedro
 from harness.project import DATA, ROOT, TemporaryProject
+from harness.soak import only_in_soak
 from nbclient import NotebookClient
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def printed(lake: TemporaryProject, viz: Viz) -> dict[str, str]:
     return told
 
 
-@pytest.mark.slow
+@only_in_soak
 def test_notebooks_run_and_show_what_they_promise(printed: dict[str, str], lake: TemporaryProject) -> None:
     people = len(lake.rows("dms_sample.person", "id"))
     assert f"{people} people" in printed["01-explore-the-catalog"]

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from harness.project import environment, write_parquet
+from harness.soak import only_in_soak
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from harness.project import TemporaryProject
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, only_in_soak]
 
 KEDRO = str(Path(sys.executable).with_name("kedro"))
 KEYS = [f"k{n}" for n in range(6)]

@@ -13,8 +13,8 @@ import pytest
 from harness.aws import LAKEHOUSE, LANDING, ProjectOnAws, landed_on_aws
 from harness.oracle import DMS_TABLES, tables_differing
 from harness.project import ROOT
+from harness.soak import soaking
 from omegaconf import OmegaConf
-from property.seeds import soaking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-TABLES = DMS_TABLES if soaking() else ("seat_type", "sport_league", "sport_team")
+TABLES = DMS_TABLES if soaking() else ["sport_league", "sport_team"]
 MERGE_ON_READ = "sport_team"
 READER = "org.apache.hudi.hadoop.HoodieParquetInputFormat"
 MERGING_READER = "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat"

@@ -9,22 +9,16 @@ import pytest
 import yaml
 from harness.oracle import DMS_TABLES, differences, differences_from_expected, extracts_differing
 from harness.project import DATA, ROOT, TemporaryProject
-from property.seeds import soaking
+from harness.soak import only_in_soak
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, only_in_soak]
 
 MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 KINDS = ("cow", "mor")
-TABLES = [
-    f"{kind}.{table}"
-    for number, table in enumerate(DMS_TABLES)
-    for kind in (KINDS if soaking() else [KINDS[number % 2]])
-]
-
-EXTRACTS = KINDS if soaking() else KINDS[:1]
+TABLES = [f"{kind}.{table}" for table in DMS_TABLES for kind in KINDS]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -33,7 +27,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def bundled(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
-    """Every second table merge-on-read, in a soak each as both; and the extracts: run once."""
+    """Every table, and the extracts, as both types of table: run once."""
     sources, tables = _read(ROOT / "conf/base/sources.yml"), _read(ROOT / "conf/base/tables.yml")
     declared: dict[str, Any] = {}
     for name in TABLES:
@@ -45,7 +39,7 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
         _read(ROOT / "conf/hudi/tables.yml")["sp500.constituents"],
     )
     extracts |= {"rename": extracts["rename"] | renamed["rename"], "entity": "constituents"}
-    for kind in EXTRACTS:
+    for kind in KINDS:
         declared[f"{kind}.constituents"] = extracts | ({"properties": MERGE_ON_READ} if kind == "mor" else {})
     project = TemporaryProject.make(
         tmp_path_factory.mktemp("bundled") / "project", sources, declared, as_shipped=True, env="hudi"
@@ -64,7 +58,7 @@ def test_current_table_is_the_database_after_its_last_change(bundled: TemporaryP
     assert differences(current, is_open, [c for c in current.column_names if not c.startswith("_")]) == 0
 
 
-@pytest.mark.parametrize("kind", EXTRACTS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_as_of_each_extract_the_history_is_that_extract(bundled: TemporaryProject, kind: str) -> None:
     history = bundled.arrow(f"{kind}.constituents_history")
     assert extracts_differing(history, lambda n: n.replace(" ", "_").replace("-", "_")) == ([], 189, 21)

@@ -1,4 +1,4 @@
-"""Named cases of the contract through real runs on Hudi."""
+"""Some of the contract's cases on Hudi; all of them by `make conformance FORMAT=hudi`."""
 
 from __future__ import annotations
 
@@ -7,28 +7,20 @@ from typing import Final
 import pytest
 from conformance.by_product import Bench, extracted
 from conformance.cases import judge, judge_snapshots, snapshot_case, table_cases
-from conformance.lots import Lot, Member, pack
+from conformance.lots import Lot, Member, as_written, pack
+from conformance.named import NAMED
 from conformance.reading import read_cases
 
 pytestmark = pytest.mark.spark
 
-EVENTS: Final = (
-    "autocdc-docs-01", "autocdc-docs-03", "spark-01", "spark-05", "spark-09", "spark-13", "spark-17",
-    "spark-20", "spark-24", "spark-29", "spark-33", "seq-01", "dlt-03", "trunc-01", "keychg-02", "keys-04",
-    "change-02", "replay-01", "overlap-01", "ts-01", "noop-01", "schema-02",
-)  # fmt: skip
-EXTRACTS: Final = ("sqlmesh-time-01", "dbt-ts-01", "snap-empty-01")
-CASES: Final = {c["id"]: c for c in read_cases() if c["id"] in (*EVENTS, *EXTRACTS)}
+CASES: Final = {c["id"]: c for c in read_cases() if c["id"] in NAMED}
+EXTRACTS: Final = [i for i, c in CASES.items() if c["kind"] == "snapshots"]
+EVENTS: Final = [i for i in CASES if i not in EXTRACTS]
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    # As written only: other orders and batches of the same events are the format's least concern.
-    lots = [
-        Lot(lot.table, own, alone=lot.alone, at_a_time=lot.at_a_time)
-        for lot in pack([t for i in EVENTS for t in table_cases(CASES[i])])
-        if (own := [m for m in lot.members if m.variant == "as_written"])
-    ]
+    lots = as_written(pack([t for i in EVENTS for t in table_cases(CASES[i])]))
     found = extracted([snapshot_case(CASES[i]) for i in EXTRACTS])
     bench = Bench.make(tmp_path_factory.mktemp("conformance") / "project", lots, found, env="hudi")
     bench.run()

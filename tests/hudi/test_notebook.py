@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING
 import nbformat
 import pytest
 from harness.project import ROOT, TemporaryProject
+from harness.soak import only_in_soak
 from nbclient import NotebookClient
-from property.seeds import soaking
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(not soaking(), reason="starts a Spark of its own; `make soak` runs it"),
-]
+pytestmark = [pytest.mark.e2e, only_in_soak]
 
 FIRST = 'ENV, FORMATS = "delta", ["iceberg", "delta"]\n'
 

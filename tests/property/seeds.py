@@ -7,7 +7,6 @@ import random
 from functools import cache
 
 SWITCH = "KEDRO_LAKEHOUSE_SEED"
-SOAK = "KEDRO_LAKEHOUSE_SOAK"
 
 
 @cache
@@ -17,8 +16,3 @@ def the_seed() -> int:
     seed = int(given) if given else random.SystemRandom().randrange(2**32)
     print(f"{SWITCH}={seed}")  # noqa: T201
     return seed
-
-
-def soaking() -> bool:
-    """Whether this run is to take its time."""
-    return os.environ.get(SOAK, "") not in ("", "0")

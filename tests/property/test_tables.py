@@ -9,10 +9,11 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from harness.soak import soaking
 
 from property.histories import DESIGNS, Design, table_of
 from property.judging import Trial
-from property.seeds import SWITCH, soaking, the_seed
+from property.seeds import SWITCH, the_seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

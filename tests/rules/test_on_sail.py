@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from harness.project import environment
-from property.seeds import SWITCH, soaking, the_seed
+from harness.soak import soaking
+from property.seeds import SWITCH, the_seed
 
 from kedro_lakehouse.session.line import is_spark3
 from rules.cases import CASES

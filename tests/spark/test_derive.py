@@ -16,7 +16,7 @@ from kedro_lakehouse.names import TableName
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 CSV = {"file_format": "csv", "path": "${globals:landing}/crm", "pattern": "*.csv"}
 SOURCES: dict[str, Any] = {
@@ -192,7 +192,6 @@ def test_a_killed_batch_is_rebuilt_from_the_same_commits(
     assert [r["name"] for r in project.rows("crm.both")] == ["b"]
 
 
-@pytest.mark.slow
 def test_a_query_names_a_renamed_column_as_declared(tmp_path: Path) -> None:
     source = {
         "m": {"type": "changes", "path": "${globals:landing}/m", "file_format": "csv", "pattern": "*.csv"}

@@ -15,7 +15,7 @@ from kedro_lakehouse.config.maintenance import ExpireConfig
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.operations.maintain import maintain_table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ITEM = TableName("shop", "item")
 STORED = ("shop.item", "shop.item_history", "shop.item_changes", "shop.item_quarantine")

@@ -22,7 +22,7 @@ from kedro_lakehouse.errors import ExpectationFailedError
 from kedro_lakehouse.quality.answers import answer
 from kedro_lakehouse.quality.engine import answer_by_engine
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SHAPE = {
     "Op": pa.string(), "id": pa.int64(), "email": pa.string(), "state": pa.string(), "seq": pa.string(),
@@ -163,7 +163,6 @@ def test_a_wrong_batch_is_never_seen(audited: bool, started: TemporaryProject) -
     assert "a@x" not in str(error)
 
 
-@pytest.mark.slow
 def test_tables_without_keys_and_histories_alone_are_blocked_and_withdrawn_from(
     started: TemporaryProject,
 ) -> None:
@@ -241,7 +240,6 @@ def test_a_table_that_is_refused_again_writes_no_second_verdict(mended: Mended) 
     assert len(seen["refusals again"]) == len(seen["refusals"])
 
 
-@pytest.mark.slow
 def test_late_events_and_rebuilds_honour_a_withdrawal(mended: Mended) -> None:
     project, _ = mended
     late = [("U", 2, "b3@x", "new", 30), ("U", 2, "b9@x", "old", 5)]
@@ -328,7 +326,6 @@ SAID = [
 ]
 
 
-@pytest.mark.slow
 def test_one_aggregation_answers_as_great_expectations_does(mended: Mended) -> None:
     project, _ = mended
     spark = project.frame("shop.corrected.current").sparkSession

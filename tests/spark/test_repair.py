@@ -18,7 +18,7 @@ from kedro_lakehouse.cli.lakehouse import lakehouse
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 DMS = {"type": "dms", "sequence_column": "seq"}
 EXTRACTS = {
@@ -226,10 +226,8 @@ def stopped(project: TemporaryProject, stage: str, phase: str, *words: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("stage", "phase"),
-    [pytest.param("ingestion", "planned", marks=pytest.mark.slow), ("quarantine", "staged")],
+    ("stage", "phase", "then"), [("ingestion", "planned", "run"), ("quarantine", "staged", "replay")]
 )
-@pytest.mark.parametrize("then", ["replay", pytest.param("run", marks=pytest.mark.slow)])
 def test_a_replay_that_was_stopped_is_finished_by_the_next(
     tmp_path: Path, stage: str, phase: str, then: str
 ) -> None:
@@ -301,7 +299,6 @@ def test_a_rebuilt_table_is_that_of_the_new_declaration(tmp_path: Path) -> None:
     assert project.run() == []
 
 
-@pytest.mark.slow
 def test_extracts_are_replayed_after_a_type_was_widened(tmp_path: Path) -> None:
     source = {"ext": sources()["ext"]}
 

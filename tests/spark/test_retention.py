@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-import random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from harness.project import Outcome, TemporaryProject, write_parquet
 
-from kedro_lakehouse.changes.compact import fold_old_events, is_old
-from kedro_lakehouse.changes.contract import TableContract
-from kedro_lakehouse.changes.fold import current_rows
-from kedro_lakehouse.changes.history import history_rows
-
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -164,93 +157,3 @@ def test_later_events_lead_to_the_tables_of_a_whole_record(project, later):
         (int(r["_order_from"]["seq"]), r["v"]) for r in project.rows("shop.versions_history") if r["id"] == 1
     )
     assert ones == [(1, "a"), (6, "b"), (21, "c")]
-
-
-# --- the fold itself, on frames ---
-
-SCHEMA = (
-    "id bigint, v string, _op string, _order struct<n: bigint>, _time timestamp_ntz, _batch bigint, "
-    "_position struct<file: string, row: bigint>"
-)
-CONTRACT = TableContract(table="a.b", keys=("id",))
-HORIZON = day(30).replace(tzinfo=dt.UTC)
-
-
-@pytest.fixture(scope="module")
-def session(project: TemporaryProject) -> SparkSession:
-    return project._project.session
-
-
-def frame(session: SparkSession, *facts: tuple[str, int | None, str | None, int, int, int]) -> DataFrame:
-    rows = [(i, v, op, (order,), day(on), batch, ("f", order)) for op, i, v, order, on, batch in facts]
-    return session.createDataFrame(rows, SCHEMA)
-
-
-def random_events(chance: random.Random, orders: range, batch: int, *, shuffled: bool = False) -> list[Any]:
-    days = list(orders)
-    if shuffled:
-        chance.shuffle(days)
-    return [
-        (op := chance.choice(["upsert", "upsert", "delete"]), chance.randint(1, 4),
-         chance.choice("ab") if op == "upsert" else None, order, on, batch)
-        for order, on in zip(orders, days, strict=True)
-    ]  # fmt: skip
-
-
-def trim(events: DataFrame, applied: int) -> DataFrame:
-    folded = fold_old_events(events, CONTRACT, horizon=HORIZON, applied=applied, opened=True)
-    trimmed = folded.unionByName(events.where(~is_old(HORIZON, applied)), allowMissingColumns=True)
-    # As a record is read back: a plan of plans would be analysed again with every question.
-    return events.sparkSession.createDataFrame(trimmed.collect(), trimmed.schema)
-
-
-def rows_of(events: DataFrame) -> tuple[set[Any], set[Any]]:
-    """The current rows, and the versions that did not end before the horizon."""
-    lasting = history_rows(events, CONTRACT).where(f"effective_to IS NULL OR effective_to >= '{day(30)}'")
-    return set(current_rows(events, CONTRACT).collect()), set(lasting.collect())
-
-
-def _spread(events: list[Any], more: int) -> list[Any]:
-    """Orders ten times as far apart, so that later events fit between them."""
-    return [(*e[:3], e[3] * 10 + more, *e[4:]) for e in events]
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_later_events_of_any_order_fold_as_onto_the_whole_record(session, seed):
-    chance = random.Random(seed)  # noqa: S311
-    first, pending = random_events(chance, range(5, 45), 1), random_events(chance, range(45, 50), 2)
-    whole = frame(session, *_spread(first, 0), *_spread(pending, 0))
-    late = [(*e[:-1], 3) for e in random_events(chance, range(30, 50), 3)][::3]
-    newer = random_events(chance, range(60, 70), 3)
-    later = frame(session, *_spread(late, 5), *_spread(newer, 0))
-    kept = trim(whole, 1)
-    assert kept.count() < whole.count()
-    assert rows_of(kept) == rows_of(whole)
-    assert rows_of(kept.unionByName(later, allowMissingColumns=True)) == rows_of(whole.unionByName(later))
-    assert rows_of(trim(kept, 1)) == rows_of(whole)
-
-
-def test_times_that_do_not_follow_the_order_lose_nothing(session):
-    chance = random.Random(7)  # noqa: S311
-    whole = frame(session, *random_events(chance, range(5, 60), 1, shuffled=True))
-    kept = trim(whole, 1)
-    assert kept.count() < whole.count()
-    assert rows_of(kept) == rows_of(whole)
-
-
-def test_of_old_truncates_the_last_one_stays_and_what_it_removed_goes(session):
-    def shown(events: DataFrame) -> list[tuple[str, int | None, int]]:
-        return sorted((r["_op"], r["id"], r["_order"]["n"]) for r in trim(events, 1).collect())
-
-    old = [
-        ("upsert", 1, "a", 1, 1, 1), ("truncate", None, None, 2, 2, 1), ("upsert", 1, "a", 3, 3, 1),
-        ("upsert", 2, "a", 3, 3, 1), ("truncate", None, None, 4, 4, 1), ("upsert", 1, "b", 4, 4, 1),
-        ("upsert", 1, "c", 5, 5, 1),
-    ]  # fmt: skip
-    assert shown(frame(session, *old)) == [("truncate", None, 4), ("upsert", 1, 5)]
-    # An event that stays, and whose order is before the second truncate, keeps it and what is beside it.
-    between = frame(session, *old, ("upsert", 3, "s", 3, 40, 1))
-    assert shown(between) == [
-        ("truncate", None, 2), ("truncate", None, 4), ("upsert", 1, 3), ("upsert", 1, 4), ("upsert", 1, 5),
-        ("upsert", 2, 3), ("upsert", 3, 3),
-    ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from harness.project import TemporaryProject, write_text
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SOURCES = {
     "shop": {

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from harness.project import ENV, environment
 from harness.small_batches import COMMON, applied_in, rounds, rows_of
+from harness.soak import only_in_soak
 from pyiceberg.conversions import from_bytes
 from pyiceberg.types import ListType, MapType
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.skipif(is_spark3(), reason="Sail speaks to clients of Spark 4: `make test` runs it"),
+    pytest.mark.slow,
+    pytest.mark.skipif(is_spark3(), reason="Sail speaks to clients of Spark 4: `make test-slow` runs it"),
     pytest.mark.skipif(ENV is not None, reason="Hudi has no small way"),
 ]
 
@@ -52,7 +54,7 @@ KEYLESS: dict[str, Any] = {
     "rows.placed": COMMON | {"source": "rows", "keys": [], "write": "append", "history": False}
 }
 HEART = ("shop.plain", "shop.tombs", "shop.by_month")
-"""The tables that `make test` looks at; the lane of slow tests looks at the others, and at turns."""
+"""The tables that are looked at each time; a soak looks at the others, and at turns."""
 LARGE_ONLY: dict[str, Any] = {
     "shop.v3": COMMON | {"properties": {"format-version": "3"}},
     "shop.cow": COMMON | {"properties": {"write.merge.mode": "copy-on-write"}},
@@ -110,7 +112,7 @@ def made_by_spark(project: TemporaryProject, stored: str) -> list[bool]:
 
 
 STORED = [
-    pytest.param(name, marks=[pytest.mark.slow] if group_of(name) == "options" else [])
+    pytest.param(name, marks=[only_in_soak] if group_of(name) == "options" else [])
     for table in TABLES
     for name in (table, f"{table}_history", f"{table}_changes")
 ]
@@ -123,7 +125,7 @@ def test_both_ways_give_the_same_rows(projects: dict[str, TemporaryProject], sto
     assert rows_of(projects["small"].rows(stored)) == wanted
 
 
-@pytest.mark.slow
+@only_in_soak
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("suffix", ["", "_history"])
 def test_the_ways_may_take_turns(
@@ -153,7 +155,7 @@ def test_the_small_way_was_taken(projects: dict[str, TemporaryProject], stored: 
         assert small == [False] * len(rounds())
 
 
-@pytest.mark.slow
+@only_in_soak
 @pytest.mark.parametrize("stored", ["rows.placed", "rows.placed_changes"])
 def test_a_table_without_keys_gets_the_same_rows(options: dict[str, TemporaryProject], stored: str) -> None:
     wanted = rows_of(options["large"].rows(stored))
@@ -161,14 +163,14 @@ def test_a_table_without_keys_gets_the_same_rows(options: dict[str, TemporaryPro
     assert rows_of(options["small"].rows(stored)) == wanted
 
 
-@pytest.mark.slow
+@only_in_soak
 def test_without_keys_only_the_change_log_goes_the_small_way(options: dict[str, TemporaryProject]) -> None:
     # Each row counts, so none is looked for in earlier batches.
     assert made_by_spark(options["small"], "rows.placed_changes") == [True, False, False]
     assert all(made_by_spark(options["small"], "rows.placed"))
 
 
-@pytest.mark.slow
+@only_in_soak
 def test_what_only_spark_can_do_is_done_by_spark(tmp_path: Path, heart: dict[str, TemporaryProject]) -> None:
     project = applied(tmp_path / "project", list(LARGE_ONLY), [2000] * 3)
     wanted = rows_of(heart["large"].rows("shop.plain"))
@@ -188,7 +190,7 @@ def test_a_run_that_finds_nothing_new_starts_no_spark(heart: dict[str, Temporary
     assert "had nothing new" in ended.stdout
 
 
-@pytest.mark.parametrize("group", ["heart", pytest.param("options", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("group", ["heart", pytest.param("options", marks=only_in_soak)])
 def test_every_commit_says_the_same_counts(request: pytest.FixtureRequest, group: str) -> None:
     def counts(project: TemporaryProject) -> list[Any]:
         known = (
