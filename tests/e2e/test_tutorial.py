@@ -18,7 +18,7 @@ from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.errors import LakehouseError
 from kedro_lakehouse.ops.failures import TablesFailedError
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 PAGE = ROOT / "docs/tutorials/ten-minutes.md"
 TABLE = "shop.order"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 CANARY = "kanarienvogel"
 SECRET = "geheimnis+7/42"
@@ -127,7 +127,7 @@ def test_a_run_that_fails_in_many_ways_tells_neither(
     assert is_clean(repr(project._project) + str(vars(project._project)))
 
 
-@pytest.mark.parametrize("as_json", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("as_json", [False, True])
 def test_no_command_tells_either(
     project: TemporaryProject,
     ran: dict[str, BaseException],
