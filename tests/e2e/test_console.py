@@ -285,3 +285,4 @@ def test_a_signal_to_the_command_alone_frees_the_port(console: Console, number: 
         command.stdout.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(command.pid, signal.SIGKILL)
+        command.wait()
