@@ -13,16 +13,16 @@ import pytest
 from harness.aws import LAKEHOUSE, LANDING, ProjectOnAws, landed_on_aws
 from harness.oracle import DMS_TABLES, tables_differing
 from harness.project import ROOT
-from harness.soak import soaking
+from harness.soak import only_in_soak
 from omegaconf import OmegaConf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, only_in_soak]
 
-TABLES = DMS_TABLES if soaking() else ["sport_league", "sport_team"]
+TABLES = DMS_TABLES
 MERGE_ON_READ = "sport_team"
 READER = "org.apache.hudi.hadoop.HoodieParquetInputFormat"
 MERGING_READER = "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat"
@@ -30,7 +30,7 @@ MERGING_READER = "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputForm
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectOnAws]:
-    """Tables of the bundled DMS task, in a soak all of them, run once; one is merge-on-read."""
+    """The tables of the bundled DMS task, run once; one is merge-on-read."""
     with landed_on_aws():
         project = ProjectOnAws.make(tmp_path_factory.mktemp("aws") / "project", "aws_hudi")
         project.declare(TABLES)
