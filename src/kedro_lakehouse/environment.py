@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.validations import Validations
 
 
-SMALL_BATCH: Final = 2_000
-"""For more events Spark is the faster way: measured by ``bench/many_tables.py``."""
+SMALL_BATCH: Final = 10_000
+"""Well below the number from which Spark is the faster way: measured by ``bench/small_batch.py``."""
 _KEPT_IN: Final = {"delta": "conf/delta/spark.yml"}
 """The files whose settings load a format beside Iceberg; Hudi needs another line of Spark."""
 
