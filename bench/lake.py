@@ -75,6 +75,12 @@ class BenchProject:
         (conf / "local/spark.yml").write_text(yaml.safe_dump(spark or {}), encoding="utf-8")
         return self
 
+    def set_globals(self, **values: Any) -> None:
+        """Give these globals other values, and keep the others."""
+        file = self.folder / "conf/base/globals.yml"
+        settings = yaml.safe_load(file.read_text(encoding="utf-8")) | values
+        file.write_text(yaml.safe_dump(settings), encoding="utf-8")
+
     def run(self, *pipelines: str) -> Project:
         """Run pipelines as ``kedro run`` does; the project with the reports of its commits."""
         bootstrap_project(self.folder)

@@ -133,9 +133,7 @@ def main() -> int:
         settings = yaml.safe_load(loaded.read_text(encoding="utf-8")) if loaded.exists() else None
         bench = BenchProject(Path(folder)).write(SOURCES, tables, settings)
         if asked.large:
-            file = bench.folder / "conf/base/globals.yml"
-            settings = yaml.safe_load(file.read_text(encoding="utf-8")) | {"small_batch": 0}
-            file.write_text(yaml.safe_dump(settings), encoding="utf-8")
+            bench.set_globals(small_batch=0)
         land(bench.landing, names, 0)
         project = None
         for turn in range(asked.rounds + 1):

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 from lake import BenchProject, load, print_machine
 
 SOURCES = {"crm": {"type": "dms", "path": "${globals:landing}", "sequence_column": "seq"}}
@@ -46,9 +45,7 @@ class Bench:
         folder = self.bench.landing / "person"
         folder.mkdir(exist_ok=True)
         pq.write_table(pa.table(rows), folder / f"20260101-{number:09}.parquet")
-        file = self.bench.folder / "conf/base/globals.yml"
-        settings = yaml.safe_load(file.read_text(encoding="utf-8")) | {"small_batch": WAYS[way]}
-        file.write_text(yaml.safe_dump(settings), encoding="utf-8")
+        self.bench.set_globals(small_batch=WAYS[way])
         begun = time.perf_counter()
         self.project = self.bench.run("ingestion", "cdc_merge", "scd2")
         return time.perf_counter() - begun

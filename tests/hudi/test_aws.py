@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.e2e, only_in_soak]
 
-TABLES = DMS_TABLES
 MERGE_ON_READ = "sport_team"
 READER = "org.apache.hudi.hadoop.HoodieParquetInputFormat"
 MERGING_READER = "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat"
@@ -33,7 +32,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectOnAws]:
     """The tables of the bundled DMS task, run once; one is merge-on-read."""
     with landed_on_aws():
         project = ProjectOnAws.make(tmp_path_factory.mktemp("aws") / "project", "aws_hudi")
-        project.declare(TABLES)
+        project.declare(DMS_TABLES)
         with (project.path / "conf/aws_hudi/tables.yml").open("a") as tables:
             kind = "hoodie.datasource.write.table.type: MERGE_ON_READ"
             tables.write(f"dms_sample.{MERGE_ON_READ}: {{properties: {{{kind}}}}}\n")
@@ -42,16 +41,16 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProjectOnAws]:
 
 
 def test_each_table_is_the_database_after_its_last_change(ran: ProjectOnAws, tmp_path: Path) -> None:
-    assert tables_differing(ran.read(TABLES, tmp_path)) == {}
+    assert tables_differing(ran.read(DMS_TABLES, tmp_path)) == {}
 
 
 def test_glue_is_told_of_each_table_its_columns_and_partitions(ran: ProjectOnAws) -> None:
     pages = boto3.client("glue").get_paginator("get_tables").paginate(DatabaseName="dms_sample")
     told = {table["Name"]: table for page in pages for table in page["TableList"]}
-    assert set(told) == {f"{table}{role}" for table in TABLES for role in ("", "_changes", "_history")}
+    assert set(told) == {f"{table}{role}" for table in DMS_TABLES for role in ("", "_changes", "_history")}
     assert {table["Parameters"]["table_type"] for table in told.values()} == {"HUDI"}
-    readers = {table: told[table]["StorageDescriptor"]["InputFormat"] for table in TABLES}
-    assert readers == dict.fromkeys(TABLES, READER) | {MERGE_ON_READ: MERGING_READER}
+    readers = {table: told[table]["StorageDescriptor"]["InputFormat"] for table in DMS_TABLES}
+    assert readers == dict.fromkeys(DMS_TABLES, READER) | {MERGE_ON_READ: MERGING_READER}
     columns = {column["Name"] for column in told["sport_league"]["StorageDescriptor"]["Columns"]}
     assert "short_name" in columns
     assert [column["Name"] for column in told["sport_league_changes"]["PartitionKeys"]] == ["_op"]

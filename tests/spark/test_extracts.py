@@ -303,17 +303,19 @@ def test_lines_that_were_not_numbered_are_numbered_from_the_blocks_of_their_file
         land(tmp_path, day, [f"{day},{n}" for n in range(1, 1001 * day)], "day,line") for day in (1, 2, 3)
     ]
     landed = [LandedFile(f"file://{f}", f.stat().st_size, 1) for f in files]
-    told: dict[str, Any] = {
+    reading: dict[str, Any] = {
         "file_format": "csv", "headers": {"full_load": True}, "options": {"full_load": CsvOptions()},
     }  # fmt: skip
-    looked = shapes([(f, "full_load") for f in landed], table=TableName("a", "b"), fallback={}, **told)
+    found_shapes = shapes(
+        [(f, "full_load") for f in landed], table=TableName("a", "b"), fallback={}, **reading
+    )
     session = runs.project._project.session
     small = {"spark.sql.files.maxPartitionBytes": "3000", "spark.sql.files.openCostInBytes": "0"}
     before = {name: session.conf.get(name) for name in small}
     for name, value in small.items():
         session.conf.set(name, value)
     try:
-        (group,) = read_groups(session, looked, numbered=False, **told)
+        (group,) = read_groups(session, found_shapes, numbered=False, **reading)
         read = group.records.persist()
         assert read.rdd.getNumPartitions() > 5
         chosen = read.where("line % 7 = 0")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from harness.project import Outcome, TemporaryProject, write_parquet
+from rules.trimming import day
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-DAY = dt.datetime(2026, 1, 1)  # noqa: DTZ001 - zone-less, as DMS writes it
 SOURCES: dict[str, Any] = {
     "shop": {
         "type": "dms", "path": "${globals:landing}", "sequence_column": "seq", "timestamp_column": "ts",
@@ -28,10 +27,6 @@ TABLES: dict[str, Any] = {
     "shop.whole": {"history": True},
 }
 KINDS = {"Op": pa.string(), "id": pa.int64(), "v": pa.string(), "seq": pa.string(), "ts": pa.timestamp("us")}
-
-
-def day(number: int) -> dt.datetime:
-    return DAY + dt.timedelta(days=number)
 
 
 def land(folder: Path, number: int, *events: tuple[str, int, str | None, int]) -> None:

@@ -371,9 +371,9 @@ def test_times_in_nanoseconds_are_cut_to_microseconds(
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table({"odd `at`": pa.array(COUNTS, pa.timestamp("ns", zone))}), file)
     landed = LandedFile(f"file://{file}", 1, 1)
-    told: dict[str, Any] = {"file_format": "parquet", "headers": {}, "options": {}}
-    looked = shapes([(landed, "changes")], table=TableName("shop", "fine"), fallback={}, **told)
-    (group,) = read_groups(session, looked, **told)
+    reading: dict[str, Any] = {"file_format": "parquet", "headers": {}, "options": {}}
+    found_shapes = shapes([(landed, "changes")], table=TableName("shop", "fine"), fallback={}, **reading)
+    (group,) = read_groups(session, found_shapes, **reading)
     kind = T.TimestampType() if zone else T.TimestampNTZType()
     assert group.records.schema["odd `at`"].dataType == kind
     rows = group.records.select(F.col("`odd ``at```").cast("timestamp").alias("at"))

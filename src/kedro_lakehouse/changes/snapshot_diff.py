@@ -38,9 +38,9 @@ WAS: Final = "__was"
 
 _HOLDING: Final = "__holding"
 _AFTER: Final = "__after"
-"""The extract in which the key was before this one; null for its first."""
+"""The number of the last extract before this one that has the key; null for the key's first row."""
 _LATEST: Final = "__latest"
-"""The last extract that has the key."""
+"""The number of the last extract that has the key."""
 
 
 def snapshot_diff(
@@ -226,8 +226,8 @@ class _Fold:
     def without_repeats(self, said: DataFrame) -> DataFrame:
         """Leave out rows that equal the key's row in the extract before; add ``__after`` and ``__latest``.
 
-        To leave them out, Spark sorts the rows; to fold them takes much longer. With ``updated_at`` each of
-        them may be stale, which is counted.
+        Spark sorts the rows for it, which takes less time than to fold them. With ``updated_at``
+        all rows stay: each may be stale, and stale rows are counted.
         """
         extracts = Window.partitionBy(*columns(self._contract.keys)).orderBy(EXTRACT)
         whole = extracts.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)

@@ -137,7 +137,7 @@ class ExtractBatches:
         unfinished = self._planner.unfinished(chain)
         if unfinished is not None:
             files = [f for f in unfinished.files if f not in unfinished.refused]
-            return self._given(unfinished, self._unfinished(files))
+            return self._given(unfinished, self._look(files))
         for files in bounded(self._in_order(chain), *self._planner.limits):
             given = self._guarded(files, chain)
             if given is not None:
@@ -145,8 +145,8 @@ class ExtractBatches:
             self.release()
         return None
 
-    def _unfinished(self, files: Sequence[LandedFile]) -> _Seen:
-        """Extracts that were accepted by an earlier run."""
+    def _look(self, files: Sequence[LandedFile]) -> _Seen:
+        """Read extracts and compare them; they are read again if one of them has a key twice."""
         seen = self._see(self._rows(files, self._cached, sorts=False), files)
         if seen.has_doubled_keys:
             self.release()
@@ -202,24 +202,19 @@ class ExtractBatches:
         It takes a job, another one for each refusal, and one more where an extract has a key twice.
         """
         planner = self._planner
-        rows, is_sorted = self._rows(files, self._cached, sorts=False), False
-        accepted, refused = list(files), dict[LandedFile, RefusedExtractError]()
-        seen = None
+        seen = self._look(files)
+        rows, accepted, refused = seen.rows, list(files), dict[LandedFile, RefusedExtractError]()
         while accepted:
-            numbers = [files.index(f) + 1 for f in accepted]
-            chosen = rows if len(accepted) == len(files) else renumber_extracts(rows, numbers)
-            seen = self._see(chosen, accepted)
-            if seen.has_doubled_keys and not is_sorted:
-                self.release()
-                rows, is_sorted = self._rows(files, self._cached), True
-                continue
             bad = first_refused(seen.counts, [f.name for f in accepted], self._table.config, self._table.name)
             if bad is None:
                 break
             refused[accepted.pop(bad[0] - 1)] = bad[1]
+            if accepted:
+                numbers = [files.index(f) + 1 for f in accepted]
+                seen = self._see(renumber_extracts(rows, numbers), accepted)
         self._refused |= refused
         self._waiting |= {f: e.code for f, e in refused.items()}
-        if not accepted or seen is None:
+        if not accepted:
             return None
         newest = self._order(accepted[-1])
         # A refused extract that is older than an accepted one can never be applied: it is refused for good.
@@ -279,8 +274,8 @@ class ExtractBatches:
     def _rows(self, files: Sequence[LandedFile], cached: ExitStack, *, sorts: bool = True) -> DataFrame:
         """The checked rows of extracts, cached for all their uses.
 
-        Spark ``sorts`` all rows to number their lines and to mark keys that an extract has more than once.
-        Rejected rows alone need the numbers, and few extracts have such keys: first it is tried without.
+        If it ``sorts``, Spark sorts all rows: to number their lines, and to mark the keys that an extract has
+        more than once. Only rejected rows need the numbers, and few extracts have such keys.
         """
         planner = self._planner
         sorts = sorts or not self._contract.keys or bool(self._contract.order_by)

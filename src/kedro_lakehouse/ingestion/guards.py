@@ -25,7 +25,7 @@ _ROWS_FOR_A_FRACTION: Final = 100
 class ExtractCounts:
     """The counts of an extract: rows that landed, rows with a key, valid rows, and the changes it would make.
 
-    ``doubled`` counts the keys of several rows of which none was set aside yet.
+    ``doubled`` counts the keys that several valid rows have.
     ``in_scope`` counts the rows that existed before it in the parts of the table that it covers.
     """
 

@@ -139,7 +139,8 @@ def number_lines(rows: DataFrame, among: DataFrame) -> DataFrame:
     """Give rows that were read without numbers the numbers of their lines.
 
     Schema:
-        among: all rows of these files, by the same reading: what was read twice may be split otherwise.
+        among: all rows of these files, from the same reading as ``rows``: a second one may split the files
+            into other blocks.
     """
     position = column(POSITION)
     if "id" not in rows.schema[POSITION].dataType.fieldNames():  # type: ignore[attr-defined]
@@ -189,12 +190,8 @@ def _csv(  # noqa: PLR0913 - what a source says of its files
     if options.compression:
         given["compression"] = options.compression
     names = [column(name) for name in schema.fieldNames()]
-    place = [column(FILE).alias("file"), _line().alias("row")]
-    if not numbered:
-        place = [
-            place[0], F.lit(None).cast("long").alias("row"),
-            *[column(f"__{name}").alias(name) for name in ("block", "id")],
-        ]  # fmt: skip
+    row = _line() if numbered else F.lit(None).cast("long")
+    block = [] if numbered else [column("__block").alias("block"), column("__id").alias("id")]
     return (
         session.read.schema(schema.add(_CORRUPT, T.StringType()))
         .options(**given)
@@ -202,7 +199,7 @@ def _csv(  # noqa: PLR0913 - what a source says of its files
         .select(*names, column(_CORRUPT), *_place())
         .select(
             *names,
-            F.struct(*place).alias(POSITION),
+            F.struct(column(FILE).alias("file"), row.alias("row"), *block).alias(POSITION),
             F.coalesce(column(_CORRUPT), F.to_json(F.struct(*names), {"ignoreNullFields": "false"})).alias(
                 RAW
             ),
