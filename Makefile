@@ -31,7 +31,7 @@ SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py tests/spa
 
 # What a soak runs whole beside properties and rules.
 IN_SOAK := $(addprefix tests/e2e/test_,bundled_data.py fifty_tables.py kinds_of_tables.py looking.py wide_tables.py) \
-  $(wildcard tests/spark/test_small_batches*.py)
+  $(wildcard tests/spark/test_small_batches*.py) tests/spark/test_extract_options.py
 
 # One Spark waits for its driver most of the time: a second one beside it takes what is left of two cores.
 TWO := -n 2 --dist loadfile --no-loadscope-reorder
@@ -76,7 +76,7 @@ test-slow: classes jars-delta model ## Run what takes long: options, types, qual
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m slow
 
 .PHONY: test-spark35
-test-spark35: classes-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi
+test-spark35: jars-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi
 	@$(BIN35)/pytest $(TWO) $(RECORDED) $(SPARK35_TESTS)
 	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) --junitxml=.cache/tests/test-hudi.xml tests/crash tests/hudi tests/compat
 
@@ -88,6 +88,10 @@ test-delta: classes jars-delta model ## Prove Delta: small batches, killed runs,
 test-aws: setup jars-aws ## Run the default pipeline with --env=aws, leases and deploy on moto's S3 and Glue
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m aws tests/aws tests/contract
 
+# What the lanes need that `make run` does not: fetching and unpacking leave a core to mypy (make -j).
+.PHONY: ready
+ready: classes jars-delta jars-aws jars-spark35 ## Fetch and archive what the tests of all lanes need
+
 .PHONY: test-cluster
 test-cluster: classes model ## Run with --env=cluster on a master and two workers of Spark standalone; kill one
 	@$(BIN)/pytest $(RECORDED) -m cluster tests/cluster
@@ -98,7 +102,7 @@ conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMA
 	  $(BIN_OF_FORMAT)/pytest tests/model tests/conformance
 
 .PHONY: soak
-soak: classes jars-delta classes-spark35 jars-aws ## Run what CI leaves out: 20,000 histories, all tables and options, AWS, a cluster
+soak: classes jars-delta classes-spark35 jars-aws jars-aws-spark35 ## Run what CI leaves out: 20,000 histories, all tables and options, AWS, a cluster
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m cluster tests/cluster
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/rules $(IN_SOAK)
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws tests/aws tests/contract/test_ops_tables.py
@@ -174,7 +178,7 @@ lock: setup ## Resolve the dependencies again into requirements/ and bin/
 	printf 'hatchling>=1.27\neditables\n' | $(COMPILE) --no-header --no-annotate - -o bin/build.txt
 
 .PHONY: lock-jars
-lock-jars: jars jars-delta jars-aws jars-spark35 ## Pin Spark's jars anew: the sha256 of each, in both lines, with AWS
+lock-jars: jars jars-delta jars-aws jars-spark35 jars-aws-spark35 ## Pin Spark's jars anew: the sha256 of each, in both lines, with AWS
 	@{ for env in test delta aws; do KEDRO_ENV=$$env $(BIN)/python -m kedro_lakehouse.cli.jars --sums; done; \
 	  for env in test delta hudi aws_hudi; do KEDRO_ENV=$$env $(BIN35)/python -m kedro_lakehouse.cli.jars --sums; done; } \
 	  | LC_ALL=C sort -u -k 2 > .cache/jars.sha256
@@ -229,11 +233,17 @@ model: setup ## Fetch the embedding model of the column search into .cache/model
 .PHONY: jars-spark35
 jars-spark35: .cache/jars-spark35.ok ## Fetch the jars of Spark 3.5, with Iceberg and with Hudi
 
-.cache/jars-spark35.ok: conf/base/spark.yml conf/delta/spark.yml conf/hudi/spark.yml conf/aws_hudi/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup-spark35
+.PHONY: jars-aws-spark35
+jars-aws-spark35: .cache/jars-aws-spark35.ok ## The same for --env=aws_hudi
+
+.cache/jars-aws-spark35.ok: conf/base/spark.yml conf/aws_hudi/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup-spark35
+	@KEDRO_ENV=aws_hudi $(SHOW) --expect "Looking for jars ..." $(BIN35)/python -m kedro_lakehouse.cli.jars
+	@mkdir -p $(@D) && touch $@
+
+.cache/jars-spark35.ok: conf/base/spark.yml conf/delta/spark.yml conf/hudi/spark.yml $(if $(wildcard .cache/ivy),,refetch) | setup-spark35
 	@$(SHOW) --expect "Looking for jars ..." $(BIN35)/python -m kedro_lakehouse.cli.jars
 	@KEDRO_ENV=delta $(SHOW) --expect "Looking for jars ..." $(BIN35)/python -m kedro_lakehouse.cli.jars
 	@KEDRO_ENV=hudi $(SHOW) --expect "Looking for jars ..." $(BIN35)/python -m kedro_lakehouse.cli.jars
-	@KEDRO_ENV=aws_hudi $(SHOW) --expect "Looking for jars ..." $(BIN35)/python -m kedro_lakehouse.cli.jars
 	@mkdir -p $(@D) && touch $@
 
 .cache/classes-spark41.jsa: requirements/spark41.txt conf/base/spark.yml | setup jars

@@ -25,7 +25,10 @@ pytestmark = pytest.mark.e2e
 
 FORMATS: list[Any] = [FORMAT]
 if FORMAT == "iceberg":
-    FORMATS.append(pytest.param("delta", marks=pytest.mark.delta))
+    FORMATS = [
+        pytest.param("iceberg", marks=pytest.mark.slow),
+        pytest.param("delta", marks=pytest.mark.delta),
+    ]
 LAKES = ROOT / "tests/data/lakes"
 HELD = {
     "shop.item": [(1, "new", 10), (3, "n3", 3), (4, "n4", 4), (5, "n5", 5), (6, "n6", 6)],

@@ -44,7 +44,7 @@ PHASES = [
 ]
 """Where the twelve tables of a round are left: three of them, with loads of other sizes, before a write."""
 ROUNDS = max(KILLS * 3 // 4 // len(PHASES), 1)
-RANDOM = KILLS - ROUNDS * len(PHASES)
+RANDOM = KILLS - ROUNDS * len(PHASES) if FORMAT == "iceberg" or KILLS > FEW else 0
 """Of four runs three are killed at a phase, in rounds, and the others at a random time."""
 
 

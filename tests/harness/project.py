@@ -190,15 +190,29 @@ class TemporaryProject:
         return found
 
     def _arrow(self, table: str, columns: tuple[str, ...]) -> pa.Table | None:
-        """A stored table as Arrow: Iceberg without Spark, other formats by it."""
+        """A stored table as Arrow, without Spark where that is known."""
         stored = TableName(*table.split("."))
         table_format = self.format_of(table)
         if table_format.name == "iceberg":
             found = self._project.catalog.find(stored)
             return None if found is None else found.scan(selected_fields=columns).to_arrow()
-        if table_format.state(stored) is None:
+        state = table_format.state(stored)
+        if state is None:
             return None
-        rows = table_format.read(stored)
+        if table_format.name == "delta":
+            # Spark takes a second or two for a table whose log another process wrote.
+            held = table_format.find_rows(stored, state, {}, most_bytes=2**30)
+            if held is not None:
+                return held.rows if columns == ("*",) else held.rows.select(list(columns))
+        return self._arrow_by_spark(stored, columns)
+
+    def rows_by_spark(self, table: str) -> list[dict[str, Any]]:
+        """The published rows of a stored table as Spark reads them."""
+        found: list[dict[str, Any]] = self._arrow_by_spark(TableName(*table.split(".")), ("*",)).to_pylist()
+        return found
+
+    def _arrow_by_spark(self, stored: TableName, columns: tuple[str, ...]) -> pa.Table:
+        rows = self.format_of(str(stored)).read(stored)
         rows = rows if columns == ("*",) else rows.select(*map(quote, columns))
         return pa.Table.from_batches(rows._collect_as_arrow(), _arrow_schema(rows.schema))
 

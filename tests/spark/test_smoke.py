@@ -34,19 +34,22 @@ def test_a_later_file_updates_deletes_and_inserts(make_project: Callable[..., Te
     project = make_project(SOURCES, {"shop.item": {"source": "shop", "keys": ["id"], "history": True}})
     folder = project.landing / "shop/item"
     load: list[dict[str, object]] = [
-        {"id": i, "name": f"n{i}", "ts": at(0), "seq": None} for i in range(1, 5)
+        {"id": i, "name": f"n{i}", "ts": at(0), "seq": None, "day": dt.date(i, 1, 1)} for i in range(1, 5)
     ]
-    write_parquet(folder / "LOAD00000001.parquet", load, ROW)
+    schema = ROW | {"day": pa.date32()}
+    write_parquet(folder / "LOAD00000001.parquet", load, schema)
     project.run()
     changes = [
         {"Op": "U", "id": 1, "name": "new", "ts": at(5), "seq": "10"},
         {"Op": "D", "id": 2, "name": None, "ts": at(6), "seq": "11"},
         {"Op": "I", "id": 9, "name": "n9", "ts": at(7), "seq": "12"},
     ]
-    write_parquet(folder / "20260101-000010000.parquet", changes, {"Op": pa.string(), **ROW})
+    write_parquet(folder / "20260101-000010000.parquet", changes, {"Op": pa.string(), **schema})
     reports = {r.stage: r.counts for r in project.run()}
-    rows = {r["id"]: r["name"] for r in project.rows("shop.item")}
-    assert rows == {1: "new", 3: "n3", 4: "n4", 9: "n9"}
+    rows = {r["id"]: (r["name"], r["day"]) for r in project.rows("shop.item")}
+    assert rows == {
+        1: ("new", None), 3: ("n3", dt.date(3, 1, 1)), 4: ("n4", dt.date(4, 1, 1)), 9: ("n9", None),
+    }  # fmt: skip
     assert reports["current"] == {"inserted": 1, "updated": 1, "deleted": 1, "late": 0, "stale_ignored": 0}
     assert reports["history"] == {"opened": 2, "closed": 2, "rewritten": 0, "removed": 0, "late": 0}
     history = sorted((r["id"], r["name"], r["is_current"]) for r in project.rows("shop.item_history"))
