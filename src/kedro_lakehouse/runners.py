@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 _TELL_AFTER_SECONDS: Final = 10
 _THREADS_A_CORE: Final = 2
-"""A table often waits, for Spark's driver or for its turn at ``lake.ops``; what waits there is written at once."""
+"""Tables wait for their turn at ``lake.ops``, and what waits there is committed together."""
 ALWAYS: Final = "always"
 """Tag of nodes that run after their ancestors whether these succeeded or not, such as freshness."""
 
@@ -43,7 +43,7 @@ class IsolatingThreadRunner(ThreadRunner):
         TablesFailedError: Nodes failed; it names their tables and the command that retries just them.
     """
 
-    def __init__(self, max_workers: int | None = None, is_async: bool = False) -> None:
+    def __init__(self, max_workers: int | None = None, *, is_async: bool = False) -> None:
         """Run up to ``max_workers`` nodes at a time, by default two for each core."""
         if max_workers is None:
             max_workers = _THREADS_A_CORE * (os.cpu_count() or 1)

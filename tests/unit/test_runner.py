@@ -49,7 +49,7 @@ def test_two_nodes_a_core_are_at_work_at_a_time():
     at_work = 2 * (os.cpu_count() or 1)
     met = threading.Barrier(at_work)
     nodes = [
-        Node(lambda _: met.wait(timeout=20), "start", f"end {n}", name=f"node {n}") for n in range(at_work)
+        Node(lambda _: met.wait(timeout=20), "start", f"end{n}", name=f"node{n}") for n in range(at_work)
     ]
     IsolatingThreadRunner().run(Pipeline(nodes), DataCatalog({"start": MemoryDataset(1)}))
     with pytest.raises(ValueError, match="max_workers"):
