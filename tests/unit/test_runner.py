@@ -1,7 +1,6 @@
 """Which nodes run when others fail."""
 
 import logging
-import os
 import threading
 import time
 from types import SimpleNamespace
@@ -43,17 +42,6 @@ def test_nodes_after_a_failure_run_only_if_they_always_do():
         IsolatingThreadRunner().run(Pipeline(nodes), catalog)
     assert sorted(ran) == ["other", "watch"]
     assert set(caught.value.tables) == {"fail"}
-
-
-def test_two_nodes_a_core_are_at_work_at_a_time():
-    at_work = 2 * (os.cpu_count() or 1)
-    met = threading.Barrier(at_work)
-    nodes = [
-        Node(lambda _: met.wait(timeout=20), "start", f"end{n}", name=f"node{n}") for n in range(at_work)
-    ]
-    IsolatingThreadRunner().run(Pipeline(nodes), DataCatalog({"start": MemoryDataset(1)}))
-    with pytest.raises(ValueError, match="max_workers"):
-        IsolatingThreadRunner(max_workers=0)
 
 
 @pytest.mark.parametrize("ours", [True, False])
