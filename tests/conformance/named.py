@@ -18,7 +18,7 @@ NAMED = (
 )  # fmt: skip
 """Those that Delta runs each time: deletes, truncates, moved keys, new and wider columns, repeats."""
 NAMED_FOR_HUDI = ("autocdc-docs-01", "keychg-02", "replay-01", "schema-02", "snap-empty-01", "trunc-01")
-"""Those of them that Hudi runs each time, which applies all of them by Spark."""
+"""The cases of ``NAMED`` that Hudi runs each time. Spark makes every Hudi table, so each case takes long."""
 
 
 def chosen(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ import yaml
 from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 
+from kedro_lakehouse.formats.base import WritesFiles
 from kedro_lakehouse.monitoring.table_status import TableStatus, statuses_of
 from kedro_lakehouse.names import ROLES, TableName, quote
 from kedro_lakehouse.ops.failures import TablesFailedError
@@ -190,7 +191,7 @@ class TemporaryProject:
         return found
 
     def _arrow(self, table: str, columns: tuple[str, ...]) -> pa.Table | None:
-        """A stored table as Arrow, without Spark where that is known."""
+        """A stored table as Arrow, without Spark if its format can."""
         stored = TableName(*table.split("."))
         table_format = self.format_of(table)
         if table_format.name == "iceberg":
@@ -199,8 +200,8 @@ class TemporaryProject:
         state = table_format.state(stored)
         if state is None:
             return None
-        if table_format.name == "delta":
-            # Spark takes a second or two for a table whose log another process wrote.
+        if isinstance(table_format, WritesFiles):
+            # Spark takes a second or two for a Delta table whose log another process wrote.
             held = table_format.find_rows(stored, state, {}, most_bytes=2**30)
             if held is not None:
                 return held.rows if columns == ("*",) else held.rows.select(list(columns))

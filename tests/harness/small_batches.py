@@ -97,15 +97,6 @@ def applied_in(
     return project
 
 
-def applied_at_once(path: Path, tables: Mapping[str, Any], *, table_format: str) -> TemporaryProject:
-    """A project to which one run of Spark applied all files as one batch."""
-    project = TemporaryProject.make(path, SOURCES, dict(tables))
-    for number, events in enumerate(rounds(), start=1):
-        land(project, number, events)
-    run(project, 0, table_format)
-    return project
-
-
 def canonical(value: Any) -> Any:
     """A value that can be compared: -0.0 is 0.0, as in the rules, and a NaN is a NaN."""
     if isinstance(value, float):

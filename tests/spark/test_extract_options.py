@@ -96,10 +96,9 @@ FILES: dict[str, dict[int, str]] = {
     "heaped": {1: "v;a;a;b", 2: "v;a"},
     "swapped": {1: "v;a;a;b", 2: "v", 3: "v;c"},
 }
-SPLIT = sorted(name for name, extracts in FILES.items() if len(extracts) > 2)
-"""Those of which a batch holds two extracts and the next the third; not all of them each time."""
-if not soaking():
-    SPLIT = ["declared", "hollow", "parted", "partial", "returned"]
+LONG = sorted(name for name, extracts in FILES.items() if len(extracts) > 2)
+SPLIT = LONG if soaking() else ["declared", "hollow", "parted", "partial", "returned"]
+"""These tables are made by the source ``two`` as well, which takes at most two extracts a batch."""
 UNSPLIT = sorted(set(FILES) - set(SPLIT))
 REFUSED = {
     "declared": [("SNAPSHOT_DELETES_TOO_MANY", "2026-01-02.csv")],
