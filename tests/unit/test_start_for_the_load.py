@@ -1,4 +1,4 @@
-"""With which compiler Java starts: by how much has landed that is in no batch yet."""
+"""How Java and Spark compile: by how much has landed that is in no batch yet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.unit
 
-OPTIONS = "spark.driver.extraJavaOptions"
+OPTIONS, EXPRESSIONS = "spark.driver.extraJavaOptions", "spark.sql.codegen.factoryMode"
 QUICK = {OPTIONS: "-Da=b -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
@@ -33,12 +33,28 @@ def test_java_compiles_well_where_much_waits(waiting: Callable[[], int] | None, 
     assert options == ["-Da=b", *(["-XX:TieredStopAtLevel=1"] if is_quick else []), "-XX:+UseSerialGC"]
 
 
-def test_what_waits_is_not_asked_where_it_changes_nothing() -> None:
-    def asked() -> int:
-        raise AssertionError
+def test_java_options_of_an_environment_may_lack_the_quick_compiler() -> None:
+    assert _for_load({OPTIONS: "-Da=b"}, lambda: 16 * 2**20) == {OPTIONS: "-Da=b"}
+    assert _for_load({}, lambda: 16 * 2**20) == {}
 
-    assert _for_load({OPTIONS: "-Da=b"}, asked) == {OPTIONS: "-Da=b"}
-    assert _for_load({}, asked) == {}
+
+@pytest.mark.parametrize(
+    ("waiting", "mode"),
+    [
+        (None, None),
+        (lambda: 0, "NO_CODEGEN"),
+        (lambda: 2 * 2**20 - 1, "NO_CODEGEN"),
+        (lambda: 2 * 2**20, None),
+    ],
+)
+def test_spark_compiles_no_expressions_for_few_bytes(
+    waiting: Callable[[], int] | None, mode: str | None
+) -> None:
+    assert _for_load({}, waiting).get(EXPRESSIONS) == mode
+
+
+def test_an_environment_decides_itself_whether_spark_compiles_expressions() -> None:
+    assert _for_load({EXPRESSIONS: "FALLBACK"}, lambda: 0) == {EXPRESSIONS: "FALLBACK"}
 
 
 def test_files_of_no_batch_wait(tmp_path: Path) -> None:

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["current", "history"]
 
+_TO_EACH_TASK: Final = 500_000
+"""Up to this many keys are broadcast to every task that reads the target."""
+
 ACTION: Final = "_action"
 INSERT: Final = "insert"
 UPDATE: Final = "update"
@@ -79,10 +82,10 @@ class Target:
 
     ``past`` holds the events of every batch that is applied or is about to be; the latter, after the
     ``bookmark``, are pending. ``deletes``, ``truncates`` and ``new_truncates`` say whether the change log
-    and the pending events may hold such events, ``few`` that there are few pending events, and ``ranges``
-    gives the least and greatest value of key columns among them. All these are known from metadata and only
-    save work. The change log is compacted up to the ``horizon``: it no longer holds every single event from
-    before, so versions that ended before the horizon stay as they are.
+    and the pending events may hold such events, ``pending`` how many pending events there are at most, and
+    ``ranges`` gives the least and greatest value of key columns among them. All these are known from
+    metadata and only save work. The change log is compacted up to the ``horizon``: it no longer holds every
+    single event from before, so versions that ended before the horizon stay as they are.
     """
 
     kind: Kind
@@ -92,7 +95,7 @@ class Target:
     deletes: bool = True
     truncates: bool = True
     new_truncates: bool = True
-    few: bool = False
+    pending: int | None = None
     horizon: dt.datetime | None = None
     ranges: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
@@ -100,6 +103,11 @@ class Target:
     def last(self) -> str:
         """The column with the order of a row's last event."""
         return ORDER if self.kind == "current" else ORDER_LAST
+
+    @property
+    def broadcasts_keys(self) -> bool:
+        """Whether the keys of the pending events are so few that each task gets them all."""
+        return self.pending is not None and self.pending <= _TO_EACH_TASK
 
     def in_key_ranges(self, frame: DataFrame) -> DataFrame:
         """Keep the rows whose keys lie within ``ranges``; all rows where a truncate is pending."""
@@ -150,7 +158,7 @@ def touched_keys(events: DataFrame, target: Target, contract: TableContract) -> 
     Broadcast keys may repeat: to remove the repeats would cost a shuffle.
     """
     keys = events.select(*columns(contract.keys))
-    return F.broadcast(keys) if target.few else keys.distinct()
+    return F.broadcast(keys) if target.broadcasts_keys else keys.distinct()
 
 
 def with_held(events: DataFrame, touched: DataFrame, target: Target, contract: TableContract) -> DataFrame:

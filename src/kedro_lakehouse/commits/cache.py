@@ -21,13 +21,19 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.tables import TableConfig
 
 
-def cache(frame: DataFrame, cached: ExitStack) -> DataFrame:
+def cache(frame: DataFrame, cached: ExitStack, *, few: bool = False) -> DataFrame:
     """Cache a frame's rows until the stack is closed.
 
-    Spark shares one cache between equal plans, also across the threads of a session. Two tables that read the
-    same files would then release each other's cache while it is in use. A unique filter makes each plan its
-    own.
+    ``few`` rows are kept as they are: Spark's own cache turns rows into columns with statistics, and looks
+    for each part of each later plan in itself. Java's garbage collection releases kept rows. An executor that
+    is lost takes them along, and nothing computes them again, so only the driver's own executor keeps any.
+
+    Spark's cache is shared between equal plans, also across the threads of a session. Two tables that read
+    the same files would then release each other's cache while it is in use. A unique filter makes each plan
+    its own.
     """
+    if few and (frame.sparkSession.conf.get("spark.master", None) or "").startswith("local"):
+        return frame.localCheckpoint(eager=False)
     own = frame.where(F.lit(uuid.uuid4().hex) != F.lit(""))
     stored = own.persist(StorageLevel.MEMORY_AND_DISK)
     cached.callback(stored.unpersist)

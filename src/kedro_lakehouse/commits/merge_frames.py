@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.lake_table import LakeTable
 
-_FEW: Final = 500_000
-"""Up to this many keys are broadcast to every task that reads the target."""
+_FEW: Final = 10_000
+"""Planned rows of up to this many pending events are kept as they are."""
 
 
 class MergeFrames:
@@ -113,7 +113,7 @@ class MergeFrames:
             deletes=lake.may_hold(self._change_log, OP, DELETE, DELETE),
             truncates=truncates,
             new_truncates=new_truncates,
-            few=known.rows <= _FEW,
+            pending=known.rows,
             ranges=ranges,
             horizon=horizon_of(lake.state(self._change_log)),
         )
@@ -133,12 +133,12 @@ class MergeFrames:
             if counts is not None:
                 return counts
         with ExitStack() as cached:
-            marked = cache(mark_late(of_keys, target, self._contract), cached)
+            few = _changes_few_rows(target)
+            marked = cache(mark_late(of_keys, target, self._contract), cached, few=few)
             counted = [F.count(F.when(column(c), 1)) for c in (LATE, TIED)]
             late, tied = marked.agg(*counted).first() or (0, 0)
-            changed = cache(
-                changed_rows(marked, target, self._contract, late=late > 0, tied=tied > 0), cached
-            )
+            changed = changed_rows(marked, target, self._contract, late=late > 0, tied=tied > 0)
+            changed = cache(changed, cached, few=few)
             found = {r[ACTION]: r["count"] for r in changed.groupBy(ACTION).count().collect()}
             self._apply(stage, changed, found, target, state)
             stale = self._stale(marked, changed, target, late, tied)
@@ -149,7 +149,8 @@ class MergeFrames:
     ) -> dict[str, int] | None:
         """Apply events in one pass over them and the target's keys; None if a tie needs more than that."""
         with ExitStack() as cached:
-            planned = cache(rows_by_order(events, target, self._contract), cached)
+            planned = rows_by_order(events, target, self._contract)
+            planned = cache(planned, cached, few=_changes_few_rows(target))
             marked = [F.count(F.when(column(c), 1)).alias(c) for c in (LATE, TIED)]
             sums = (F.count(F.lit(1)).alias("n"), *marked)
             counted = planned.groupBy(ACTION).agg(*sums).collect()
@@ -195,6 +196,11 @@ class MergeFrames:
         stage.expect(before - removed + inserted)
         if inserted:
             refuse_doubled_keys(stage, self._kind, self._contract.keys)
+
+
+def _changes_few_rows(target: Target) -> bool:
+    """Whether the pending events change few rows: a truncate may change all of them."""
+    return target.pending is not None and target.pending <= _FEW and not target.new_truncates
 
 
 def is_empty(state: TableState | None) -> bool:

@@ -39,6 +39,12 @@ none: the mode of a file is that of the process's umask, and the lakehouse's fol
 """
 _OPTIONS, _QUICK_START = "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1"
 """Java then compiles each method once, and fast: right where a run is mostly Spark's start and its plans."""
+_FOR_FEW_ROWS = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Spark then evaluates the expressions outside of its pipelined stages without compiling Java for them: right
+for few rows, for which compiling takes longer than evaluating. An environment's own setting goes before it.
+"""
+_FEW = 2 * 2**20
+"""Below so many waiting bytes a run is faster with it. For the bundled data, 3.5 MB, it is no difference."""
 _MUCH = 16 * 2**20
 """From so many waiting bytes on a run takes longer for it: by ``bench/bulk.py`` and ``bench/extracts.py``."""
 _STATIC = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
@@ -56,7 +62,8 @@ def get_session(conf: Mapping[str, str], waiting: Callable[[], int] | None = Non
     Args:
         conf: The settings.
         waiting: Finds out how many bytes wait for the run; asked only if Spark must be started. For many
-            bytes Java compiles as well as it can, for few as fast as it can, if the settings ask for that.
+            bytes Java compiles as well as it can, for fewer as fast as it can, if the settings ask for that;
+            for few, Spark compiles as little as it can.
 
     Raises:
         JavaNotFoundError: There is no Java that Spark can run on.
@@ -114,11 +121,15 @@ def _running() -> SparkSession | None:
 
 
 def _for_load(conf: Mapping[str, str], waiting: Callable[[], int] | None) -> dict[str, str]:
-    """The settings, without those for a quick start where much waits."""
-    options = conf.get(_OPTIONS, "")
-    if waiting is None or _QUICK_START not in options or waiting() < _MUCH:
+    """The settings, with those for few rows where little waits, and without a quick start where much does."""
+    if waiting is None:
         return dict(conf)
-    return {**conf, _OPTIONS: options.replace(_QUICK_START, "")}
+    many = waiting()
+    if many < _FEW:
+        return _FOR_FEW_ROWS | dict(conf)
+    if many >= _MUCH and _OPTIONS in conf:
+        return {**conf, _OPTIONS: conf[_OPTIONS].replace(_QUICK_START, "")}
+    return dict(conf)
 
 
 def _start(conf: Mapping[str, str]) -> SparkSession:
