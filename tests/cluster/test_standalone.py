@@ -29,7 +29,7 @@ pytestmark = pytest.mark.cluster
 TABLES = ("person", "player", "sport_location", "ticket_purchase_hist")
 """Large and small ones of the bundled task; each way that an event takes is the same for all of them."""
 MIDST = 4
-"""After so many tasks of a worker the first batches are being written; in a whole run it gets eight to ten."""
+"""After so many tasks of a worker the first batches are being written; a whole run gives it eight to ten."""
 
 
 @dataclass(frozen=True)

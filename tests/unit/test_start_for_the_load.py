@@ -33,6 +33,15 @@ def test_java_compiles_well_where_much_waits(waiting: Callable[[], int] | None, 
     assert options == ["-Da=b", *(["-XX:TieredStopAtLevel=1"] if is_quick else []), "-XX:+UseSerialGC"]
 
 
+def test_what_waits_is_not_asked_where_it_changes_nothing() -> None:
+    def asked() -> int:
+        raise AssertionError
+
+    decided = {OPTIONS: "-Da=b", EXPRESSIONS: "FALLBACK"}
+    assert _for_load(decided, asked) == decided
+    assert _for_load({EXPRESSIONS: "FALLBACK"}, asked) == {EXPRESSIONS: "FALLBACK"}
+
+
 def test_java_options_of_an_environment_may_lack_the_quick_compiler() -> None:
     assert _for_load({OPTIONS: "-Da=b"}, lambda: 16 * 2**20) == {OPTIONS: "-Da=b"}
     assert _for_load({}, lambda: 16 * 2**20) == {}

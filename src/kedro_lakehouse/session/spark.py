@@ -122,14 +122,16 @@ def _running() -> SparkSession | None:
 
 def _for_load(conf: Mapping[str, str], waiting: Callable[[], int] | None) -> dict[str, str]:
     """The settings, with those for few rows where little waits, and without a quick start where much does."""
-    if waiting is None:
+    options = conf.get(_OPTIONS, "")
+    depends = _QUICK_START in options or not _FOR_FEW_ROWS.keys() <= conf.keys()
+    if waiting is None or not depends:
         return dict(conf)
-    many = waiting()
+    many, settings = waiting(), dict(conf)
     if many < _FEW:
-        return _FOR_FEW_ROWS | dict(conf)
-    if many >= _MUCH and _OPTIONS in conf:
-        return {**conf, _OPTIONS: conf[_OPTIONS].replace(_QUICK_START, "")}
-    return dict(conf)
+        settings = _FOR_FEW_ROWS | settings
+    elif many >= _MUCH and options:
+        settings[_OPTIONS] = options.replace(_QUICK_START, "")
+    return settings
 
 
 def _start(conf: Mapping[str, str]) -> SparkSession:
