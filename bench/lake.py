@@ -19,7 +19,7 @@ import yaml
 from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 
-from kedro_lakehouse.ingestion.waiting import waiting_bytes
+from kedro_lakehouse.ingestion.load import load_of
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 from kedro_lakehouse.ops.store import BATCH_LEDGER
@@ -95,7 +95,7 @@ class BenchProject:
             session.load_context()
         project = active_project()
         bound = [project.bind(name) for name in project.declarations.tables]
-        project.waiting = partial(waiting_bytes, bound, project.ops)  # as in a run
+        project.find_load = partial(load_of, bound, project.ops)  # as in a run
         project.session  # noqa: B018 - starts Spark
         logging.getLogger("kedro_lakehouse").setLevel(logging.WARNING)
         return project

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.ops.store import OpsStore
     from kedro_lakehouse.ops.validations import Validations
+    from kedro_lakehouse.session.spark import Load
 
 
 SMALL_BATCH: Final = 10_000
@@ -62,7 +63,7 @@ class Environment:
     - ``commit_deadline``: for how many seconds a commit that loses races is planned again.
     - ``small_batch``: up to so many events are applied without a Spark plan, where that is possible.
     - ``source_columns``: the columns of each table's landed files, for its lineage.
-    - ``waiting``: finds out how many bytes have landed for this run, for Spark's start.
+    - ``find_load``: finds out how many bytes have landed, for Spark's start.
     - ``run``: what log lines, jobs and commits name while a run is on.
     - ``log_folder``: where the run's log is written.
     - ``secrets``: the prefix of the names of AWS secrets, which are read for what credentials.yml lacks.
@@ -77,7 +78,7 @@ class Environment:
     quarantined: dict[TableName, Any] = field(default_factory=dict)
     source_columns: dict[TableName, tuple[str, ...]] = field(default_factory=dict)
     run: RunContext | None = None
-    waiting: Callable[[], int] | None = None
+    find_load: Callable[[], Load] | None = None
     logs_folder: str | None = None
     log_folder: Path | None = None
     secrets: str | None = None
@@ -147,7 +148,7 @@ class Environment:
         """The Spark session, started at first use and labelled with what this thread is working on."""
         if self.run is not None:
             name_run(self.run.fields())
-        session = get_session(self.spark_conf, self.waiting)
+        session = get_session(self.spark_conf, self.find_load)
         if self.run is not None:
             log = str(self.log_folder / f"{self.run_id}{JVM_LINES}") if self.log_folder else ""
             self._labels.put(session, self.run.fields(), at_work_on(), log)

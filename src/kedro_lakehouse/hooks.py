@@ -55,7 +55,7 @@ class LakehouseHooks:
         if self._project is None:
             return
         from kedro_lakehouse.commits.acknowledge import write_unrecorded_commits
-        from kedro_lakehouse.ingestion.waiting import waiting_bytes
+        from kedro_lakehouse.ingestion.load import load_of
         from kedro_lakehouse.monitoring.run_log import RunLog
         from kedro_lakehouse.session.java import require_java
         from kedro_lakehouse.session.line import require_line
@@ -67,7 +67,7 @@ class LakehouseHooks:
         reached = {node.namespace for node in pipeline.nodes}
         landing = [t for t, c in self._project.declarations.tables.items() if c.source and str(t) in reached]
         bound = [self._project.bind(name) for name in landing]
-        self._project.waiting = partial(waiting_bytes, bound, self._project.ops)
+        self._project.find_load = partial(load_of, bound, self._project.ops)
         self._started = datetime.now(UTC)
         self._close_log()  # of a run that was interrupted
         self._log = RunLog(self._project, run_params).open()

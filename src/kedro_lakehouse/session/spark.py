@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kedro_lakehouse.errors import SparkNotStartedError
 from kedro_lakehouse.session.catalog import close_to_others
@@ -44,7 +44,7 @@ _FOR_FEW_ROWS = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 for few rows, for which compiling takes longer than evaluating. An environment's own setting goes before it.
 """
 _FEW = 2 * 2**20
-"""Below so many waiting bytes a run is faster with it. For the bundled data, 3.5 MB, it is no difference."""
+"""Below so many landed bytes a run is faster with it. For the bundled data, 3.5 MB, it is no difference."""
 _MUCH = 16 * 2**20
 """From so many waiting bytes on a run takes longer for it: by ``bench/bulk.py`` and ``bench/extracts.py``."""
 _STATIC = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
@@ -53,7 +53,17 @@ _starting = threading.Lock()
 _sessions: list[tuple[dict[str, str], SparkSession]] = []
 
 
-def get_session(conf: Mapping[str, str], waiting: Callable[[], int] | None = None) -> SparkSession:
+class Load(NamedTuple):
+    """What Spark is started for: the bytes of landed files that wait, and of all that ever landed.
+
+    What landed before is what the tables hold: a few changes of a large table are a join with many rows.
+    """
+
+    waiting: int
+    landed: int
+
+
+def get_session(conf: Mapping[str, str], load: Callable[[], Load] | None = None) -> SparkSession:
     """Return the Spark session of these settings, and start Spark if it does not run yet.
 
     Spark that somebody else started (a notebook, Glue, EMR) is used as it is. If its SQL settings differ,
@@ -61,9 +71,9 @@ def get_session(conf: Mapping[str, str], waiting: Callable[[], int] | None = Non
 
     Args:
         conf: The settings.
-        waiting: Finds out how many bytes wait for the run; asked only if Spark must be started. For many
-            bytes Java compiles as well as it can, for fewer as fast as it can, if the settings ask for that;
-            for few, Spark compiles as little as it can.
+        load: Finds out the load of the run; asked only if Spark must be started. Where many bytes wait,
+            Java compiles as well as it can, for fewer as fast as it can, if the settings ask for that; where
+            few ever landed, Spark compiles as little as it can.
 
     Raises:
         JavaNotFoundError: There is no Java that Spark can run on.
@@ -81,7 +91,7 @@ def get_session(conf: Mapping[str, str], waiting: Callable[[], int] | None = Non
         running = _running()
         if running is None:
             _sessions.clear()
-            running = _start(_for_load(conf, waiting))
+            running = _start(_for_load(conf, load))
             _sessions.append((wanted, running))
         for settings, session in _sessions:
             if settings == wanted:
@@ -120,16 +130,16 @@ def _running() -> SparkSession | None:
     return None if session is None or (context is not None and context._jsc is None) else session
 
 
-def _for_load(conf: Mapping[str, str], waiting: Callable[[], int] | None) -> dict[str, str]:
-    """The settings, with those for few rows where little waits, and without a quick start where much does."""
+def _for_load(conf: Mapping[str, str], load: Callable[[], Load] | None) -> dict[str, str]:
+    """The settings, with those for few rows where little landed, without a quick start where much waits."""
     options = conf.get(_OPTIONS, "")
     depends = _QUICK_START in options or not _FOR_FEW_ROWS.keys() <= conf.keys()
-    if waiting is None or not depends:
+    if load is None or not depends:
         return dict(conf)
-    many, settings = waiting(), dict(conf)
-    if many < _FEW:
+    found, settings = load(), dict(conf)
+    if found.landed < _FEW:
         settings = _FOR_FEW_ROWS | settings
-    elif many >= _MUCH and options:
+    elif found.waiting >= _MUCH and options:
         settings[_OPTIONS] = options.replace(_QUICK_START, "")
     return settings
 

@@ -1,4 +1,4 @@
-"""How much has landed that is in no batch yet: for what load Spark is to be started."""
+"""How much has landed, in batches and in none yet: for what load Spark is to be started."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kedro_lakehouse.errors import LakehouseError
 from kedro_lakehouse.ops.store import BATCH_LEDGER
+from kedro_lakehouse.session.spark import Load
 from kedro_lakehouse.sources.files import LandedFile
 
 if TYPE_CHECKING:
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.store import OpsStore
 
 
-def waiting_bytes(tables: Iterable[LakeTable], ops: OpsStore) -> int:
-    """The bytes of landed files that are in no batch of the ledger.
+def load_of(tables: Iterable[LakeTable], ops: OpsStore) -> Load:
+    """The bytes of these tables' landed files that are in no batch, and of all files of all tables.
 
     A source that cannot be listed counts as empty: the node that reads it says why.
     """
     planned = {LandedFile(**file) for row in ops.read(BATCH_LEDGER) for file in row["files"] or ()}
-    total = 0
+    waiting = 0
     for table in tables:
         with contextlib.suppress(LakehouseError, OSError):
-            total += sum(file.size for file in table.open_source().files() if file not in planned)
-    return total
+            waiting += sum(file.size for file in table.open_source().files() if file not in planned)
+    return Load(waiting=waiting, landed=waiting + sum(file.size for file in planned))
