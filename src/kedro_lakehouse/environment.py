@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 SMALL_BATCH: Final = 10_000
 """Well below the number from which Spark is the faster way: measured by ``bench/small_batch.py``."""
-_KEPT_IN: Final = {"delta": "conf/delta/spark.yml"}
-"""The files whose settings load a format beside Iceberg; Hudi needs another line of Spark."""
 
 
 def new_run_id() -> str:
@@ -214,9 +212,9 @@ class Environment:
         if "pip install" in lacking:
             return UnsupportedError(what=what, remedy="Install it, or declare another `format`.")
         remedy = f"Choose an environment that loads {name} (`kedro run --env=NAME`), or another format."
-        if name in _KEPT_IN:
+        if settings := self.capabilities(name).settings_file:
             remedy = (
-                f"Copy the lines of kedro-lakehouse's {_KEPT_IN[name]} into conf/{self.env}/spark.yml: that "
+                f"Copy the lines of kedro-lakehouse's {settings} into conf/{self.env}/spark.yml: that "
                 f"loads {name} beside {OWN_FORMAT}. Then `kedro run`; or make every table {name}: "
                 f"`kedro run --env={name}`."
             )

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.convert import ConvertConfig
     from kedro_lakehouse.config.maintenance import MaintenanceConfig
     from kedro_lakehouse.config.monitoring import MonitoringConfig
+    from kedro_lakehouse.config.sources import TableProblem
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.formats.base import TableFormat
     from kedro_lakehouse.names import TableName
@@ -114,7 +115,7 @@ class Project(Environment):
                 section("tables"),
                 _config_models(SOURCES),
                 section("expectations"),
-                formats=Formats(list_plugins(TABLE_FORMATS), default_format),
+                formats=Formats(list_plugins(TABLE_FORMATS), default_format, property_problem),
             )
         with mistakes.collected():
             column_index = load_column_index(section("parameters"))
@@ -200,7 +201,7 @@ class Project(Environment):
                 return {}
             from kedro_lakehouse.config.convert import load_conversions
 
-            return load_conversions(raw, self.declarations.tables)
+            return load_conversions(raw, self.declarations.tables, partial(property_problem, OWN_FORMAT))
 
     def placed(self, error: ConfigurationError) -> ConfigurationError:
         """The error with the file and line of its key, where these are found."""
@@ -249,6 +250,13 @@ class Project(Environment):
 def _config_models(group: str) -> dict[str, Any]:
     """The model of each kind of source or notifier, by the name of its plug-in."""
     return {name: cast("Any", load_plugin(group, name)).config_model for name in list_plugins(group)}
+
+
+def property_problem(format_name: str, name: str, value: str) -> TableProblem | None:
+    """What is wrong with a table property, as its format says; an unknown format is told elsewhere."""
+    made = load_plugin(TABLE_FORMATS, format_name) if format_name in list_plugins(TABLE_FORMATS) else None
+    rule = getattr(made, "property_problem", None)  # plug-ins that were written before it lack it
+    return rule(name, value) if rule else None
 
 
 def _monitoring(raw: Mapping[str, Any], tables: Sequence[str]) -> MonitoringConfig | None:

@@ -1,25 +1,28 @@
 """What is declared of a table's files: properties, maintenance.yml and convert.yml are exact."""
 
 import datetime as dt
+from functools import partial
 
 import pytest
 
 from kedro_lakehouse.config.convert import load_conversions
-from kedro_lakehouse.config.loading import load_declarations
+from kedro_lakehouse.config.loading import Formats, load_declarations
 from kedro_lakehouse.config.maintenance import load_maintenance
-from kedro_lakehouse.config.properties import iceberg_property_problem
 from kedro_lakehouse.config.sources import ExtractSourceConfig
 from kedro_lakehouse.errors import ConfigurationError
-from kedro_lakehouse.names import TableName
+from kedro_lakehouse.formats.iceberg.properties import property_problem as iceberg_property_problem
+from kedro_lakehouse.names import OWN_FORMAT, TableName
+from kedro_lakehouse.project import property_problem
 
 pytestmark = pytest.mark.unit
 
+FORMATS = Formats(["delta", "iceberg"], property_problem=property_problem)
 SOURCES = {"s": {"type": "extract", "path": "p", "extract_time": {"from": "modified"}}}
 
 
 def declared(properties):
     table = {"source": "s", "keys": ["id"], "properties": properties}
-    return load_declarations(SOURCES, {"a.b": table}, {"extract": ExtractSourceConfig})
+    return load_declarations(SOURCES, {"a.b": table}, {"extract": ExtractSourceConfig}, formats=FORMATS)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,7 @@ def test_other_properties_are_refused_with_a_suggestion(name, value, told):
 
 def test_properties_of_a_format_without_a_rule_are_taken():
     table = {"source": "s", "keys": ["id"], "format": "delta", "properties": {"delta.x": "1"}}
-    load_declarations(SOURCES, {"a.b": table}, {"extract": ExtractSourceConfig})
+    load_declarations(SOURCES, {"a.b": table}, {"extract": ExtractSourceConfig}, formats=FORMATS)
 
 
 def test_a_table_differs_from_the_thresholds_of_all_where_it_says_so():
@@ -110,5 +113,5 @@ def test_what_maintenance_cannot_mean_is_refused(raw, key, told):
 )
 def test_what_cannot_be_converted_is_refused(raw, key):
     with pytest.raises(ConfigurationError) as caught:
-        load_conversions(raw, [TableName("a", "b")])
+        load_conversions(raw, [TableName("a", "b")], partial(property_problem, OWN_FORMAT))
     assert (caught.value.file, caught.value.key) == ("convert.yml", key)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping  # noqa: TC003 - pydantic reads it at run time
-from typing import Annotated, Any, Final, Literal, Self
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
+from itertools import starmap
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
 from kedro_lakehouse.config.history import ColumnName  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.config.loading import entries, table_name
-from kedro_lakehouse.config.properties import iceberg_property_problem
 from kedro_lakehouse.config.sources import CsvOptions
 from kedro_lakehouse.config.tables import partition_expression, spark_type
 from kedro_lakehouse.config.validation import validated
 from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.names import ROLES, TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from kedro_lakehouse.config.sources import TableProblem
 
 CONVERT_FILE: Final = "convert.yml"
 
@@ -55,22 +60,18 @@ class ConvertConfig(Declaration):
             raise refuse(problem, "Use 'copy', or version 2.", key="properties.format-version")
         return self
 
-    @model_validator(mode="after")
-    def _properties_are_known(self) -> Self:
-        for name, value in self.properties.items():
-            if wrong := iceberg_property_problem(name, value):
-                raise refuse(wrong.problem.rstrip("."), wrong.remedy, key=wrong.key)
-        return self
-
 
 def load_conversions(
-    raw: Mapping[str, Any], tables: Collection[TableName]
+    raw: Mapping[str, Any],
+    tables: Collection[TableName],
+    property_problem: Callable[[str, str], TableProblem | None],
 ) -> Mapping[TableName, ConvertConfig]:
     """Return the checked content of a merged convert.yml, by table.
 
     Args:
         raw: What the file says, merged over the environments.
         tables: The tables that tables.yml declares: none of them can be converted.
+        property_problem: What is wrong with a table property of the format of converted tables.
 
     Raises:
         ConfigurationError: Something is wrong in the file; the first such key is named.
@@ -82,5 +83,9 @@ def load_conversions(
         if text in taken:
             problem, remedy = "a table of tables.yml is stored under this name.", "Choose another name."
             raise ConfigurationError(file=CONVERT_FILE, key=text, problem=problem, remedy=remedy)
-        found[name] = validated(ConvertConfig, one, CONVERT_FILE, text)
+        found[name] = config = validated(ConvertConfig, one, CONVERT_FILE, text)
+        for wrong in filter(None, starmap(property_problem, config.properties.items())):
+            raise ConfigurationError(
+                file=CONVERT_FILE, key=f"{text}.{wrong.key}", problem=wrong.problem, remedy=wrong.remedy
+            )
     return found

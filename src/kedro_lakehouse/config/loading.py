@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.columns import PARAMETER, ColumnIndexConfig
 from kedro_lakehouse.config.expectations import SuiteConfig
-from kedro_lakehouse.config.properties import PROPERTY_RULES
 from kedro_lakehouse.config.sources import TableProblem
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.config.validation import Mistakes, found_kind, validated
@@ -20,7 +19,7 @@ from kedro_lakehouse.errors import ConfigurationError, InvalidNameError, did_you
 from kedro_lakehouse.names import OWN_FORMAT, ROLES, TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from kedro.config import AbstractConfigLoader
 
@@ -64,6 +63,8 @@ class Formats:
 
     known: Collection[str]
     default: str = OWN_FORMAT
+    property_problem: Callable[[str, str, str], TableProblem | None] = lambda _format, _name, _value: None
+    """What is wrong with a format's table property, by the format's name, the property's and its value."""
 
 
 def load_declarations(
@@ -101,8 +102,7 @@ def load_declarations(
             checked_tables[table_id] = table
             # A source whose own keys are wrong is reported there.
             declared = dict.fromkeys(map(str, _without_none(sources))) | checked_sources
-            default = formats.default if formats else OWN_FORMAT
-            mistakes.add(TABLES_FILE, _table_problems(table, declared, default), f"{text}.")
+            mistakes.add(TABLES_FILE, _table_problems(table, declared, formats), f"{text}.")
     for text, raw in entries(suites or {}, SUITES_FILE, mistakes).items():
         with mistakes.collected():
             checked_suites[text] = _suite(text, raw)
@@ -246,7 +246,7 @@ def refuse_undeclared(
 
 
 def _table_problems(
-    table: TableConfig, sources: Mapping[str, SourceConfig | None], table_format: str
+    table: TableConfig, sources: Mapping[str, SourceConfig | None], formats: Formats | None
 ) -> Iterator[TableProblem]:
     """What is wrong with one table, beyond its own keys: its source, or its properties."""
     if table.source is not None and table.source not in sources:
@@ -254,8 +254,9 @@ def _table_problems(
         yield TableProblem("source", problem, f"Use one of: {listed(sorted(sources))}; or declare it.")
     elif table.source is not None and (source := sources[table.source]) is not None:
         yield from filter(None, [source.table_problem(table)])
-    if rule := PROPERTY_RULES.get(table.format or table_format):
-        yield from filter(None, (rule(key, value) for key, value in table.properties.items()))
+    if formats is not None:
+        named = table.format or formats.default
+        yield from filter(None, (formats.property_problem(named, *one) for one in table.properties.items()))
 
 
 def _suite(name: str, raw: dict[Any, Any]) -> SuiteConfig:

@@ -120,6 +120,8 @@ class Capabilities:
     """Small files are compacted, and old snapshots expire."""
     spark: tuple[str, ...] = ("3.5", "4.1")
     """The lines of Spark that it runs on."""
+    settings_file: str | None = None
+    """The file of kedro-lakehouse whose Spark settings load it beside other formats; None if none does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,6 +231,9 @@ class TableFormat(Protocol):
     """One table format: how its tables are created, read and committed to; made from a ``FormatContext``.
 
     Every method takes the name of a stored table. Every call reads the newest metadata.
+
+    A format that knows its table properties also has a class method ``property_problem(name, value)``: what
+    is wrong with a declared one (``config.sources.TableProblem``), or None. Without it any property will do.
     """
 
     name: ClassVar[str]

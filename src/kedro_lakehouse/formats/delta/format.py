@@ -64,6 +64,7 @@ class DeltaFormat(FormatAtPaths):
         views=False,
         safe_without_lease=False,
         spark=("4.1",),
+        settings_file="conf/delta/spark.yml",
     )
 
     def __init__(self, context: FormatContext) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
+    from kedro_lakehouse.config.sources import TableProblem
     from kedro_lakehouse.formats.base import FormatContext, Layout, Place, PlacedRows
     from kedro_lakehouse.formats.iceberg.rows import WrittenFiles
 
@@ -49,6 +50,13 @@ class IcebergFormat:
 
     name: ClassVar[str] = "iceberg"
     capabilities: ClassVar[Capabilities] = Capabilities(in_catalog=True)
+
+    @classmethod
+    def property_problem(cls, name: str, value: str) -> TableProblem | None:
+        """What is wrong with a declared table property; None where nothing is."""
+        from kedro_lakehouse.formats.iceberg.properties import property_problem
+
+        return property_problem(name, value)
 
     def __init__(self, context: FormatContext) -> None:
         """Store how to open session and catalog, and the ids that commits carry; nothing is opened yet."""

@@ -1,4 +1,4 @@
-"""Table properties in a format's own words: which names a format knows, and which values."""
+"""The names of Iceberg's table properties, and the values of those on which commits depend."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kedro_lakehouse.config.sources import TableProblem
 from kedro_lakehouse.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 _CUSTOM: Final = "custom."
 """Names that begin so are the user's own: no format reads them."""
@@ -83,11 +83,11 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def iceberg_property_problem(name: str, value: str) -> TableProblem | None:
-    """What is wrong with a table property of Iceberg; None where nothing is.
+def property_problem(name: str, value: str) -> TableProblem | None:
+    """What is wrong with a table property; None where nothing is.
 
     Example:
-        >>> iceberg_property_problem("write_target_data_file_size_bytes", "1").problem
+        >>> property_problem("write_target_data_file_size_bytes", "1").problem
         "Iceberg has no such table property. Did you mean 'write.target-file-size-bytes'?"
     """
     if name in _VALUES:
@@ -122,9 +122,3 @@ def _words(name: str) -> str:
 
 def _has_column(name: str) -> bool:
     return any(name.startswith(prefix) and name != prefix for prefix in _COLUMN_PREFIXES)
-
-
-PROPERTY_RULES: Final[Mapping[str, Callable[[str, str], TableProblem | None]]] = {
-    "iceberg": iceberg_property_problem
-}
-"""By the name of a format: what is wrong with a property. Other formats take any."""
