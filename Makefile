@@ -96,6 +96,12 @@ ready: classes jars-delta jars-aws jars-spark35 ## Fetch and archive what the te
 test-cluster: classes model ## Run with --env=cluster on a master and two workers of Spark standalone; kill one
 	@$(BIN)/pytest $(RECORDED) -m cluster tests/cluster
 
+# Their packages and the servers' jars are no part of the default set-up: `.cache/ivy-servers` is filled by the tests.
+.PHONY: test-streams
+test-streams: classes jars-delta ## Make tables of topics: a Kafka broker, Debezium on PostgreSQL, the loop
+	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/streams.txt
+	@$(BIN)/pytest $(RECORDED) -m streams tests/streams
+
 .PHONY: conformance
 conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMAT=delta or hudi)
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_CASES="$(CASES)" KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" \
@@ -174,6 +180,7 @@ lock: setup ## Resolve the dependencies again into requirements/ and bin/
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) $(addprefix --extra ,spark41 $(EXTRAS)) pyproject.toml -o requirements/spark41.txt
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) $(addprefix --extra ,spark35 $(EXTRAS)) pyproject.toml -o requirements/spark35.txt
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate --extra bench -c requirements/spark41.txt pyproject.toml -o requirements/bench.txt
+	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate --extra kafka -c requirements/spark41.txt pyproject.toml -o requirements/streams.txt
 	printf 'uv\n' | $(COMPILE) --no-header --no-annotate - -o bin/uv.txt
 	printf 'hatchling>=1.27\neditables\n' | $(COMPILE) --no-header --no-annotate - -o bin/build.txt
 

@@ -383,6 +383,48 @@ class SourceNotFoundError(TableError):
         return what, then(self.remedy, "kedro run")
 
 
+class SourceUnreachableError(TransientError):
+    """What a table is read from does not answer."""
+
+    code = "SOURCE_UNREACHABLE"
+    table: object
+    place: str
+    detail: str
+    summary = "Table {table}: {place} cannot be read: {detail}."
+    advice = (
+        "Nothing is lost: the next `kedro run` goes on there. Look at its address in sources.yml, and at it."
+    )
+
+
+class OffsetsGoneError(TableError):
+    """A topic does not hold records any more that no batch has read."""
+
+    code = "OFFSETS_GONE"
+    partition: str
+    wanted: int
+    earliest: int | None
+    summary = (
+        "Table {table}: {partition} does not hold offset {wanted} any more; the earliest is {earliest}. The "
+        "records between are lost to this table."
+    )
+    advice = (
+        "Let the topic keep records longer. Then bring it a new full load, and begin again: "
+        "`kedro lakehouse drop {table}`, `kedro run`."
+    )
+
+
+class TopicReplacedError(TableError):
+    """A topic was deleted and made again under its name: its offsets mean other records."""
+
+    code = "TOPIC_REPLACED"
+    topic: str
+    summary = "Table {table}: {topic} is another topic than the one that was read so far; it bears its name."
+    advice = (
+        "If the new one holds everything: `kedro lakehouse drop {table}`, then `kedro run`. Otherwise name "
+        "the old one in sources.yml."
+    )
+
+
 class LogNotFoundError(TerminalError):
     """No log that is kept is of this run."""
 

@@ -131,7 +131,10 @@ class LakeTable:
         """The table's source of files, from its plug-in; nothing is listed yet."""
         config = self.source_config
         made: Any = load_plugin(SOURCES, config.type)
-        return cast("FileSource", made(config, self.name, self.config))
+        source = cast("FileSource", made(config, self.name, self.config))
+        if (named := getattr(config, "credentials", None)) is not None:
+            source.credentials = lambda: self.environment.credentials(named)  # type: ignore[attr-defined]
+        return source
 
     def open_ledger(self) -> Ledger:
         """The ledger of the table's batches, as it will be read at first use."""

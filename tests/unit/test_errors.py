@@ -32,6 +32,9 @@ pytestmark = pytest.mark.unit
 MARKERS = (TransientError, TerminalError, UnknownOutcomeError)
 EMPTY = SnapshotEmptyError(table="a.b", extract="x.csv")
 FACTS = {
+    "OFFSETS_GONE": {"table": "a.b", "partition": "t:0", "wanted": 3, "earliest": 5},
+    "TOPIC_REPLACED": {"table": "a.b", "topic": "t"},
+    "SOURCE_UNREACHABLE": {"table": "a.b", "place": "topic t", "detail": "timed out"},
     "BOOKMARK_GONE": {"table": "a.b", "number": 3},
     "CLOCK_BEHIND": {"table": "a.b", "newest": "2026-11-23 12:00:00", "now": "2026-11-23 11:50:00"},
     "CONFIGURATION": {"file": "tables.yml", "key": "a.b.keys", "problem": "bad.", "remedy": "Mend it."},

@@ -25,6 +25,7 @@ from kedro_lakehouse.cli.runs import runs
 from kedro_lakehouse.cli.search import search
 from kedro_lakehouse.cli.snapshots import branch, snapshots, tag
 from kedro_lakehouse.cli.sql import sql
+from kedro_lakehouse.cli.stream import stream
 from kedro_lakehouse.cli.tables import tables
 from kedro_lakehouse.errors import did_you_mean
 
@@ -85,7 +86,8 @@ def commands() -> None:
 _LOOK: Final = (tables, sql, changes, snapshots, runs, logs, plugins, search, console)
 _MEND: Final = (quarantine, tag, branch, rollback, rebuild, drop, maintain)
 _SET_UP: Final = (init, import_config, deploy)
-for command in (*_LOOK, *_MEND, *_SET_UP):
+_RUN: Final = (stream,)
+for command in (*_RUN, *_LOOK, *_MEND, *_SET_UP):
     lakehouse.add_command(command)
 commands.add_command(lakehouse)
 # In the place of Kedro's own: a project's cli.py comes after it.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AwareDatetime, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, RelativePath, parse_bytes, refuse
 
@@ -180,6 +180,58 @@ class DebeziumSourceConfig(SourceConfig):
     """Whether the messages of all tables lie together in `path`; `entity` then picks a table's own: `table`,
     `schema/table` or `database/table`.
     """
+
+
+_RECORD_SOURCES: Final[Mapping[str, str]] = {"json": "changes", "dms-json": "dms"}
+
+
+class KafkaSourceConfig(SourceConfig):
+    """Topics of Apache Kafka; a batch of a table is a range of offsets of each partition of its topic."""
+
+    path: Name = ""
+    """Nothing: a topic lies in no folder."""
+    file_format: Literal["json"] = "json"
+    """Format of the records."""
+    bootstrap_servers: Name
+    """Addresses of brokers, `host:port`, with commas between them."""
+    topic: Name = "{entity}"
+    """Name of a table's topic; `{entity}` stands for the table's `entity`."""
+    decoder: Name = "debezium"
+    """What the records are: debezium, dms-json, json (rows, as for a source of changes), or the type of a
+    plug-in's source.
+    """
+    records: Mapping[Name, Any] = {}
+    """Keys of a source of that type which say how its records are read, such as `op_column` or `shared`."""
+    start: Literal["earliest", "latest"] | AwareDatetime = "earliest"
+    """Where a partition begins that no batch has read yet; a time with its zone is possible too."""
+    max_records: int = Field(100_000, ge=1)
+    """Most offsets that one batch of a table takes."""
+    credentials: Name | None = None
+    """Entry of credentials.yml with settings of Kafka's client, such as `sasl.password`."""
+
+    @property
+    def record_source(self) -> str:
+        """The type of source whose records these are."""
+        return _RECORD_SOURCES.get(self.decoder, self.decoder)
+
+    @property
+    def of_records(self) -> Mapping[str, Any]:
+        """The declaration of a source of that type."""
+        return {"type": self.record_source, "path": "none", "file_format": "json", **self.records}
+
+    def topic_of(self, table: TableConfig) -> str:
+        """The topic of a table."""
+        return self.topic.replace("{entity}", table.entity)
+
+    def table_problem(self, table: TableConfig) -> TableProblem | None:
+        """Rows have no order of their own: two partitions hold them side by side."""
+        if self.decoder != "json" or table.write != "merge" or table.order_by:
+            return None
+        return TableProblem(
+            key="order_by",
+            problem="rows of a topic do not tell which of two rows of a key is later.",
+            remedy="List the columns that do, such as [updated_at].",
+        )
 
 
 class ExtractTime(Declaration):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.commits.marks import horizon_of
 from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.ingestion.planner import known_ranges
 from kedro_lakehouse.ingestion.record_rules import RecordRules
 from kedro_lakehouse.ingestion.small_changes import checked_rows
 from kedro_lakehouse.sources.files import bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
     from kedro_lakehouse.decoders.records import Columns, RecordGroup
     from kedro_lakehouse.ingestion.planner import Planner
     from kedro_lakehouse.ingestion.reading import FileReader
-    from kedro_lakehouse.sources.base import GivesChanges
+    from kedro_lakehouse.sources.base import GivesChanges, StreamSource
     from kedro_lakehouse.sources.files import FileShape, LandedFile
     from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
 
 logger = logging.getLogger(__name__)
+
+BEFORE_START: Final = "BEFORE_START"
+"""Why the ledger holds what a stream's ``start`` left out: else each run would begin at another place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +72,7 @@ class ChangeBatches:
         unfinished = planner.unfinished(chain)
         if unfinished is not None:
             return self._landed(unfinished, planner.reader.look(unfinished.files))
-        new = [f for f in chain.new(planner.listed()) if f not in self._silent]
-        for files in bounded(new, *planner.limits):
+        for files in self._backlog(chain):
             looked = planner.reader.look(files)
             if planner.reader.says_nothing(looked):
                 logger.info(
@@ -83,6 +86,11 @@ class ChangeBatches:
             enter_phase("planned", planner.table, "ingestion", planned.batch)
             return self._landed(planned, looked, columns)
         return None
+
+    def _backlog(self, chain: Chain) -> Iterator[Sequence[LandedFile]]:
+        """The files of the next batches that are possible, those of the first first."""
+        new = [f for f in chain.new(self._planner.listed()) if f not in self._silent]
+        yield from bounded(new, *self._planner.limits)
 
     def _landed(
         self, planned: PlannedFiles, looked: Sequence[FileShape], columns: Columns | None = None
@@ -109,3 +117,24 @@ class ChangeBatches:
 
     def end(self) -> None:
         """Do nothing: no file is refused."""
+
+
+class StreamBatches(ChangeBatches):
+    """Plans batches of a stream's records: the next range of offsets of each partition."""
+
+    def __init__(self, planner: Planner, source: StreamSource) -> None:
+        """Take the planner and the source; no record is read yet."""
+        super().__init__(planner, source)
+        self._stream = source
+
+    def _backlog(self, chain: Chain) -> Iterator[Sequence[LandedFile]]:
+        """The next ranges, and as long as these hold no rows, longer ones: no record is passed over."""
+        ledger, known = self._planner.ledger, known_ranges(chain)
+        begun = ledger.planned_ever()
+        if not begun and not known and (known := self._stream.before_start()):
+            ledger.refuse(chain, dict.fromkeys(known, BEFORE_START))
+        before: Sequence[LandedFile] = ()
+        times = 1
+        while (ranges := self._stream.after(known, begun, times)) and ranges != before:
+            yield ranges
+            before, times = ranges, times * 2

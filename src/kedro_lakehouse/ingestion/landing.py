@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro_lakehouse.commits.engine import engine_of
 from kedro_lakehouse.commits.ingest import IngestionCommit
 from kedro_lakehouse.errors import BatchContentChangedError, CommitConflictError, LeaseLostError
-from kedro_lakehouse.ingestion.changes import ChangeBatches
+from kedro_lakehouse.ingestion.changes import ChangeBatches, StreamBatches
 from kedro_lakehouse.ingestion.derived import DerivedPlanner
 from kedro_lakehouse.ingestion.extracts import ExtractBatches
 from kedro_lakehouse.ingestion.planner import Planner
 from kedro_lakehouse.ingestion.reading import FileReader
+from kedro_lakehouse.sources.base import StreamSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,12 +49,24 @@ def landed_batches(table: LakeTable) -> Iterator[Any]:
     while True:
         try:
             with table.lease("ingestion") as held:
-                batches = _BATCHES[planner.source.gives](planner, planner.source)
+                batches = _batches_of(planner)
                 yield from planner.given_out(batches, held, patience)
                 return
         except LeaseLostError as error:
             logger.info("%s: the lease is another run's, planning again", table)
             patience.pause(error)
+
+
+def has_news(table: LakeTable) -> bool:
+    """Whether a run has something to do for a table with a source; nothing is written, no Spark started."""
+    return planner_of(table).has_news()
+
+
+def _batches_of(planner: Planner) -> Batches:
+    source: Any = planner.source
+    if isinstance(source, StreamSource):
+        return StreamBatches(planner, source)
+    return _BATCHES[source.gives](planner, source)
 
 
 def ingest_batch(table: LakeTable, token: BatchToken, *, accepted: Any, rejected: Any) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kedro_lakehouse.commits.ingest import clear_void_quarantine, drop_given_up
 from kedro_lakehouse.commits.renames import rename_columns
 from kedro_lakehouse.commits.token import BatchToken
 from kedro_lakehouse.errors import BatchContentChangedError, CommitConflictError, UnsupportedError
 from kedro_lakehouse.ingestion.declared import look_at_declaration, refuse_other_targets
+from kedro_lakehouse.sources.base import StreamSource, gone_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
 
 logger = logging.getLogger(__name__)
+
+STOPPING: Final = threading.Event()
+"""Set when this process is to end after the batches in hand: no further one is given out."""
 
 
 @dataclass(kw_only=True)
@@ -55,6 +60,11 @@ class Batches(Protocol):
 
     def end(self) -> None:
         """Raise an error if anything was refused."""
+
+
+def known_ranges(chain: Chain) -> list[LandedFile]:
+    """The ranges of a stream that are published, or that its declared start left out."""
+    return [*chain.refused, *(f for p in chain.published if not p.is_replay for f in p.files)]
 
 
 class Planner:
@@ -87,7 +97,7 @@ class Planner:
         rename_columns(self.table)
         chain = self.chain(anew=True)
         nothing_new = True
-        while (batch := batches.next_batch(chain)) is not None:
+        while not STOPPING.is_set() and (batch := batches.next_batch(chain)) is not None:
             nothing_new, planned = False, batch.planned
             given = ingesting[self.table.name] = Ingesting(planned=planned, lease=held, begun=begun)
             try:
@@ -136,6 +146,21 @@ class Planner:
         self._seen = self.state()
         return self.ledger.chain(self._seen.bookmark if self._seen else None)
 
+    def has_news(self) -> bool:
+        """Whether files or records are in no batch yet, a plan is unfinished, or a target lacks a batch."""
+        seen = self.state()
+        chain = self.ledger.chain(seen.bookmark if seen else None)
+        if any(not plan.is_replay for plan in chain.open) or chain.is_given_up:
+            return True
+        for kind in self.table.targets:
+            target = self.table.state(kind)
+            if seen and not (target and target.is_held) and (target.batch if target else 0) < seen.batch:
+                return True
+        if isinstance(self.source, StreamSource):
+            return bool(self.source.after(known_ranges(chain), self.ledger.planned_ever()))
+        waiting = {refusal.file for _, refusal in chain.waiting}
+        return any(file not in waiting for file in chain.new(self.source.files()))
+
     def listed(self) -> list[LandedFile]:
         """The landed files, as they were listed for this round."""
         if self._listed is None:
@@ -182,8 +207,7 @@ class Planner:
 
     def gone(self, files: Sequence[LandedFile]) -> list[str]:
         """The names of the files that are no longer there as they were planned."""
-        there = set(self.source.files())
-        return [f.name for f in files if f not in there]
+        return gone_from(self.source, files)
 
     def token(
         self,

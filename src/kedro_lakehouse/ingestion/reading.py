@@ -9,6 +9,7 @@ from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.decoders.lines import RowLines, split_keyed
 from kedro_lakehouse.errors import UnreadableFileError
 from kedro_lakehouse.ingestion.columns import resolve_columns
+from kedro_lakehouse.sources.base import StreamSource
 from kedro_lakehouse.sources.files import LandedFile, line_shapes, refuse_forbidden, shapes
 from kedro_lakehouse.sources.read import read_groups, read_lines
 
@@ -121,5 +122,7 @@ class FileReader:
         return decoder if hasattr(decoder, "unwrap") else RowLines()
 
     def _lines(self, files: Sequence[LandedFile]) -> DataFrame:
+        if isinstance(self.source, StreamSource):
+            return self.source.lines(self.table.session, files)
         lines = read_lines(self.table.session, files)
         return split_keyed(lines) if getattr(self.source, "keyed", False) else lines

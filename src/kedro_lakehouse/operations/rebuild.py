@@ -13,9 +13,10 @@ from kedro_lakehouse.commits.drift import made_for, refuse_drift
 from kedro_lakehouse.commits.fold_frames import declares
 from kedro_lakehouse.commits.marks import horizon_of
 from kedro_lakehouse.commits.target import bring_pending, refold
-from kedro_lakehouse.errors import LandedFilesGoneError, UnsupportedError
+from kedro_lakehouse.errors import LandedFilesGoneError, UnsupportedError, listed
 from kedro_lakehouse.ingestion.columns import declared_types
 from kedro_lakehouse.names import DROP_ORDER
+from kedro_lakehouse.sources.base import StreamSource, gone_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,8 +116,12 @@ def begin_again(table: LakeTable) -> None:
             source = table.open_source()
             change_log = table.state("changes")
             accepted = ledger.chain(change_log.bookmark if change_log else None).accepted()
-            there = set(source.files())  # listed last, so it has what is ingested meanwhile
-            gone = [f.name for f in dict.fromkeys(accepted) if f not in there]
+            gone = gone_from(source, list(dict.fromkeys(accepted)))  # asked last: it has what comes meanwhile
+            if gone and isinstance(source, StreamSource):
+                raise UnsupportedError(
+                    what=f"{table}: {listed(gone)} no longer hold the records that were ingested.",
+                    remedy=f"The change log holds them: `kedro lakehouse rebuild {table}`.",
+                )
             if gone:
                 raise LandedFilesGoneError(table=table.name, missing=gone, purpose="ingest them again")
         stored = [table.format.uuid(table.stored(role)) for role in DROP_ORDER]

@@ -157,13 +157,13 @@ class Replay:
         """The files with quarantined records, each with its batch, and the names of files that are gone."""
         rows = self.held().select(BATCH, column(POSITION)["file"].alias("file")).distinct().collect()
         plans = {p.batch: p for p in self.chain.published}
-        there = set(self.planner.source.files())
         files: dict[LandedFile, int] = {}
         missing: list[str] = []
         for batch, name in sorted((r[BATCH], r["file"] or "") for r in rows):
             known = [f for f in (plans[batch].files if batch in plans else ()) if f.name == name]
-            files |= {f: batch for f in known if f in there}
-            if not known or not set(known) <= there:
+            gone = self.planner.gone(known)
+            files |= {f: batch for f in known if f.name not in gone}
+            if not known or gone:
                 missing.append(name)
         return files, tuple(dict.fromkeys(missing))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from kedro_lakehouse.config.sources import CsvOptions, FileSourceConfig, SourceConfig
 from kedro_lakehouse.errors import MissingColumnError
@@ -11,6 +11,8 @@ from kedro_lakehouse.sources.files import FileShape, LandedFile, Load, list_file
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
 
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
@@ -67,11 +69,51 @@ class GivesChanges(FileSource, Protocol):
         """
 
 
+@runtime_checkable
+class StreamSource(GivesChanges, Protocol):
+    """A source of records that are told by offsets; a range of a partition stands for a file.
+
+    A range has a path ``scheme://<identity>/<first>-<end>/<name>``: the identity tells a stream that was
+    made anew, the name is that of the partition, and ``_position`` of a record is (name, offset).
+    """
+
+    def before_start(self) -> list[LandedFile]:
+        """The ranges that the declaration leaves out at the table's begin; empty if it begins with all."""
+
+    def after(
+        self, published: Iterable[LandedFile], begun: Iterable[LandedFile] = (), times: int = 1
+    ) -> list[LandedFile]:
+        """The next range of each partition that has records after the published ranges.
+
+        Args:
+            published: The ranges of the published batches, and what ``before_start`` left out.
+            begun: All ranges that were ever planned: where a table that is built anew begins.
+            times: By what the greatest number of records of a batch is multiplied.
+        """
+
+    def gone(self, planned: Sequence[LandedFile]) -> list[str]:
+        """The names of the ranges that the stream does not hold any more as they were planned."""
+
+    def lines(self, session: SparkSession, planned: Sequence[LandedFile]) -> DataFrame:
+        """The records of planned ranges as lazy lines: see ``decoders.lines.LineReader``.
+
+        A second reading must give the same records.
+        """
+
+
 class GivesExtracts(FileSource, Protocol):
     """A source of files, each of which is the whole table at one time."""
 
     def order_of(self, file: LandedFile) -> tuple[datetime, str]:
         """The time and name by which an extract is ordered among the others; never the clock."""
+
+
+def gone_from(source: FileSource, planned: Sequence[LandedFile]) -> list[str]:
+    """The names of the files or ranges that a source no longer has as they were planned."""
+    if isinstance(source, StreamSource):
+        return source.gone(planned)
+    there = set(source.files())
+    return [f.name for f in planned if f not in there]
 
 
 class FolderSource(Generic[_C]):

@@ -136,6 +136,10 @@ class Ledger:
         found = [m.removeprefix(_REBUILD) for m in marks if m.startswith(_REBUILD)]
         return frozenset(uuid for mark in found for uuid in mark.split(",")) - {""}
 
+    def planned_ever(self) -> list[LandedFile]:
+        """The files of all plans, also of void ones and of those before a rebuild."""
+        return [LandedFile(**f) for r in self._read() if r["batch"] is not None for f in r["files"] or ()]
+
     def read_again(self) -> None:
         """Forget the rows read so far, so that the next read includes those of other runs."""
         self._rows = None

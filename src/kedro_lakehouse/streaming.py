@@ -1,0 +1,142 @@
+"""The loop that keeps tables up to date: small runs, one after the other, on one warm Spark."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro.framework.session import KedroSession
+
+from kedro_lakehouse.errors import LakehouseError, UnknownNameError
+from kedro_lakehouse.ingestion.landing import has_news
+from kedro_lakehouse.ingestion.planner import STOPPING
+from kedro_lakehouse.ops.failures import TablesFailedError
+from kedro_lakehouse.runners import IsolatingThreadRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_PAUSE: Final = 300.0
+"""Seconds after which a table that fails is tried again at the latest."""
+
+
+@dataclass
+class _Trouble:
+    """How often in a row a table failed, and when it is tried again."""
+
+    times: int = 0
+    next_try: float = 0.0
+    error: BaseException | None = None
+
+
+@dataclass
+class Stream:
+    """The loop over tables of one project.
+
+    Each cycle is a ``kedro run`` of the tables that have something new: with its records, logs and retries.
+    A table that fails is tried again after pauses that grow, while the others go on.
+    """
+
+    folder: Path
+    env: str | None
+    namespaces: Collection[str] = ()
+    every: float = 10.0
+    cycles: int = 0
+    _troubles: dict[str, _Trouble] = field(default_factory=dict)
+
+    def run(self, project: Project, *, seconds: float | None = None, until_idle: bool = False) -> list[str]:
+        """Run cycles until the time is over, nothing is new, or the process is told to stop.
+
+        Returns:
+            The tables whose last try failed.
+
+        Raises:
+            UnknownNameError: A namespace is that of no table.
+        """
+        tables = self._chosen(project)
+        end = None if seconds is None else time.monotonic() + seconds
+        while not STOPPING.is_set():
+            begun = time.monotonic()
+            new = [t for t in tables if self._is_due(t, begun) and self._has_news(project, t)]
+            if new:
+                self._cycle(_with_derived(project, new))
+            elif until_idle:
+                break
+            over = None if end is None else end - time.monotonic()
+            if over is not None and over <= 0:
+                break
+            # Where a cycle had something to do, more may have come meanwhile: the next one follows at once.
+            pause = 0.0 if new else self.every - (time.monotonic() - begun)
+            STOPPING.wait(max(0.0, pause if over is None else min(pause, over)))
+        return sorted(table for table, trouble in self._troubles.items() if trouble.times)
+
+    def _chosen(self, project: Project) -> list[str]:
+        known = {str(name) for name, table in project.declarations.tables.items() if table.source}
+        for space in self.namespaces:
+            if not any(_within(table, space) for table in known):
+                raise UnknownNameError(
+                    option="--namespaces", kind="namespace of a table with a source", name=space,
+                    known=sorted(known), remedy="`kedro lakehouse tables` lists the tables.",
+                )  # fmt: skip
+        spaces = self.namespaces or ("",)
+        return sorted(table for table in known if any(_within(table, space) for space in spaces))
+
+    def _is_due(self, table: str, now: float) -> bool:
+        return now >= self._troubles[table].next_try if table in self._troubles else True
+
+    def _has_news(self, project: Project, table: str) -> bool:
+        """Whether a table has something to do; what cannot be looked at is tried later, like a failure."""
+        from kedro_lakehouse.names import TableName
+
+        try:
+            return has_news(project.bind(TableName.parse(table)))
+        except LakehouseError as error:
+            self._failed(table, error)
+            return False
+
+    def _cycle(self, tables: Collection[str]) -> None:
+        self.cycles += 1
+        failed: dict[str, BaseException] = {}
+        try:
+            with KedroSession.create(project_path=self.folder, env=self.env) as created:
+                session: Any = created  # Kedro types the base class of all sessions
+                session.run(namespaces=sorted(tables), runner=IsolatingThreadRunner())
+        except TablesFailedError as error:
+            failed = dict(error.tables)
+        except LakehouseError as error:
+            failed = dict.fromkeys(tables, error)
+        for table in tables:
+            if table in failed:
+                self._failed(table, failed[table])
+            else:
+                self._troubles.pop(table, None)
+
+    def _failed(self, table: str, error: BaseException) -> None:
+        trouble = self._troubles.setdefault(table, _Trouble())
+        pause = min(_LONGEST_PAUSE, max(self.every, 1.0) * 2**trouble.times)
+        trouble.times += 1
+        trouble.next_try = time.monotonic() + pause
+        if str(error) != str(trouble.error):
+            logger.warning("%s", error)
+        trouble.error = error
+        logger.info("%s is tried again in %.0f s", table, pause)
+
+
+def _within(table: str, space: str) -> bool:
+    return not space or table == space or table.startswith(f"{space}.")
+
+
+def _with_derived(project: Project, tables: Iterable[str]) -> set[str]:
+    from kedro_lakehouse.names import TableName
+
+    found = set(tables)
+    for table in tuple(found):
+        found.update(project.declarations.derived_from(TableName.parse(table)))
+    return found

@@ -1,0 +1,316 @@
+"""Real servers for the tests of streams: a Kafka broker, started once a run, on ports of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyspark
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from harness.project import ROOT
+from kedro_lakehouse.session.jars import checked_jars, sums
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+PINNED: Final = Path(__file__).with_name("kafka.sha256")
+KAFKA: Final = "org.apache.kafka:kafka_2.13:4.3.1,org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
+_LOGGING: Final = (
+    "Configuration: {Appenders: {Console: {name: C}}, "
+    "Loggers: {Root: {level: WARN, AppenderRef: {ref: C}}}}\n"
+)
+_PATIENCE: Final = 60
+
+
+def server_jars(packages: str, *, excludes: str = "") -> list[str]:
+    """The jars of a server, fetched by Ivy once and compared with the pinned checksums."""
+    conf = {
+        "spark.jars.packages": packages,
+        "spark.jars.excludes": excludes,
+        "spark.jars.ivy": str(ROOT / ".cache/ivy-servers"),
+    }
+    jars = checked_jars(conf)
+    pinned = set(PINNED.read_text(encoding="ascii").splitlines())
+    if strangers := set(sums(jars)) - pinned:
+        raise AssertionError(f"not pinned in {PINNED.name}: {sorted(strangers)}")
+    # Spark's resolver leaves out Scala's library, because Spark has it.
+    return [*jars, *map(str, Path(pyspark.__path__[0], "jars").glob("scala-library-*.jar"))]
+
+
+def free_port() -> int:
+    """A port on which nothing listens now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until something listens on a port."""
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        with socket.socket() as asked:
+            if asked.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        if process.poll() is not None:
+            break
+        time.sleep(0.05)
+    raise AssertionError(f"nothing listens on {port}: {log.read_text(errors='replace')[-2000:]}")
+
+
+class Broker:
+    """One Kafka broker in KRaft mode, with its data in a folder; it can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        """Write its configuration, and make its empty data folder."""
+        self.folder, self.port, controller = folder, free_port(), free_port()
+        folder.mkdir(parents=True)
+        (folder / "log4j2.yaml").write_text(_LOGGING, encoding="utf-8")
+        self._config = folder / "server.properties"
+        self._config.write_text(
+            f"""
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{self.port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={folder / "data"}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+auto.create.topics.enable=false
+log.cleaner.backoff.ms=200
+log.retention.check.interval.ms=500
+message.max.bytes=12000000
+replica.fetch.max.bytes=12000000
+group.initial.rebalance.delay.ms=0
+""",
+            encoding="utf-8",
+        )
+        identity = "AAAAAAAAQQuAAAAAAAAAAQ"
+        self._java("kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._config)).wait()
+        self.start()
+
+    def start(self) -> None:
+        """Start it on its data."""
+        self._process = self._java("kafka.Kafka", str(self._config))
+        wait_for(self.port, self._process, self.folder / "broker.log")
+
+    def kill(self) -> None:
+        """Kill it as a power cut would."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """Stop it, and delete its data."""
+        self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+        self._process.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _java(self, *words: str) -> subprocess.Popen[bytes]:
+        java = Path(os.environ["JAVA_HOME"], "bin/java") if "JAVA_HOME" in os.environ else "java"
+        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}"
+        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", logging]
+        with (self.folder / "broker.log").open("ab") as log:
+            return subprocess.Popen(
+                [str(java), *options, "-cp", os.pathsep.join(server_jars(KAFKA)), *words],
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def address(self) -> str:
+        """Its address for clients."""
+        return f"127.0.0.1:{self.port}"
+
+    @cached_property
+    def admin(self) -> AdminClient:
+        """A client that makes and changes topics."""
+        return AdminClient({"bootstrap.servers": self.address})
+
+    def make_topic(self, name: str, partitions: int = 1, **config: str) -> None:
+        """Make a topic; keys of its configuration have underscores in place of dots."""
+        dotted = {key.replace("_", "."): value for key, value in config.items()}
+        made = self.admin.create_topics([NewTopic(name, partitions, 1, config=dotted)])
+        made[name].result(30)
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Give a topic more partitions."""
+        self.admin.create_partitions([NewPartitions(name, total)])[name].result(30)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records."""
+        self.admin.delete_topics([name])[name].result(30)
+        time.sleep(0.5)  # the name is free a moment later
+
+    def send(self, topic: str, messages: Iterable[Mapping[str, Any]], **settings: Any) -> None:
+        """Send messages of ``value``, ``key`` and ``partition``, and wait until the broker has all."""
+        producer = Producer({"bootstrap.servers": self.address, "message.max.bytes": 12_000_000} | settings)
+        failed = []
+
+        def told(error: Any, _: Any) -> None:
+            if error is not None:
+                failed.append(error)
+
+        for message in messages:
+            producer.produce(
+                topic, on_delivery=lambda error, _: failed.append(error) if error else None, **message
+            )
+            producer.poll(0)
+        producer.flush(30)
+        assert not failed, failed[0]
+
+
+@contextmanager
+def running_broker(folder: Path) -> Iterator[Broker]:
+    """A broker that runs while the block does."""
+    broker = Broker(folder)
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+CONNECT: Final = (
+    "org.apache.kafka:connect-runtime:4.3.1,org.apache.kafka:connect-json:4.3.1,"
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
+)
+POSTGRES_CONNECTOR: Final = "io.debezium:debezium-connector-postgres:3.6.1.Final"
+
+
+class Postgres:
+    """One PostgreSQL server with logical decoding, with its data in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make an empty cluster and start it."""
+        self.folder, self.port = folder, free_port()
+        folder.mkdir(parents=True)
+        shutil.chown(folder, "postgres")
+        folder.parent.chmod(0o711)  # the server's user passes through it
+        self._run("initdb", "-D", "data", "--auth=trust", "--username=postgres", "--no-sync")
+        settings = f"port={self.port}\nwal_level=logical\nlisten_addresses='127.0.0.1'\nfsync=off\n"
+        with (folder / "data/postgresql.conf").open("a", encoding="utf-8") as file:
+            file.write(f"{settings}unix_socket_directories='{folder}'\n")
+        log = (folder / "postgres.log").open("ab")
+        with log:
+            self._process = subprocess.Popen(
+                self._as_its_user("postgres", "-D", "data"), cwd=folder, stdout=log, stderr=log
+            )
+        wait_for(self.port, self._process, folder / "postgres.log")
+        end = time.monotonic() + _PATIENCE
+        while not self._answers():
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
+    def _answers(self) -> bool:
+        return subprocess.run(self._psql("SELECT 1"), capture_output=True, check=False).returncode == 0
+
+    def _psql(self, sql: str) -> list[str]:
+        place = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres"]
+        return ["psql", *place, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql]
+
+    @staticmethod
+    def _as_its_user(*words: str) -> list[str]:
+        return ["runuser", "-u", "postgres", "--", *words] if os.getuid() == 0 else [*words]
+
+    def _run(self, *words: str) -> None:
+        subprocess.run(self._as_its_user(*words), cwd=self.folder, check=True, capture_output=True)
+
+    def sql(self, text: str) -> list[list[str]]:
+        """Run SQL in one transaction a call, and return the rows as text."""
+        ended = subprocess.run(self._psql(text), check=True, capture_output=True, text=True)
+        return [line.split("|") for line in ended.stdout.splitlines()]
+
+    def script(self, text: str) -> None:
+        """Run statements, each as it says itself, in one session."""
+        command = self._psql("")[:-2]
+        subprocess.run(command, input=text, check=True, capture_output=True, text=True)
+
+    def stop(self) -> None:
+        """Stop it, and delete its data."""
+        self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+        self._process.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Connect:
+    """A Kafka Connect worker with Debezium's connector for PostgreSQL; it can be killed and started again."""
+
+    def __init__(self, folder: Path, broker: Broker, postgres: Postgres, **connector: str) -> None:
+        """Write its configuration, and start it with the connector; keys have underscores for dots."""
+        self.folder, self.port = folder, free_port()
+        folder.mkdir(parents=True)
+        (folder / "log4j2.yaml").write_text(_LOGGING, encoding="utf-8")
+        plugins = folder / "plugins/postgres"
+        plugins.mkdir(parents=True)
+        for jar in server_jars(POSTGRES_CONNECTOR, excludes="org.apache.kafka:*,org.slf4j:*"):
+            (plugins / Path(jar).name).symlink_to(jar)
+        converter = "org.apache.kafka.connect.json.JsonConverter"
+        worker = {
+            "bootstrap.servers": broker.address,
+            "plugin.path": str(folder / "plugins"),
+            "plugin.discovery": "service_load",
+            "key.converter": converter, "value.converter": converter,
+            "key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false",
+            "offset.storage.file.filename": str(folder / "offsets"),
+            "offset.flush.interval.ms": "500",
+            "listeners": f"HTTP://127.0.0.1:{self.port}",
+            "topic.creation.enable": "true",
+        }  # fmt: skip
+        declared = {
+            "name": "pg",
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "tasks.max": "1",
+            "database.hostname": "127.0.0.1", "database.port": str(postgres.port),
+            "database.user": "postgres", "database.password": "x", "database.dbname": "postgres",
+            "topic.prefix": "pg", "plugin.name": "pgoutput", "slot.name": "lakehouse",
+            "decimal.handling.mode": "string", "skipped.operations": "none", "slot.retry.delay.ms": "500",
+            "topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": "1",
+            "poll.interval.ms": "100",
+        } | {key.replace("_", "."): value for key, value in connector.items()}  # fmt: skip
+        for name, content in (("worker", worker), ("connector", declared)):
+            text = "".join(f"{key}={value}\n" for key, value in content.items())
+            (folder / f"{name}.properties").write_text(text, encoding="utf-8")
+        self.start()
+
+    def start(self) -> None:
+        """Start the worker."""
+        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
+        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}"
+        files = [str(self.folder / f"{name}.properties") for name in ("worker", "connector")]
+        with (self.folder / "connect.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                ["java", *options, logging, "-cp", os.pathsep.join(server_jars(CONNECT)),
+                 "org.apache.kafka.connect.cli.ConnectStandalone", *files],
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        wait_for(self.port, self._process, self.folder / "connect.log")
+
+    def kill(self) -> None:
+        """Kill it as a power cut would."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+        self._process.kill()
