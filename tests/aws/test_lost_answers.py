@@ -55,9 +55,11 @@ def test_what_was_lost_is_told_as_unknown_and_a_later_run_ends_well(ran: Ran) ->
     print(len(runs), "runs;", dict(line.met))  # noqa: T201
     assert set(line.met) == {"nothing lost", *WAYS}
     assert runs[-1].returncode == 0, runs[-1].stderr[-3000:]
-    failures = [text for run in runs for text in run.stderr.splitlines() if " failed: [" in text]
+    failures = [
+        text for run in runs for text in run.stderr.splitlines() if " ERROR " in text and " failed: " in text
+    ]
     assert failures
-    assert [text for text in failures if "[COMMIT_UNKNOWN]" not in text] == []
+    assert [text for text in failures if "COMMIT_UNKNOWN" not in text] == []
 
 
 @pytest.mark.parametrize("table", TABLES)
