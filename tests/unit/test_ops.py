@@ -63,6 +63,22 @@ def test_many_small_appends_leave_few_files_and_snapshots_and_every_row(catalog)
     assert len(stored.snapshots()) <= 40
 
 
+def test_an_append_does_not_rewrite_a_large_file(catalog):
+    store, large = OpsStore(catalog), 5_000
+    store.append(BATCHES, [{"table": f"shop.t{n % 7}", "stage": "current", "batch": n} for n in range(large)])
+    rewritten = 0
+    for number in range(60):
+        store.append(BATCHES, [{"table": "shop.item", "stage": "current", "batch": large + number}])
+        stored = catalog.find(TableName.ops(BATCHES))
+        summary = stored.current_snapshot().summary
+        rewritten += int(summary["added-records"]) - 1
+        assert int(summary["total-data-files"]) <= 13
+    assert sorted(r["batch"] for r in store.read(BATCHES)) == list(range(large + 60))
+    assert rewritten < 60 * 6
+    places = [r["table"] for r in store.read(BATCHES, of_table="shop.t3")]
+    assert len(places) == len(range(3, large, 7))
+
+
 def test_what_threads_append_meanwhile_is_one_commit(catalog, monkeypatch):
     store = OpsStore(catalog)
     store.append(BATCHES, [{"table": "a.b", "stage": "current", "batch": 0}])

@@ -56,7 +56,10 @@ class Commit:
         self._leftovers, stored.io = files.unwanted, files
         # pyiceberg would retry the commit on states that were not looked at. Retries are switched off in this
         # process's copy of the properties only: Spark's maintenance of the same table still retries.
-        once = stored.metadata.properties | {"commit.retry.num-retries": "0"}
+        # Row groups are small: a reader of the rows about one table skips the others.
+        once = stored.metadata.properties | {
+            "commit.retry.num-retries": "0", "write.parquet.row-group-limit": "5000",
+        }  # fmt: skip
         stored.metadata = stored.metadata.model_copy(update={"properties": once})
         stored.transaction = partial(_Transaction, stored)  # type: ignore[method-assign]
         self._change(stored, self._mark)

@@ -17,10 +17,10 @@ from kedro_lakehouse.ops.patience import Patience
 from kedro_lakehouse.ops.report import COUNTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyiceberg.expressions import BooleanExpression
-    from pyiceberg.table import Table
+    from pyiceberg.table import FileScanTask, Table
 
     from kedro_lakehouse.ops.commits import Change
     from kedro_lakehouse.session.catalog import MetadataCatalog
@@ -135,7 +135,8 @@ _FIELDS: Final[Mapping[str, _Fields]] = {
 }
 SCHEMAS: Final[Mapping[str, pa.Schema]] = {table: pa.schema(fields) for table, fields in _FIELDS.items()}
 _FILES: Final = 12
-"""An append that finds this many files replaces them by one: to read a small file takes about 4 ms."""
+"""An append that finds this many files makes one of the small ones: to read a small file takes about 4 ms."""
+_MUCH_LARGER: Final = 3
 
 
 @dataclass(eq=False)
@@ -291,7 +292,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _add(stored: Table, data: pa.Table, mark: dict[str, str]) -> None:
-    """Append rows; after many appends, rewrite all rows as one file and expire the old snapshots."""
+    """Append rows; where there are many files, rewrite the small ones as one, and expire old snapshots."""
     from pyiceberg.exceptions import CommitFailedException
 
     head = stored.current_snapshot()
@@ -299,12 +300,44 @@ def _add(stored: Table, data: pa.Table, mark: dict[str, str]) -> None:
     if files < _FILES:
         stored.append(data, snapshot_properties=mark)
         return
-    everything = pa.concat_tables([stored.scan().to_arrow().cast(data.schema), data])
-    stored.overwrite(everything, snapshot_properties=mark)
+    _rewrite(stored, _small(stored.scan().plan_files()), data, mark)
     head = stored.current_snapshot()
     older = [s.snapshot_id for s in stored.snapshots() if head and s.snapshot_id != head.snapshot_id]
     with contextlib.suppress(CommitFailedException):  # the rows are written; the next append expires them
         stored.maintenance.expire_snapshots().by_ids(older).commit()
+
+
+def _small(files: Iterable[FileScanTask]) -> list[FileScanTask]:
+    """The smallest files, up to one that has more than three times the rows of all smaller ones together.
+
+    So a row is written again only when its file's rows have grown by a third: a few times, however many
+    rows the table gets.
+    """
+    found: list[FileScanTask] = []
+    rows = 0
+    for task in sorted(files, key=lambda t: t.file.record_count):
+        if len(found) > 1 and task.file.record_count > _MUCH_LARGER * rows:
+            break
+        found.append(task)
+        rows += task.file.record_count
+    return found
+
+
+def _rewrite(stored: Table, old: Sequence[FileScanTask], data: pa.Table, mark: dict[str, str]) -> None:
+    """Replace files by one that holds their rows and some more; the rows about a table lie together in it."""
+    from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
+
+    scan = ArrowScan(stored.metadata, stored.io, stored.schema(), _expressions().AlwaysTrue())
+    rows = pa.concat_tables([scan.to_table(old).cast(data.schema), data])
+    if "table" in rows.schema.names:
+        rows = rows.sort_by("table")
+    with stored.transaction() as transaction:
+        written = _dataframe_to_data_files(transaction.table_metadata, rows, stored.io)
+        with transaction.update_snapshot(snapshot_properties=mark).overwrite() as change:
+            for task in old:
+                change.delete_data_file(task.file)
+            for file in written:
+                change.append_data_file(file)
 
 
 def _evolved(table: Table, schema: pa.Schema) -> Table:
