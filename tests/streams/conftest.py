@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from harness.commands import call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.kafka import Broker, Postgres
+
+__all__ = ["call"]
 
 
 @pytest.fixture(scope="session")

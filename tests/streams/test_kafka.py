@@ -29,6 +29,7 @@ PIPELINES = ("ingestion", "cdc_merge", "scd2")
 ROW = {"source": "shop", "keys": ["id"], "order_by": ["at"], "types": {"id": "long", "at": "long"}}
 TABLES: dict[str, Any] = {
     "shop.item": ROW | {"history": {}},
+    "shop.delta": ROW | {"entity": "item", "history": {}, "format": "delta"},
     "shop.small": ROW | {"source": "small"},
     "shop.latest": ROW | {"source": "latest"},
     "shop.gone": ROW,
@@ -165,8 +166,10 @@ def test_a_run_goes_on_where_the_last_one_ended(project: TemporaryProject, secon
     (counts,) = second.counts("shop.item", "ingestion")
     assert counts["events_in"] == 3
     expected = {n: f"n{n}" for n in [*range(20), 50, 51]} | {3: "later"}
-    assert names(project, "shop.item") == expected == names(project, "shop.small")
-    assert len(project.rows("shop.item_history")) == 23
+    for table in ("shop.item", "shop.small", "shop.delta"):
+        assert names(project, table) == expected
+    for table in ("shop.item", "shop.delta"):
+        assert len(project.rows(f"{table}_history")) == 23
 
 
 def test_latest_begins_at_the_end_but_a_new_partition_at_its_beginning(

@@ -66,7 +66,7 @@ class DerivedSource:
     """The inputs of a derived table, as a source whose only file is the newest set of input snapshots."""
 
     config_model: ClassVar[type[SourceConfig]] = SourceConfig
-    gives: ClassVar[Literal["changes", "extracts"]] = "extracts"
+    gives: ClassVar[Literal["changes", "extracts", "ranges"]] = "extracts"
 
     def __init__(self, table: LakeTable, derive: DeriveConfig) -> None:
         """Bind the inputs; none of them is read yet."""

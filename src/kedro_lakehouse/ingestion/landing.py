@@ -13,7 +13,6 @@ from kedro_lakehouse.ingestion.derived import DerivedPlanner
 from kedro_lakehouse.ingestion.extracts import ExtractBatches
 from kedro_lakehouse.ingestion.planner import Planner
 from kedro_lakehouse.ingestion.reading import FileReader
-from kedro_lakehouse.sources.base import StreamSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +26,7 @@ logger = logging.getLogger(__name__)
 _BATCHES: Final[Mapping[str, Callable[[Planner, Any], Batches]]] = {
     "changes": ChangeBatches,
     "extracts": ExtractBatches,
+    "ranges": StreamBatches,
 }
 """What makes the batches of a source, by what it gives."""
 
@@ -49,7 +49,7 @@ def landed_batches(table: LakeTable) -> Iterator[Any]:
     while True:
         try:
             with table.lease("ingestion") as held:
-                batches = _batches_of(planner)
+                batches = _BATCHES[planner.source.gives](planner, planner.source)
                 yield from planner.given_out(batches, held, patience)
                 return
         except LeaseLostError as error:
@@ -60,13 +60,6 @@ def landed_batches(table: LakeTable) -> Iterator[Any]:
 def has_news(table: LakeTable) -> bool:
     """Whether a run has something to do for a table with a source; nothing is written, no Spark started."""
     return planner_of(table).has_news()
-
-
-def _batches_of(planner: Planner) -> Batches:
-    source: Any = planner.source
-    if isinstance(source, StreamSource):
-        return StreamBatches(planner, source)
-    return _BATCHES[source.gives](planner, source)
 
 
 def ingest_batch(table: LakeTable, token: BatchToken, *, accepted: Any, rejected: Any) -> None:

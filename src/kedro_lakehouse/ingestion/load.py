@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.errors import LakehouseError
 from kedro_lakehouse.ops.store import BATCH_LEDGER
 from kedro_lakehouse.session.spark import Load
+from kedro_lakehouse.sources.base import StreamSource
 from kedro_lakehouse.sources.files import LandedFile
 
 if TYPE_CHECKING:
@@ -22,9 +24,14 @@ def load_of(tables: Iterable[LakeTable], ops: OpsStore) -> Load:
 
     A source that cannot be listed counts as empty: the node that reads it says why.
     """
-    planned = {LandedFile(**file) for row in ops.read(BATCH_LEDGER) for file in row["files"] or ()}
+    planned: dict[str, set[LandedFile]] = defaultdict(set)
+    for row in ops.read(BATCH_LEDGER):
+        planned[row["table"]].update(LandedFile(**file) for file in row["files"] or ())
     waiting = 0
     for table in tables:
         with contextlib.suppress(LakehouseError, OSError):
-            waiting += sum(file.size for file in table.open_source().files() if file not in planned)
-    return Load(waiting=waiting, landed=waiting + sum(file.size for file in planned))
+            source, known = table.open_source(), planned[str(table)]
+            new = source.after(known) if isinstance(source, StreamSource) else source.files()
+            waiting += sum(file.size for file in new if file not in known)
+    landed = sum(file.size for files in planned.values() for file in files)
+    return Load(waiting=waiting, landed=waiting + landed)

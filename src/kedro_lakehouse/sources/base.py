@@ -25,7 +25,7 @@ class FileSource(Protocol):
     """A source of files; register it in the entry-point group ``kedro_lakehouse.sources``."""
 
     config_model: ClassVar[type[SourceConfig]]
-    gives: ClassVar[Literal["changes", "extracts"]]
+    gives: ClassVar[Literal["changes", "extracts", "ranges"]]
 
     def __init__(self, config: Any, name: TableName, table: TableConfig) -> None:
         """Store the declarations; no file is listed yet."""
@@ -119,7 +119,7 @@ def gone_from(source: FileSource, planned: Sequence[LandedFile]) -> list[str]:
 class FolderSource(Generic[_C]):
     """What the sources of this package share: a table's files lie in one folder, and are of one load."""
 
-    gives: ClassVar[Literal["changes", "extracts"]] = "changes"
+    gives: ClassVar[Literal["changes", "extracts", "ranges"]] = "changes"
     load: ClassVar[Load] = "changes"
 
     def __init__(self, config: _C, name: TableName, table: TableConfig) -> None:

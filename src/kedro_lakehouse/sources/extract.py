@@ -79,7 +79,7 @@ class ExtractSource(FolderSource[ExtractSourceConfig]):
     """The extracts of one table."""
 
     config_model: ClassVar[type[ExtractSourceConfig]] = ExtractSourceConfig
-    gives: ClassVar[Literal["changes", "extracts"]] = "extracts"
+    gives: ClassVar[Literal["changes", "extracts", "ranges"]] = "extracts"
     load: ClassVar[Load] = "full_load"
 
     def __init__(self, config: ExtractSourceConfig, name: TableName, table: TableConfig) -> None:

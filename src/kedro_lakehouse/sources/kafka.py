@@ -11,7 +11,7 @@ import dataclasses
 import re
 from functools import cache, cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from kedro_lakehouse.config.sources import KafkaSourceConfig
 from kedro_lakehouse.config.validation import validated
@@ -36,6 +36,8 @@ _RANGE: Final = re.compile(
 )
 _SECONDS: Final = 15.0
 """A broker that gives no answer for so long is out of reach."""
+_BYTES: Final = 200
+"""Of how many bytes a record is taken to be, before it is read: for what load Spark is started."""
 _AT_ONCE: Final = 5_000
 """So many records are one Arrow batch at most."""
 _LINES: Final = "value string, key string, _position struct<file: string, row: bigint>, __file string"
@@ -52,10 +54,10 @@ class OffsetRange:
     end: int
 
     def planned(self) -> LandedFile:
-        """The range as the ledger holds it; its size is its offsets, of which some may hold no record."""
+        """The range as the ledger holds it; its size is an estimate of the bytes."""
         offsets = f"{self.first}-{self.end}"
         path = f"kafka://{self.topic_id}/{offsets}/{self.topic}:{self.partition}"
-        return LandedFile(path, self.end - self.first, 0)
+        return LandedFile(path, (self.end - self.first) * _BYTES, 0)
 
     @classmethod
     def of(cls, planned: LandedFile) -> OffsetRange:
@@ -72,7 +74,7 @@ class KafkaSource:
     """The records of one table in a topic; what they mean, the source type named by ``decoder`` says."""
 
     config_model: ClassVar[type[KafkaSourceConfig]] = KafkaSourceConfig
-    gives: ClassVar[str] = "changes"
+    gives: ClassVar[Literal["ranges"]] = "ranges"
 
     def __init__(self, config: KafkaSourceConfig, name: TableName, table: TableConfig) -> None:
         """Store the declarations; the broker is not asked yet."""

@@ -1,0 +1,126 @@
+"""The loop of ``kedro lakehouse stream``: it runs what is new, tries again what failed, and can be ended."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from harness.project import TemporaryProject, write_text
+
+from kedro_lakehouse.errors import UnknownNameError
+from kedro_lakehouse.ingestion.planner import STOPPING
+from kedro_lakehouse.project import Project
+from kedro_lakehouse.streaming import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from click.testing import Result
+
+pytestmark = pytest.mark.streams
+
+SOURCES = {"shop": {"type": "changes", "path": "${globals:landing}", "file_format": "json"}}
+ROW = {"source": "shop", "keys": ["id"], "order_by": ["at"], "types": {"id": "long", "at": "long"}}
+TABLES: dict[str, Any] = {
+    "shop.item": ROW,
+    "shop.other": ROW,
+    "shop.names": {
+        "keys": ["id"],
+        "derive": {"inputs": {"item": "shop.item"}, "sql": "SELECT id, name FROM item"},
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def project(make_project: Callable[..., TemporaryProject]) -> Iterator[TemporaryProject]:
+    """A project of files of changes; the process may go on after the loop was told to end."""
+    made = make_project(SOURCES, TABLES)
+    for table in ("item", "other"):
+        (made.landing / table).mkdir()
+    yield made
+    STOPPING.clear()
+
+
+def land(project: TemporaryProject, table: str, number: int, *rows: dict[str, Any]) -> None:
+    """Land one file of a table."""
+    write_text(project.landing / table / f"{number:03}.json", "".join(json.dumps(r) + "\n" for r in rows))
+
+
+def names(project: TemporaryProject, table: str) -> dict[int, str]:
+    """The names of a table's rows by key."""
+    return {r["id"]: r["name"] for r in project.rows(table)}
+
+
+def loop(project: TemporaryProject, **options: Any) -> tuple[Stream, list[str]]:
+    """Run the loop until nothing is new; itself, and what failed at last."""
+    made = Stream(folder=project.path, env=None, every=0.1, **options)
+    return made, made.run(Project.load(str(project.path / "conf"), None), until_idle=True)
+
+
+def test_the_loop_runs_what_is_new_until_nothing_is(
+    project: TemporaryProject, call: Callable[..., Result]
+) -> None:
+    land(project, "item", 1, {"id": 1, "at": 1, "name": "a"}, {"id": 2, "at": 1, "name": "b"})
+    ended = call("stream", "--until-idle", "--every", "1 s")
+    assert ended.exit_code == 0, (ended.output, ended.exception)
+    assert names(project, "shop.item") == names(project, "shop.names") == {1: "a", 2: "b"}
+    land(project, "item", 2, {"id": 1, "at": 2, "name": "later"})
+    made, failed = loop(project)
+    assert (made.cycles, failed) == (1, [])
+    assert names(project, "shop.names") == {1: "later", 2: "b"}
+    assert {r["batch"] for r in project.ops("batch_ledger") if r["table"] == "shop.item"} == {1, 2}
+    made, failed = loop(project)
+    assert (made.cycles, failed) == (0, []), "nothing was new"
+
+
+def test_a_table_that_fails_is_tried_later_and_the_others_go_on(project: TemporaryProject) -> None:
+    land(project, "item", 1, {"id": 1, "at": 1, "name": "a"})
+    land(project, "other", 1, {"id": 1, "name": "no order"})
+    made, failed = loop(project)
+    assert failed == ["shop.other"]
+    assert names(project, "shop.item") == {1: "a"}
+    pause = made._troubles["shop.other"].next_try - time.monotonic()
+    assert 0 < pause <= 2
+    (project.landing / "other/001.json").unlink()
+    land(project, "other", 1, {"id": 1, "at": 5, "name": "mended"})
+    made._troubles["shop.other"].next_try = 0.0
+    assert made.run(Project.load(str(project.path / "conf"), None), until_idle=True) == []
+    assert names(project, "shop.other") == {1: "mended"}
+
+
+def test_told_to_end_it_ends_after_the_batch_in_hand(project: TemporaryProject) -> None:
+    project.declare({"shop": SOURCES["shop"] | {"max_files": 1}}, TABLES)
+    for number in range(1, 9):
+        land(project, "item", number, {"id": number, "at": 1, "name": f"n{number}"})
+
+    def tell() -> None:
+        while not [r for r in project.ops("batch_ledger") if r["table"] == "shop.item"]:
+            time.sleep(0.05)
+        STOPPING.set()
+
+    teller = threading.Thread(target=tell)
+    teller.start()
+    made, failed = loop(project)
+    teller.join()
+    assert (made.cycles, failed) == (1, [])
+    done = len(names(project, "shop.item"))
+    assert 1 <= done < 8
+    assert names(project, "shop.item") == {n: f"n{n}" for n in range(1, done + 1)}
+    STOPPING.clear()
+    loop(project)
+    assert len(names(project, "shop.item")) == 8
+
+
+def test_namespaces_choose_tables_and_a_wrong_one_is_named(project: TemporaryProject) -> None:
+    for table in ("item", "other"):
+        land(project, table, 1, {"id": 1, "at": 1, "name": "a"})
+    made, _ = loop(project, namespaces=["shop.other"])
+    assert made.cycles == 1
+    assert names(project, "shop.other") == {1: "a"}
+    assert not Path(project.path, "lakehouse/shop/item").exists()
+    with pytest.raises(UnknownNameError, match="shp"):
+        loop(project, namespaces=["shp"])
