@@ -13,6 +13,7 @@ from kedro_lakehouse.errors import LakehouseError, UnknownNameError
 from kedro_lakehouse.ingestion.landing import has_news
 from kedro_lakehouse.ingestion.planner import STOPPING
 from kedro_lakehouse.ops.failures import TablesFailedError
+from kedro_lakehouse.project import active_project
 from kedro_lakehouse.runners import IsolatingThreadRunner
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class _Trouble:
 
     times: int = 0
     next_try: float = 0.0
-    error: BaseException | None = None
+    said: str = ""
 
 
 @dataclass
@@ -65,15 +66,15 @@ class Stream:
         while not STOPPING.is_set():
             begun = time.monotonic()
             new = [t for t in tables if self._is_due(t, begun) and self._has_news(project, t)]
-            if new:
-                self._cycle(_with_derived(project, new))
-            elif until_idle:
+            # New offsets may hold no record, as those of an aborted transaction: then nothing is committed.
+            worked = bool(new) and self._cycle(_with_derived(project, new))
+            if until_idle and not worked:
                 break
             over = None if end is None else end - time.monotonic()
             if over is not None and over <= 0:
                 break
             # Where a cycle had something to do, more may have come meanwhile: the next one follows at once.
-            pause = 0.0 if new else self.every - (time.monotonic() - begun)
+            pause = 0.0 if worked else self.every - (time.monotonic() - begun)
             STOPPING.wait(max(0.0, pause if over is None else min(pause, over)))
         return sorted(table for table, trouble in self._troubles.items() if trouble.times)
 
@@ -101,7 +102,8 @@ class Stream:
             self._failed(table, error)
             return False
 
-    def _cycle(self, tables: Collection[str]) -> None:
+    def _cycle(self, tables: Collection[str]) -> bool:
+        """Run these tables as ``kedro run`` does; whether anything was committed."""
         self.cycles += 1
         failed: dict[str, BaseException] = {}
         try:
@@ -117,15 +119,16 @@ class Stream:
                 self._failed(table, failed[table])
             else:
                 self._troubles.pop(table, None)
+        return bool(active_project().reports)
 
     def _failed(self, table: str, error: BaseException) -> None:
         trouble = self._troubles.setdefault(table, _Trouble())
         pause = min(_LONGEST_PAUSE, max(self.every, 1.0) * 2**trouble.times)
         trouble.times += 1
         trouble.next_try = time.monotonic() + pause
-        if str(error) != str(trouble.error):
+        if str(error) != trouble.said:
             logger.warning("%s", error)
-        trouble.error = error
+        trouble.said = str(error)
         logger.info("%s is tried again in %.0f s", table, pause)
 
 

@@ -17,6 +17,8 @@ from harness.kafka import free_port
 from harness.project import TemporaryProject, environment
 
 from kedro_lakehouse.errors import OffsetsGoneError, SourceUnreachableError, TopicReplacedError
+from kedro_lakehouse.project import Project
+from kedro_lakehouse.streaming import Stream
 
 if TYPE_CHECKING:
     from harness.kafka import Broker
@@ -193,6 +195,21 @@ def test_a_topic_that_was_made_anew_is_refused(project: TemporaryProject, second
 
 def test_only_committed_transactions_count(project: TemporaryProject, first: Outcome) -> None:
     assert "shop.transactions" not in first.failed
+    assert set(names(project, "shop.transactions")) == {1, 2, 5}
+
+
+def test_offsets_without_a_record_do_not_keep_the_loop_at_work(
+    broker: Broker, project: TemporaryProject, second: Outcome
+) -> None:
+    del second
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": "later"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("in.transactions", partition=0, **row(6))
+    producer.abort_transaction(30)
+    loop = Stream(folder=project.path, env=None, namespaces=["shop.transactions"], every=0.1)
+    assert loop.run(Project.load(str(project.path / "conf"), None), until_idle=True) == []
+    assert loop.cycles == 1
     assert set(names(project, "shop.transactions")) == {1, 2, 5}
 
 
