@@ -17,7 +17,16 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORDED = ROOT / ".cache/tests"
 SECONDS = ROOT / "tests/seconds.json"
 PAGE = ROOT / "docs/reference/test-times.md"
-LANES = ("test", "test-slow", "test-delta", "test-spark35", "test-hudi", "test-aws", "test-cluster")
+LANES = (
+    "test",
+    "test-slow",
+    "test-delta",
+    "test-spark35",
+    "test-hudi",
+    "test-aws",
+    "test-cluster",
+    "test-streams",
+)
 FILES, TESTS = 12, 30
 
 HEAD = """# Where the minutes of the tests go

@@ -103,6 +103,7 @@ def transactions(broker: Broker) -> None:
         producer.begin_transaction()
         for key in keys:
             producer.produce("in.transactions", partition=0, **row(key))
+        producer.flush(30)  # else what is aborted is never sent
         (producer.commit_transaction if is_kept else producer.abort_transaction)(30)
 
 
@@ -206,6 +207,7 @@ def test_offsets_without_a_record_do_not_keep_the_loop_at_work(
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce("in.transactions", partition=0, **row(6))
+    producer.flush(30)  # else nothing is sent, and there is nothing to abort
     producer.abort_transaction(30)
     loop = Stream(folder=project.path, env=None, namespaces=["shop.transactions"], every=0.1)
     assert loop.run(Project.load(str(project.path / "conf"), None), until_idle=True) == []
