@@ -7,9 +7,10 @@ from pydantic import ValidationError
 
 from kedro_lakehouse.config.history import HistoryConfig
 from kedro_lakehouse.config.loading import load_declarations
-from kedro_lakehouse.config.sources import CsvOptions, DmsSourceConfig, ExtractSourceConfig
+from kedro_lakehouse.config.sources import CsvOptions, DmsSourceConfig, ExtractSourceConfig, KafkaSourceConfig
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.errors import ConfigurationError, InvalidNameError
+from kedro_lakehouse.lineage.places import Place, place_of
 from kedro_lakehouse.names import TableName
 
 pytestmark = pytest.mark.unit
@@ -400,3 +401,12 @@ def test_declarations_cannot_be_changed():
         declared.sources["lake_in"].path = "elsewhere"
     with pytest.raises(TypeError):
         declared.tables[PERSON] = None
+
+
+def test_the_records_of_a_topic_arrive_at_the_first_broker() -> None:
+    kafka = {"type": "kafka", "bootstrap_servers": "a:9092,b:9092", "topic": "shop.{entity}"}
+    found = load_declarations(
+        {"in": kafka}, {"s.t": {"source": "in", "keys": ["id"]}}, {"kafka": KafkaSourceConfig}
+    )
+    place = found.sources["in"].place_of(found.tables[TableName("s", "t")])
+    assert place_of(place) == Place("kafka://a:9092", "shop.t")

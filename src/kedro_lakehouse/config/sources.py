@@ -36,6 +36,10 @@ class SourceConfig(Declaration):
     max_bytes: Annotated[int, BeforeValidator(parse_bytes)] = Field(2 * 1024**3, ge=1)
     """Most bytes that one batch takes, at least one file; `512 MiB` works too."""
 
+    def place_of(self, table: TableConfig) -> str:
+        """The path or address at which the records of a table arrive."""
+        return f"{self.path.rstrip('/')}/{table.entity}"
+
     def table_problem(self, table: TableConfig) -> TableProblem | None:  # noqa: ARG002 - for plug-ins
         """Say why this source cannot feed a table as it is declared; None where it can."""
         return None
@@ -222,6 +226,10 @@ class KafkaSourceConfig(SourceConfig):
     def topic_of(self, table: TableConfig) -> str:
         """The topic of a table."""
         return self.topic.replace("{entity}", table.entity)
+
+    def place_of(self, table: TableConfig) -> str:
+        """The first broker and the topic."""
+        return f"kafka://{self.bootstrap_servers.partition(',')[0]}/{self.topic_of(table)}"
 
     def table_problem(self, table: TableConfig) -> TableProblem | None:
         """Rows have no order of their own: two partitions hold them side by side."""

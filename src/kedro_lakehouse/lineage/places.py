@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
-_BUCKETS: Final = ("s3", "gs")
+_BARE: Final = ("s3", "gs", "kafka")
+"""Schemes whose names, keys and topics, begin without a slash."""
 
 
 @dataclass(frozen=True, order=True)
@@ -37,14 +38,14 @@ def place_of(uri: str) -> Place:
         path = unquote(parts.path) if parts.scheme else uri
         return Place(f"file://{parts.netloc}" if parts.netloc else "file", path)
     scheme = _SCHEMES.get(parts.scheme, parts.scheme)
-    name = parts.path.lstrip("/") if scheme in _BUCKETS else parts.path
+    name = parts.path.lstrip("/") if scheme in _BARE else parts.path
     return Place(f"{scheme}://{parts.netloc}", name)
 
 
 def landing_place(project: Project, name: TableName) -> Place:
-    """Where the files of a table land: the folder of its source, and in it the table's own."""
+    """Where the records of a table land: the table's folder in that of its source, or its topic."""
     table = project.bind(name)
-    return place_of(f"{table.source_config.path.rstrip('/')}/{table.config.entity}")
+    return place_of(table.source_config.place_of(table.config))
 
 
 def table_place(project: Project, stored: TableName) -> Place:
