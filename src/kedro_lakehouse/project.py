@@ -253,7 +253,7 @@ def _config_models(group: str) -> dict[str, Any]:
 
 
 def property_problem(format_name: str, name: str, value: str) -> TableProblem | None:
-    """What is wrong with a table property, as its format says; an unknown format is told elsewhere."""
+    """What a format says is wrong with a table property; None where it has no rule, or is not known."""
     made = load_plugin(TABLE_FORMATS, format_name) if format_name in list_plugins(TABLE_FORMATS) else None
     rule = getattr(made, "property_problem", None)  # plug-ins that were written before it lack it
     return rule(name, value) if rule else None

@@ -18,6 +18,7 @@ from kedro_lakehouse.project import active_project
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
 
     from kedro.io import CatalogProtocol
     from kedro.pipeline import Pipeline
@@ -85,6 +86,19 @@ class IsolatingThreadRunner(ThreadRunner):
             if again:  # tables that need one that failed are behind it until they run too
                 again |= {node.namespace for node in waiting if node.namespace}
             raise TablesFailedError(tables=by_table, retry=_retry(again)) from next(iter(failures.values()))
+
+
+def run_tables(folder: Path, env: str | None, tables: Iterable[str]) -> None:
+    """Run all pipelines of some tables of a project, as ``kedro run --namespaces`` does.
+
+    Raises:
+        TablesFailedError: Tables failed; the others are done.
+    """
+    from kedro.framework.session import KedroSession
+
+    options: dict[str, Any] = {"runner": IsolatingThreadRunner(), "namespaces": sorted(tables)}
+    with KedroSession.create(project_path=folder, env=env) as session:
+        session.run(**options)
 
 
 def _ready(

@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
-
-from kedro.framework.session import KedroSession
+from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.errors import LakehouseError, UnknownNameError
 from kedro_lakehouse.ingestion.landing import has_news
 from kedro_lakehouse.ingestion.planner import STOPPING
+from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.failures import TablesFailedError
 from kedro_lakehouse.project import active_project
-from kedro_lakehouse.runners import IsolatingThreadRunner
+from kedro_lakehouse.runners import run_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -53,7 +52,7 @@ class Stream:
     _troubles: dict[str, _Trouble] = field(default_factory=dict)
 
     def run(self, project: Project, *, seconds: float | None = None, until_idle: bool = False) -> list[str]:
-        """Run cycles until the time is over, nothing is new, or the process is told to stop.
+        """Run cycles until the time is over, ``STOPPING`` is set or, with ``until_idle``, nothing is new.
 
         Returns:
             The tables whose last try failed.
@@ -76,7 +75,7 @@ class Stream:
             # Where a cycle had something to do, more may have come meanwhile: the next one follows at once.
             pause = 0.0 if worked else self.every - (time.monotonic() - begun)
             STOPPING.wait(max(0.0, pause if over is None else min(pause, over)))
-        return sorted(table for table, trouble in self._troubles.items() if trouble.times)
+        return sorted(self._troubles)
 
     def _chosen(self, project: Project) -> list[str]:
         known = {str(name) for name, table in project.declarations.tables.items() if table.source}
@@ -94,8 +93,6 @@ class Stream:
 
     def _has_news(self, project: Project, table: str) -> bool:
         """Whether a table has something to do; what cannot be looked at is tried later, like a failure."""
-        from kedro_lakehouse.names import TableName
-
         try:
             return has_news(project.bind(TableName.parse(table)))
         except LakehouseError as error:
@@ -107,9 +104,7 @@ class Stream:
         self.cycles += 1
         failed: dict[str, BaseException] = {}
         try:
-            with KedroSession.create(project_path=self.folder, env=self.env) as created:
-                session: Any = created  # Kedro types the base class of all sessions
-                session.run(namespaces=sorted(tables), runner=IsolatingThreadRunner())
+            run_tables(self.folder, self.env, tables)
         except TablesFailedError as error:
             failed = dict(error.tables)
         except LakehouseError as error:
@@ -137,8 +132,6 @@ def _within(table: str, space: str) -> bool:
 
 
 def _with_derived(project: Project, tables: Iterable[str]) -> set[str]:
-    from kedro_lakehouse.names import TableName
-
     found = set(tables)
     for table in tuple(found):
         found.update(project.declarations.derived_from(TableName.parse(table)))

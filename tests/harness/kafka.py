@@ -16,6 +16,7 @@ import pyspark
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from harness.cluster import free_port
 from harness.project import ROOT
 from kedro_lakehouse.session.jars import checked_jars, sums
 
@@ -46,13 +47,6 @@ def server_jars(packages: str, *, excludes: str = "") -> list[str]:
     return [*jars, *map(str, Path(pyspark.__path__[0], "jars").glob("scala-library-*.jar"))]
 
 
-def free_port() -> int:
-    """A port on which nothing listens now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait until something listens on a port."""
     end = time.monotonic() + _PATIENCE
@@ -66,14 +60,50 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError(f"nothing listens on {port}: {log.read_text(errors='replace')[-2000:]}")
 
 
-class Broker:
+class _Server:
+    """A process that listens on a port of its own, and keeps what it needs in a folder."""
+
+    folder: Path
+    port: int
+    _process: subprocess.Popen[bytes]
+
+    def kill(self) -> None:
+        """Kill it as a power cut would."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """Stop it, and delete its folder."""
+        self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _java(self, packages: str, *words: str) -> subprocess.Popen[bytes]:
+        """Start a Java program of these packages, which logs into ``server.log``."""
+        java = Path(os.environ["JAVA_HOME"], "bin/java") if "JAVA_HOME" in os.environ else "java"
+        (self.folder / "log4j2.yaml").write_text(_LOGGING, encoding="utf-8")
+        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}"
+        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", logging]
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [str(java), *options, "-cp", os.pathsep.join(server_jars(packages)), *words],
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "server.log"
+
+
+class Broker(_Server):
     """One Kafka broker in KRaft mode, with its data in a folder; it can be killed and started again."""
 
     def __init__(self, folder: Path) -> None:
         """Write its configuration, and make its empty data folder."""
         self.folder, self.port, controller = folder, free_port(), free_port()
         folder.mkdir(parents=True)
-        (folder / "log4j2.yaml").write_text(_LOGGING, encoding="utf-8")
         self._config = folder / "server.properties"
         self._config.write_text(
             f"""
@@ -102,36 +132,13 @@ group.initial.rebalance.delay.ms=0
             encoding="utf-8",
         )
         identity = "AAAAAAAAQQuAAAAAAAAAAQ"
-        self._java("kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._config)).wait()
+        self._java(KAFKA, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._config)).wait()
         self.start()
 
     def start(self) -> None:
         """Start it on its data."""
-        self._process = self._java("kafka.Kafka", str(self._config))
-        wait_for(self.port, self._process, self.folder / "broker.log")
-
-    def kill(self) -> None:
-        """Kill it as a power cut would."""
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> None:
-        """Stop it, and delete its data."""
-        self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(10)
-        self._process.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _java(self, *words: str) -> subprocess.Popen[bytes]:
-        java = Path(os.environ["JAVA_HOME"], "bin/java") if "JAVA_HOME" in os.environ else "java"
-        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}"
-        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", logging]
-        with (self.folder / "broker.log").open("ab") as log:
-            return subprocess.Popen(
-                [str(java), *options, "-cp", os.pathsep.join(server_jars(KAFKA)), *words],
-                stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
+        self._process = self._java(KAFKA, "kafka.Kafka", str(self._config))
+        wait_for(self.port, self._process, self._log)
 
     @property
     def address(self) -> str:
@@ -162,11 +169,6 @@ group.initial.rebalance.delay.ms=0
         """Send messages of ``value``, ``key`` and ``partition``, and wait until the broker has all."""
         producer = Producer({"bootstrap.servers": self.address, "message.max.bytes": 12_000_000} | settings)
         failed = []
-
-        def told(error: Any, _: Any) -> None:
-            if error is not None:
-                failed.append(error)
-
         for message in messages:
             producer.produce(
                 topic, on_delivery=lambda error, _: failed.append(error) if error else None, **message
@@ -193,7 +195,7 @@ CONNECT: Final = (
 POSTGRES_CONNECTOR: Final = "io.debezium:debezium-connector-postgres:3.6.1.Final"
 
 
-class Postgres:
+class Postgres(_Server):
     """One PostgreSQL server with logical decoding, with its data in a folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -206,12 +208,11 @@ class Postgres:
         settings = f"port={self.port}\nwal_level=logical\nlisten_addresses='127.0.0.1'\nfsync=off\n"
         with (folder / "data/postgresql.conf").open("a", encoding="utf-8") as file:
             file.write(f"{settings}unix_socket_directories='{folder}'\n")
-        log = (folder / "postgres.log").open("ab")
-        with log:
+        with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._as_its_user("postgres", "-D", "data"), cwd=folder, stdout=log, stderr=log
             )
-        wait_for(self.port, self._process, folder / "postgres.log")
+        wait_for(self.port, self._process, self._log)
         end = time.monotonic() + _PATIENCE
         while not self._answers():
             assert time.monotonic() < end
@@ -241,23 +242,14 @@ class Postgres:
         command = self._psql("")[:-2]
         subprocess.run(command, input=text, check=True, capture_output=True, text=True)
 
-    def stop(self) -> None:
-        """Stop it, and delete its data."""
-        self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(10)
-        self._process.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
-
-class Connect:
+class Connect(_Server):
     """A Kafka Connect worker with Debezium's connector for PostgreSQL; it can be killed and started again."""
 
     def __init__(self, folder: Path, broker: Broker, postgres: Postgres, **connector: str) -> None:
         """Write its configuration, and start it with the connector; keys have underscores for dots."""
         self.folder, self.port = folder, free_port()
         folder.mkdir(parents=True)
-        (folder / "log4j2.yaml").write_text(_LOGGING, encoding="utf-8")
         plugins = folder / "plugins/postgres"
         plugins.mkdir(parents=True)
         for jar in server_jars(POSTGRES_CONNECTOR, excludes="org.apache.kafka:*,org.slf4j:*"):
@@ -292,25 +284,6 @@ class Connect:
 
     def start(self) -> None:
         """Start the worker."""
-        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
-        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}"
         files = [str(self.folder / f"{name}.properties") for name in ("worker", "connector")]
-        with (self.folder / "connect.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                ["java", *options, logging, "-cp", os.pathsep.join(server_jars(CONNECT)),
-                 "org.apache.kafka.connect.cli.ConnectStandalone", *files],
-                stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-        wait_for(self.port, self._process, self.folder / "connect.log")
-
-    def kill(self) -> None:
-        """Kill it as a power cut would."""
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> None:
-        """Stop it."""
-        self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(10)
-        self._process.kill()
+        self._process = self._java(CONNECT, "org.apache.kafka.connect.cli.ConnectStandalone", *files)
+        wait_for(self.port, self._process, self._log)

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the extra kafka")
 from confluent_kafka import Producer, TopicPartition
-from harness.kafka import free_port
+from harness.cluster import free_port
 from harness.project import TemporaryProject, environment
 
 from kedro_lakehouse.errors import OffsetsGoneError, SourceUnreachableError, TopicReplacedError

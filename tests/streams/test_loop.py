@@ -37,7 +37,7 @@ TABLES: dict[str, Any] = {
 
 @pytest.fixture
 def project(make_project: Callable[..., TemporaryProject]) -> Iterator[TemporaryProject]:
-    """A project of files of changes; the process may go on after the loop was told to end."""
+    """A project of files of changes. ``STOPPING``, which belongs to the process, is cleared afterwards."""
     made = make_project(SOURCES, TABLES)
     for table in ("item", "other"):
         (made.landing / table).mkdir()

@@ -103,16 +103,10 @@ def recorded(project: Project, what: str, work: Any, *, changed: Collection[str]
 
 def _run(project: Project, name: TableName, *, as_json: bool) -> None:
     """Run all pipelines of one table, as ``kedro run --namespaces`` does."""
-    from pathlib import Path
+    from kedro_lakehouse.project import find_root
+    from kedro_lakehouse.runners import run_tables
 
-    from kedro.framework.session import KedroSession
-    from kedro.utils import find_kedro_project
-
-    from kedro_lakehouse.runners import IsolatingThreadRunner
-
-    root = find_kedro_project(Path.cwd())
-    with KedroSession.create(project_path=root, env=project.env) as session, ExitStack() as stack:
+    with ExitStack() as stack:
         if as_json:
             stack.enter_context(redirect_stdout(sys.stderr))  # the run's summary is for people
-        options: dict[str, Any] = {"runner": IsolatingThreadRunner(), "namespaces": [str(name)]}
-        session.run(**options)
+        run_tables(find_root(), project.env, [str(name)])

@@ -148,8 +148,7 @@ class Planner:
 
     def has_news(self) -> bool:
         """Whether files or records are in no batch yet, a plan is unfinished, or a target lacks a batch."""
-        seen = self.state()
-        chain = self.ledger.chain(seen.bookmark if seen else None)
+        chain, seen = self._published(), self._seen
         if any(not plan.is_replay for plan in chain.open) or chain.is_given_up:
             return True
         for kind in self.table.targets:

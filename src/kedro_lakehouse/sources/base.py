@@ -71,7 +71,7 @@ class GivesChanges(FileSource, Protocol):
 
 @runtime_checkable
 class StreamSource(GivesChanges, Protocol):
-    """A source of records that are told by offsets; a range of a partition stands for a file.
+    """A source of partitions whose records have offsets. The ledger holds ranges of offsets like files.
 
     A range has a path ``scheme://<identity>/<first>-<end>/<name>``: the identity tells a stream that was
     made anew, the name is that of the partition, and ``_position`` of a record is (name, offset).
