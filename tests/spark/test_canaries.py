@@ -75,6 +75,7 @@ COMMANDS: dict[str, list[Words]] = {
     "import-config": [("tables.json",), ("no.json",)],
     "deploy": [("--target", "glue", "--env", "nowhere")],
     "console": [("--no-browser", "--port", "{taken}")],
+    "stream": [("--until-idle",), ("--namespaces", "nowhere")],
     "drop": [("shop.item", "--yes")],
 }  # fmt: skip
 """In this order; what shows rows when it is asked to (``sql``, ``changes``, ``--raw``) is asked otherwise."""
