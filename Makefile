@@ -100,7 +100,7 @@ test-cluster: classes model ## Run with --env=cluster on a master and two worker
 .PHONY: test-streams
 test-streams: classes jars-delta ## Make tables of topics: a Kafka broker, Debezium on PostgreSQL, the loop
 	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/streams.txt
-	@$(BIN)/pytest $(RECORDED) -m streams tests/streams
+	@$(BIN)/pytest $(TWO) $(RECORDED) -m streams tests/streams
 
 .PHONY: conformance
 conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMAT=delta or hudi)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
@@ -34,12 +35,17 @@ _PATIENCE: Final = 60
 
 def server_jars(packages: str, *, excludes: str = "") -> list[str]:
     """The jars of a server, fetched by Ivy once and compared with the pinned checksums."""
+    folder = ROOT / ".cache/ivy-servers"
     conf = {
         "spark.jars.packages": packages,
         "spark.jars.excludes": excludes,
-        "spark.jars.ivy": str(ROOT / ".cache/ivy-servers"),
+        "spark.jars.ivy": str(folder),
     }
-    jars = checked_jars(conf)
+    # Two workers of the tests share the folder, and Ivy does not expect company.
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        jars = checked_jars(conf)
     pinned = set(PINNED.read_text(encoding="ascii").splitlines())
     if strangers := set(sums(jars)) - pinned:
         raise AssertionError(f"not pinned in {PINNED.name}: {sorted(strangers)}")

@@ -96,9 +96,10 @@ def test_told_to_end_it_ends_after_the_batch_in_hand(project: TemporaryProject) 
     project.declare({"shop": SOURCES["shop"] | {"max_files": 1}}, TABLES)
     for number in range(1, 9):
         land(project, "item", number, {"id": number, "at": 1, "name": f"n{number}"})
+    records = Project.load(str(project.path / "conf"), None).ops
 
     def tell() -> None:
-        while not [r for r in project.ops("batch_ledger") if r["table"] == "shop.item"]:
+        while not [r for r in records.read("batch_ledger") if r["table"] == "shop.item"]:
             time.sleep(0.05)
         STOPPING.set()
 
