@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
 import click
+from pydantic import AwareDatetime
 
 import kedro_lakehouse.cli.parse  # defines an error of its own
 import kedro_lakehouse.ops.failures  # noqa: F401 - the same
@@ -48,6 +49,11 @@ from kedro_lakehouse.config.monitoring import (
     SnsConfig,
     WebhookConfig,
 )
+from kedro_lakehouse.config.registries import (
+    ConfluentRegistryConfig,
+    GlueRegistryConfig,
+    RegistryConfig,
+)
 from kedro_lakehouse.config.sources import (
     ChangesSourceConfig,
     CsvByLoad,
@@ -57,6 +63,7 @@ from kedro_lakehouse.config.sources import (
     ExtractSourceConfig,
     ExtractTime,
     FileSourceConfig,
+    KafkaSourceConfig,
     SourceConfig,
 )
 from kedro_lakehouse.config.tables import DeriveConfig, TableConfig
@@ -87,7 +94,7 @@ _FEATURES: Final[Mapping[str, str]] = {
 _WORDS: Final[Mapping[object, str]] = {
     str: "text", int: "whole number", float: "number", bool: "`true` or `false`", dt.date: "date",
     dt.timedelta: "duration",
-    type(None): "",
+    type(None): "", Any: "value", AwareDatetime: "time with its zone",
 }  # fmt: skip
 _DEFAULTS: Final[Mapping[tuple[type[Declaration], str], str]] = {
     (TableConfig, "history"): "`false`",
@@ -112,10 +119,10 @@ NOTE: Final = "<!-- Made by docs/generate_reference.py from the code: change the
 CONFIGURATION: Final = """\
 # Configuration
 
-Every key of `sources.yml`, `tables.yml`, `expectations.yml`, `maintenance.yml`, `convert.yml` and
-`monitoring.yml`. They live in `conf/base/`; those of `conf/<env>/` are merged softly over them: a key that
-an environment does not write keeps its value, a key that it sets to `null` counts as not written. Lists are
-replaced, not joined. An unknown key is refused; the message names the allowed ones.
+Every key of `sources.yml`, `tables.yml`, `expectations.yml`, `maintenance.yml`, `convert.yml`,
+`registries.yml` and `monitoring.yml`. They live in `conf/base/`; those of `conf/<env>/` are merged softly
+over them: a key that an environment does not write keeps its value, a key that it sets to `null` counts as
+not written. Lists are replaced, not joined. An unknown key is refused; the message names the allowed ones.
 
 The text of a path may use `${globals:landing}` and the other names of `globals.yml`.
 
@@ -209,6 +216,10 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     ExtractSourceConfig: "A source of type extract",
     ChangesSourceConfig: "A source of type changes",
     DebeziumSourceConfig: "A source of type debezium",
+    KafkaSourceConfig: "A source of type kafka",
+    RegistryConfig: "registries.yml",
+    ConfluentRegistryConfig: "A registry of type confluent",
+    GlueRegistryConfig: "A registry of type glue",
     ExtractTime: "extract_time",
     CsvOptions: "csv",
     CsvByLoad: "csv by kind of file",

@@ -16,7 +16,7 @@ from kedro_lakehouse.logs.place import JVM_LINES
 from kedro_lakehouse.names import OWN_FORMAT
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.patience import DEADLINE, Patience
-from kedro_lakehouse.plugins import TABLE_FORMATS, load_plugin
+from kedro_lakehouse.plugins import REGISTRIES, TABLE_FORMATS, list_plugins, load_plugin
 from kedro_lakehouse.redaction import keep_secret
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.labels import JvmLabels, name_run
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.ops.store import OpsStore
     from kedro_lakehouse.ops.validations import Validations
+    from kedro_lakehouse.schema_registries.base import SchemaRegistry
     from kedro_lakehouse.session.spark import Load
 
 
@@ -87,6 +88,7 @@ class Environment:
     ingesting: dict[TableName, Any] = field(default_factory=dict)
     _formats: dict[str, TableFormat] = field(default_factory=dict, repr=False)
     _credentials: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _registries: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _labels: JvmLabels = field(default_factory=JvmLabels, repr=False)
 
     def credentials(self, name: str) -> Mapping[str, Any]:
@@ -108,6 +110,20 @@ class Environment:
                 remedy="Write it into conf/local/credentials.yml.",
             )
         return keep_secret(found)
+
+    def registry(self, name: str) -> SchemaRegistry:
+        """A schema registry of registries.yml; it is not asked yet.
+
+        Raises:
+            ConfigurationError: There is none of that name, or something is wrong in its declaration.
+        """
+        from kedro_lakehouse.config.registries import registry_config
+
+        kinds = {kind: cast("Any", load_plugin(REGISTRIES, kind)) for kind in list_plugins(REGISTRIES)}
+        models = {kind: made.config_model for kind, made in kinds.items()}
+        config = registry_config(self._registries(), name, models)
+        secrets = self.credentials(config.credentials) if config.credentials else {}
+        return cast("SchemaRegistry", kinds[config.type](config, secrets))
 
     @property
     def env_option(self) -> str:

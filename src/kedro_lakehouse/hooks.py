@@ -79,6 +79,7 @@ class LakehouseHooks:
             raise
         if unrecorded:
             logger.info("Wrote %s rows of lake.ops.batches that an interrupted run left out.", unrecorded)
+        self._project.ops.gathers = True
 
     @hook_impl
     def before_dataset_loaded(self, node: Node) -> None:
@@ -110,7 +111,9 @@ class LakehouseHooks:
         from kedro_lakehouse.monitoring.runs import failures, record_run
         from kedro_lakehouse.monitoring.summary import print_summary
 
+        self._project.ops.gathers = False
         try:
+            self._project.ops.flush()
             failed = failures(error)
             whole = whole_subjects(pipeline, dict(pipelines), failed)
             record_run(self._project, run_params, self._started, error, whole=whole)

@@ -134,6 +134,8 @@ class LakeTable:
         source = cast("FileSource", made(config, self.name, self.config))
         if (named := getattr(config, "credentials", None)) is not None:
             source.credentials = lambda: self.environment.credentials(named)  # type: ignore[attr-defined]
+        if (registry := getattr(config, "schema_registry", None)) is not None:
+            source.registry = lambda: self.environment.registry(registry)  # type: ignore[attr-defined]
         return source
 
     def open_ledger(self) -> Ledger:

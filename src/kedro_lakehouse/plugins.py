@@ -15,7 +15,8 @@ TABLE_FORMATS: Final = "kedro_lakehouse.table_formats"
 EMBEDDERS: Final = "kedro_lakehouse.embedders"
 VECTOR_INDEXES: Final = "kedro_lakehouse.vector_indexes"
 NOTIFIERS: Final = "kedro_lakehouse.notifiers"
-GROUPS: Final = (SOURCES, CHANGE_DECODERS, TABLE_FORMATS, EMBEDDERS, VECTOR_INDEXES, NOTIFIERS)
+REGISTRIES: Final = "kedro_lakehouse.schema_registries"
+GROUPS: Final = (SOURCES, CHANGE_DECODERS, TABLE_FORMATS, EMBEDDERS, VECTOR_INDEXES, NOTIFIERS, REGISTRIES)
 
 
 def list_plugins(group: str) -> dict[str, str]:

@@ -28,7 +28,7 @@ from kedro_lakehouse.errors import ConfigurationError, LakehouseError, did_you_m
 from kedro_lakehouse.lake_table import LakeTable
 from kedro_lakehouse.names import OWN_FORMAT, ROLES
 from kedro_lakehouse.ops.patience import DEADLINE
-from kedro_lakehouse.plugins import NOTIFIERS, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
+from kedro_lakehouse.plugins import NOTIFIERS, REGISTRIES, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
 from kedro_lakehouse.session.line import by_spark
 
 if TYPE_CHECKING:
@@ -51,7 +51,16 @@ _KEDRO_FILES: Final = {
     "parameters": ("parameters*", "parameters*/**", "**/parameters*"),
     "catalog": ("catalog*", "catalog*/**", "**/catalog*"),
 }
-_OWN: Final = ("sources", "tables", "expectations", "monitoring", "maintenance", "convert", "spark")
+_OWN: Final = (
+    "sources",
+    "tables",
+    "expectations",
+    "monitoring",
+    "maintenance",
+    "convert",
+    "registries",
+    "spark",
+)
 """The project's own configuration files, beside Kedro's."""
 KINDS: Final = (*_KEDRO_FILES, *_OWN)
 """Every kind of configuration file."""
@@ -128,6 +137,8 @@ class Project(Environment):
         small = SMALL_BATCH
         with mistakes.collected():
             small = _events(settings.get("small_batch"))
+        with mistakes.collected():
+            _check_registries(section("registries"), declarations)
         mistakes.add("globals.yml", _wrong_paths(settings))
         mistakes.refuse()
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
@@ -149,6 +160,7 @@ class Project(Environment):
             _maintenance=lambda: _section(loader, "maintenance"),
             _files=files,
             _credentials=lambda: _section(loader, "credentials"),
+            _registries=lambda: section("registries"),
         )
 
     @classmethod
@@ -267,6 +279,18 @@ def _monitoring(raw: Mapping[str, Any], tables: Sequence[str]) -> MonitoringConf
 
     models = _config_models(NOTIFIERS) if raw.get("notifiers") else {}
     return load_monitoring(raw, tables, models)
+
+
+def _check_registries(raw: Mapping[str, Any], declarations: Declarations) -> None:
+    """Refuse a mistake in registries.yml, and a source that names a registry which is not there."""
+    wanted = {getattr(source, "schema_registry", None) for source in declarations.sources.values()}
+    names = sorted({*map(str, raw), *(name for name in wanted if name)})
+    if names:
+        from kedro_lakehouse.config.registries import registry_config
+
+        models = _config_models(REGISTRIES)
+        for name in names:
+            registry_config(raw, name, models)
 
 
 def _wrong_paths(settings: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

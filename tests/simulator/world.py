@@ -125,6 +125,33 @@ class SimulatedOps:
     def __init__(self, world: World) -> None:
         self._world = world
         self.tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._waiting: dict[Writer | None, list[tuple[str, Sequence[dict[str, Any]], Sequence[str]]]] = {}
+
+    @contextlib.contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Rows of ``append_soon`` may wait for the block's end; those of one that dies in it are lost."""
+        writer = self._world.scheduler.current
+        self._waiting[writer] = []
+        try:
+            yield
+            self._flush()
+        finally:
+            del self._waiting[writer]
+
+    def append_soon(self, table: str, rows: Sequence[dict[str, Any]], *, unless: Sequence[str] = ()) -> None:
+        waiting = self._waiting.get(self._world.scheduler.current)
+        if waiting is None or self._world.scheduler.chance(0.3):
+            self._flush()
+            self.append(table, rows, unless=unless)
+        else:
+            waiting.append((table, rows, unless))
+
+    def _flush(self) -> None:
+        waiting = self._waiting.get(self._world.scheduler.current)
+        while waiting:
+            table, rows, unless = waiting[0]
+            self.append(table, rows, unless=unless)
+            del waiting[0]
 
     def append(self, table: str, rows: Sequence[dict[str, Any]], *, unless: Sequence[str] = ()) -> None:
         self._world.scheduler.touch(f"append to ops.{table}")
@@ -134,6 +161,7 @@ class SimulatedOps:
         self._world.may_lose(f"ops.{table}", applied=True)
 
     def read(self, table: str, *, of_table: str | None = None) -> list[dict[str, Any]]:
+        self._flush()
         self._world.scheduler.touch(f"read ops.{table}")
         return [dict(r) for r in self.tables[table] if of_table is None or r["table"] == of_table]
 

@@ -50,10 +50,11 @@ def run(world: World, tables: Iterable[str], name: str) -> None:
     names = [project.bind(TableName.parse(t)) for t in tables]
     with contextlib.suppress(*ALLOWED):
         write_unrecorded_commits(project.ops, names)
-    for table in names:
-        with contextlib.suppress(CommitUnknownError):
-            ingest(world, table)
-            bring(table)
+    with contextlib.suppress(CommitUnknownError), world.ops.gathering():
+        for table in names:
+            with contextlib.suppress(CommitUnknownError):
+                ingest(world, table)
+                bring(table)
 
 
 def ingest(world: World, table: LakeTable) -> None:

@@ -116,6 +116,23 @@ def test_the_projects_own_tables_are_read_also_after_they_were_compacted(catalog
     assert store.read(RUNS) == []
 
 
+@pytest.mark.parametrize("small", [0, 10**9])
+def test_of_a_large_file_only_row_groups_that_may_fit_are_read(catalog, monkeypatch, small):
+    monkeypatch.setattr("kedro_lakehouse.session.embedded._SMALL", small)
+    store = OpsStore(catalog)
+    rows = [{"table": f"t{n // 4_000}", "batch": n if n % 1_000 else None} for n in range(20_000)]
+    store.append(BATCH_LEDGER, rows)
+    without_pyiceberg(monkeypatch, catalog)
+    table = EmbeddedTable.read(next(iter(catalog._locations(TableName.ops(BATCH_LEDGER)).values())))
+    read = len(table.read_rows(("table", "t3")))
+    assert read == (20_000 if small else 10_000), "two groups of 5,000 hold rows of t3"
+    assert sorted(r["batch"] or 0 for r in store.read(BATCH_LEDGER, of_table="t3")) == sorted(
+        (n if n % 1_000 else 0) for n in range(12_000, 16_000)
+    )
+    assert len(store.read_without_batch(BATCH_LEDGER)) == 20
+    assert store.read(BATCH_LEDGER, of_table="nobody") == []
+
+
 def test_no_table_no_catalog_and_an_empty_table(catalog, tmp_path):
     other = MetadataCatalog(
         {"spark.sql.catalog.lake.type": "jdbc", "spark.sql.catalog.lake.uri": f"jdbc:sqlite:{tmp_path}/no.db"}

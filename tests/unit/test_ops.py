@@ -105,6 +105,44 @@ def test_what_threads_append_meanwhile_is_one_commit(catalog, monkeypatch):
     assert len(commits) == 2
 
 
+def commits_of(catalog, table=BATCHES):
+    """How many commits a table of ``lake.ops`` has had."""
+    return len(catalog.catalog.load_table(f"ops.{table}").history())
+
+
+def test_rows_that_can_wait_go_into_one_commit_and_are_read_at_once(catalog):
+    store, other = OpsStore(catalog), OpsStore(catalog)
+    rows = [{"table": "a.b", "stage": "current", "batch": n} for n in range(9)]
+    store.gathers = True
+    for row in rows[:8]:
+        store.append_soon(BATCHES, [row], unless=("batch",))
+    assert [r["batch"] for r in other.read(BATCHES)] == [0]
+    assert sorted(r["batch"] for r in store.read(BATCHES)) == list(range(8))
+    assert commits_of(catalog) == 2
+    other.append(BATCHES, rows[8:])  # what another process found out first
+    store.append_soon(BATCHES, rows[8:], unless=("batch",))
+    store.flush()
+    assert sorted(r["batch"] for r in other.read(BATCHES)) == list(range(9))
+
+
+def test_where_nobody_will_flush_nothing_waits(catalog):
+    store = OpsStore(catalog)
+    for number in range(3):
+        store.append_soon(BATCHES, [{"table": "a.b", "stage": "current", "batch": number}])
+        assert len(OpsStore(catalog).read(BATCHES)) == number + 1
+
+
+def test_rows_that_could_not_be_written_wait_on(catalog, monkeypatch):
+    store = OpsStore(catalog)
+    store.gathers = True
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_commit", lambda *_: (_ for _ in ()).throw(OSError("full")))
+        with pytest.raises(OSError, match="full"):
+            store.append_soon(BATCHES, [{"table": "a.b", "stage": "current", "batch": 1}])
+    store.append(BATCHES, [{"table": "a.b", "stage": "current", "batch": 2}])
+    assert sorted(r["batch"] for r in OpsStore(catalog).read(BATCHES)) == [1, 2]
+
+
 def test_an_error_of_a_common_commit_is_every_threads(catalog, monkeypatch):
     store = OpsStore(catalog)
     monkeypatch.setattr(store, "_commit", lambda *_: (_ for _ in ()).throw(OSError("full")))

@@ -39,7 +39,7 @@ class Commit:
 def acknowledge(commits: Sequence[Commit]) -> None:
     """Register published commits with Glue, write the rows that no other run has written, and log them.
 
-    The rows of a set of commits are written in one commit.
+    The rows of a set of commits are written in one commit; in a run with many commits, those of a second.
 
     Raises:
         AwsRefusedError: Glue refuses a table; no row is written, and the next run tries again.
@@ -49,7 +49,7 @@ def acknowledge(commits: Sequence[Commit]) -> None:
     for one in commits:
         tell_glue(one.table, one.report)
     rows = [one.report.row(one.snapshot) for one in commits]
-    commits[0].table.ops.append(BATCHES, rows, unless=_IDENTITY)
+    commits[0].table.ops.append_soon(BATCHES, rows, unless=_IDENTITY)
     for one in commits:
         report = one.report
         enter_phase("acknowledged", report.table, report.stage, report.batch)
@@ -70,8 +70,8 @@ def acknowledge(commits: Sequence[Commit]) -> None:
 def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:
     """Write the missing ``lake.ops.batches`` rows of published commits; return how many were written.
 
-    A run that is alive holds the lease until it has written its own row. If it has lost the lease, one of the
-    two writes the row.
+    A run that is alive holds the lease until it has written its own row, or writes it within seconds. If two
+    runs write the same row, one of them succeeds.
     """
     rows, written = ops.read(BATCHES), 0
     recorded = _Recorded(rows)

@@ -212,6 +212,10 @@ class KafkaSourceConfig(SourceConfig):
     """Most offsets that one batch of a table takes."""
     credentials: Name | None = None
     """Entry of credentials.yml with settings of Kafka's client, such as `sasl.password`."""
+    schema_registry: Name | None = None
+    """A registry in registries.yml: records are in Avro, and name their schema there. Default: they are in
+    JSON.
+    """
 
     @property
     def record_source(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import defaultdict, deque
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -139,12 +140,17 @@ _FILES: Final = 12
 _MUCH_LARGER: Final = 3
 
 
+_APART: Final = 1.0
+"""Seconds between two commits of rows that may be written a little later."""
+
+
 @dataclass(eq=False)
 class _Append:
-    """Rows that a thread appends, and what became of them."""
+    """Rows that a thread appends, and what became of them; ``can_wait``: no thread waits for them."""
 
     rows: Sequence[Mapping[str, Any]]
     unless: tuple[str, ...]
+    can_wait: bool = False
     is_done: bool = False
     error: BaseException | None = None
 
@@ -157,6 +163,9 @@ class OpsStore:
         self._catalog = catalog
         self._writing = threading.RLock()
         self._waiting: dict[str, deque[_Append]] = defaultdict(deque)
+        self._written: dict[str, float] = {}
+        self.gathers = False
+        """Whether somebody will call ``flush``, so that rows of ``append_soon`` may wait for others."""
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]], *, unless: Sequence[str] = ()) -> None:
         """Append rows exactly once, in one commit, even if its answer is lost or others compact the table.
@@ -172,26 +181,52 @@ class OpsStore:
         if not rows:
             return
         waiting = _Append(rows, tuple(unless))
-        queue = self._waiting[table]
-        queue.append(waiting)
+        self._waiting[table].append(waiting)
         with self._writing:
             if not waiting.is_done:
-                together = [one for one in list(queue) if one.unless == waiting.unless]
-                self._append_all(table, together)
-                for one in together:
-                    queue.remove(one)
+                self._append_all(table, waiting.unless)
         if waiting.error is not None:
             raise waiting.error
 
-    def _append_all(self, table: str, together: Sequence[_Append]) -> None:
-        """Append what several threads wait for; an error is every one's."""
-        error = None
+    def append_soon(
+        self, table: str, rows: Sequence[Mapping[str, Any]], *, unless: Sequence[str] = ()
+    ) -> None:
+        """Append rows as ``append`` does; where commits are frequent, those of a second go into one.
+
+        Rows that wait are written with the next ones, by ``flush``, and before this store reads the table.
+        A process that dies before has not written them: only what another run can find out may wait.
+        """
+        self._waiting[table].append(_Append(rows, tuple(unless), can_wait=True))
+        if not self.gathers or time.monotonic() - self._written.get(table, 0.0) >= _APART:
+            self.flush(table)
+
+    def flush(self, *tables: str) -> None:
+        """Write the rows that wait, of these tables or all; those that cannot be written wait on.
+
+        Raises:
+            CommitConflictError: Other processes won each race for ten minutes.
+        """
+        with self._writing:
+            for table in tables or tuple(self._waiting):
+                while self._waiting[table]:
+                    error = self._append_all(table, self._waiting[table][0].unless)
+                    if error is not None:
+                        raise error
+
+    def _append_all(self, table: str, unless: tuple[str, ...]) -> BaseException | None:
+        """Append all that waits, with the same ``unless``; an error is that of each thread that waits."""
+        queue, error = self._waiting[table], None
+        together = [one for one in list(queue) if one.unless == unless]
+        self._written[table] = time.monotonic()
         try:
-            self._append(table, [row for one in together for row in one.rows], together[0].unless)
+            self._append(table, [row for one in together for row in one.rows], unless)
         except BaseException as found:  # noqa: BLE001 - each thread raises it
             error = found
         for one in together:
-            one.is_done, one.error = True, error
+            one.error, one.is_done = error, error is None or not one.can_wait
+            if one.is_done:
+                queue.remove(one)
+        return error
 
     def _append(self, table: str, rows: Sequence[Mapping[str, Any]], unless: Sequence[str]) -> None:
         schema = SCHEMAS[table]
@@ -257,6 +292,7 @@ class OpsStore:
 
     def arrow(self, table: str, *fields: str) -> pa.Table | None:
         """Some columns of all rows, in no order; None where nothing was written yet."""
+        self.flush(table)
         found = self._catalog.find(TableName.ops(table))
         return found.scan(selected_fields=fields).to_arrow() if found is not None else None
 
@@ -273,6 +309,7 @@ class OpsStore:
         return self._rows(table, ("batch", None))
 
     def _rows(self, table: str, where: tuple[str, object] | None) -> list[dict[str, Any]]:
+        self.flush(table)
         found = self._catalog.read_rows(TableName.ops(table), where)
         return [] if found is None else _as_rows(found)
 

@@ -240,7 +240,7 @@ class MetadataCatalog:
         """
         with contextlib.suppress(UnusualError):
             plain = self._embedded(name)
-            return None if plain is None else _having(plain.read_rows(), where)
+            return None if plain is None else _having(plain.read_rows(where), where)
         found = self.find(name)
         return None if found is None else found.scan(row_filter=_expression(where)).to_arrow()
 

@@ -9,7 +9,7 @@ import json
 import sqlite3
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +27,8 @@ _VERSIONS: Final = (1, 2)
 """The versions of Iceberg's format that are known here."""
 _DELETED: Final = 2
 """The status of a manifest's entry whose file is no part of the table any more."""
+_SMALL: Final = 200_000
+"""The bytes of a data file up to which its rows are kept in memory, 64 files at most."""
 
 _UNREADABLE: Final = (
     EOFError,
@@ -142,21 +144,58 @@ class EmbeddedTable:
             manifests = _records(self._snapshot["manifest-list"])
             return [file for manifest in manifests for file in _files_of(manifest)]
 
-    def read_rows(self) -> pa.Table:
-        """All rows.
+    def read_rows(self, where: tuple[str, object] | None = None) -> pa.Table:
+        """All rows, or at least those with this value in this column.
 
         Raises:
             UnusualError: There is no file, or not all of them can be read by the names of the columns.
         """
         import pyarrow as pa
-        from pyarrow.parquet import ParquetFile  # pyarrow.dataset would import pandas
 
         with _usual():
-            found = []
-            for path in self.data_files():
-                with ParquetFile(path) as file:
-                    found.append(file.read())
+            found = [_rows_of(path, where) for path in self.data_files()]
             return pa.concat_tables(found, promote_options="permissive").select(self.columns)
+
+
+def _rows_of(path: Path, where: tuple[str, object] | None) -> pa.Table:
+    """The rows of a file: of a small one all, which are kept; else those of row groups that may fit."""
+    from pyarrow.parquet import ParquetFile  # pyarrow.dataset would import pandas
+
+    size = path.stat().st_size
+    if size <= _SMALL:
+        return _small_file(path, size)
+    with ParquetFile(path) as file:
+        if where is None:
+            return file.read()
+        return file.read_row_groups(
+            [
+                group
+                for group in range(file.num_row_groups)
+                if _may_hold(file.metadata.row_group(group), *where)
+            ]
+        )
+
+
+@lru_cache(maxsize=64)
+def _small_file(path: Path, size: int) -> pa.Table:  # noqa: ARG001 - one that was cut off is another file
+    """The rows of a data file; a file of a table is never written again."""
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path) as file:
+        return file.read()
+
+
+def _may_hold(group: Any, column: str, value: object) -> bool:
+    """Whether a row group may hold a text in a column, by its bounds."""
+    for at in range(group.num_columns):
+        found = group.column(at)
+        if found.path_in_schema != column:
+            continue
+        bounds = found.statistics
+        if not isinstance(value, str) or bounds is None or not bounds.has_min_max:
+            return True
+        return bool(bounds.min <= value <= bounds.max)
+    return True
 
 
 def _files_of(manifest: Mapping[str, Any]) -> Iterator[Path]:
@@ -172,11 +211,17 @@ def _files_of(manifest: Mapping[str, Any]) -> Iterator[Path]:
         yield _local(file["file_path"])
 
 
-def _records(location: str) -> list[dict[str, Any]]:
-    """The records of an Avro file."""
+def _records(location: str) -> Sequence[Mapping[str, Any]]:
+    """The records of an Avro file, which is never written again."""
+    path = _local(location)
+    return _records_of(path, path.stat().st_size)
+
+
+@lru_cache(maxsize=256)
+def _records_of(path: Path, size: int) -> Sequence[Mapping[str, Any]]:  # noqa: ARG001 - as in `_small_file`
     from fastavro import reader
 
-    with _local(location).open("rb") as file:
+    with path.open("rb") as file:
         records: Any = list(reader(file))
     return list(records)
 

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Final
 
+from pyiceberg.avro.file import AvroFileHeader
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+from sqlalchemy import text
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestEntry
+    from pyiceberg.schema import Schema
+    from pyiceberg.typedef import Identifier
 
-_MOST_MANIFESTS: Final = 2_000
+_MOST_MANIFESTS: Final = 20_000
 _MOST_ENTRIES: Final = 20
 """Larger manifests are those of large tables, of which few batches are small: they are parsed each time."""
+_PLACE: Final = text(
+    "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = :catalog"
+    " AND table_namespace = :namespace AND table_name = :name"
+)
 _manifests: Final[dict[tuple[Any, ...], list[ManifestEntry]]] = {}
 _lock: Final = threading.Lock()
 
 
 def parse_manifests_once() -> None:
-    """Let pyiceberg keep what it has parsed of manifests: such a file never changes.
+    """Let pyiceberg keep what it has parsed of manifests, and of their schemas: such a file never changes.
 
     A small commit looks at the same manifests eight times. pyiceberg keeps only which manifests there are.
     """
@@ -41,11 +51,22 @@ def parse_manifests_once() -> None:
             if len(found) <= _MOST_ENTRIES:
                 with _lock:
                     if len(_manifests) >= _MOST_MANIFESTS:
-                        _manifests.clear()
+                        del _manifests[next(iter(_manifests))]
                     _manifests[key] = found
         return list(found)
 
     ManifestFile.fetch_manifest_entry = known  # type: ignore[method-assign]
+    AvroFileHeader.get_schema = _schema_of  # type: ignore[assignment, method-assign]
+
+
+def _schema_of(header: AvroFileHeader) -> Schema:
+    return _avro_schema(header.meta["avro.schema"])
+
+
+@lru_cache(maxsize=256)
+def _avro_schema(text: str) -> Schema:
+    """The schema in an Avro file's header: all manifests of a kind have the same."""
+    return AvroSchemaConversion().avro_to_iceberg(json.loads(text))
 
 
 class KnownMetadataCatalog(SqlCatalog):
@@ -59,6 +80,26 @@ class KnownMetadataCatalog(SqlCatalog):
         """Open the catalog; no table is known yet."""
         super().__init__(name, **properties)
         self._known: dict[tuple[str | None, str | None], Table] = {}
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """Find a table; of one that is known only the place of its metadata is asked, in plain SQL."""
+        namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
+        name = namespace, Catalog.table_name_from(identifier)
+        if name in self._known:
+            with self.engine.connect() as connection:
+                place = connection.execute(
+                    _PLACE, {"catalog": self.name, "namespace": name[0], "name": name[1]}
+                ).scalar()
+            if place:
+                row = IcebergTables(
+                    catalog_name=self.name,
+                    table_namespace=name[0],
+                    table_name=name[1],
+                    metadata_location=place,
+                    previous_metadata_location=None,
+                )
+                return self._convert_orm_to_iceberg(row)
+        return super().load_table(identifier)
 
     def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> Table:
         name = orm_table.table_namespace, orm_table.table_name

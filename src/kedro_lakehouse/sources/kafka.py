@@ -17,6 +17,8 @@ from kedro_lakehouse.config.sources import KafkaSourceConfig
 from kedro_lakehouse.config.validation import validated
 from kedro_lakehouse.errors import OffsetsGoneError, SourceUnreachableError, TopicReplacedError
 from kedro_lakehouse.plugins import SOURCES, load_plugin
+from kedro_lakehouse.schema_registries.base import NoAnswerError
+from kedro_lakehouse.schema_registries.records import RecordReader, plain_text
 from kedro_lakehouse.sources.files import LandedFile
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.sources import CsvOptions
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.schema_registries.avro import Form
+    from kedro_lakehouse.schema_registries.base import SchemaRegistry
     from kedro_lakehouse.sources.base import GivesChanges
     from kedro_lakehouse.sources.files import FileShape, Load
 
@@ -85,6 +89,8 @@ class KafkaSource:
         self._records: GivesChanges = kind(declared, name, table)
         self.credentials: Callable[[], Mapping[str, Any]] = dict
         """Fetches the entry of credentials.yml that the declaration names."""
+        self.registry: Callable[[], SchemaRegistry] | None = None
+        """Opens the schema registry that the declaration names."""
 
     # What the records mean.
     @property
@@ -208,6 +214,13 @@ class KafkaSource:
             raise TopicReplacedError(table=self._name, topic=self._topic)
 
     # The records.
+    def _reader(self) -> RecordReader | None:
+        """What writes records in Avro as JSON; None where they are JSON."""
+        if self.registry is None:
+            return None
+        form: Form = "messages" if self._config.record_source == "debezium" else "rows"
+        return RecordReader(self.registry(), form)
+
     def lines(self, session: SparkSession, planned: Sequence[LandedFile]) -> DataFrame:
         """The records of planned ranges as lazy lines.
 
@@ -216,7 +229,7 @@ class KafkaSource:
                 ``__file``.
         """
         ranges = [dataclasses.astuple(OffsetRange.of(file)) for file in planned]
-        settings, name = self._client, str(self._name)
+        settings, name, reader = self._client, str(self._name), self._reader()
         frame = session.createDataFrame(
             ranges, "topic string, topic_id string, partition int, first bigint, end bigint"
         )
@@ -226,7 +239,7 @@ class KafkaSource:
         def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             for batch in batches:
                 for row in batch.to_pylist():
-                    yield from _read(OffsetRange(**row), settings, name)
+                    yield from _read(OffsetRange(**row), settings, name, reader)
 
         return frame.mapInArrow(read, _LINES)
 
@@ -292,12 +305,18 @@ def _silent() -> Any:
     return found
 
 
-def _read(wanted: OffsetRange, settings: Mapping[str, Any], table: str) -> Iterator[pa.RecordBatch]:
+def _read(
+    wanted: OffsetRange, settings: Mapping[str, Any], table: str, reader: RecordReader | None
+) -> Iterator[pa.RecordBatch]:
     """Read a range; offsets without a record, of a compacted topic or a transaction's marks, are no loss."""
     records = _records(wanted, settings, table)
     name = f"{wanted.topic}:{wanted.partition}"
     while chunk := list(islice(records, _AT_ONCE)):
-        yield _batch(name, chunk)
+        try:
+            yield _batch(name, chunk, reader)
+        except NoAnswerError as error:
+            place = f"the schema registry {reader.registry.place}" if reader else ""
+            raise SourceUnreachableError(table=table, place=place, detail=str(error)) from error
 
 
 def _records(wanted: OffsetRange, settings: Mapping[str, Any], table: str) -> Iterator[Any]:
@@ -343,29 +362,18 @@ def _raise(error: Any, wanted: OffsetRange, table: str) -> None:
         raise SourceUnreachableError(table=table, place=f"topic {wanted.topic}", detail=error.str())
 
 
-def _batch(name: str, records: Sequence[Any]) -> pa.RecordBatch:
+def _batch(name: str, records: Sequence[Any], reader: RecordReader | None) -> pa.RecordBatch:
     import pyarrow as pa
 
+    as_value, as_key = (reader.text, reader.key) if reader else (plain_text, plain_text)
     place = pa.array([name] * len(records), pa.string())
     offsets = pa.array([r.offset() for r in records], pa.int64())
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([_text(r.value()) for r in records], pa.string()),
-            pa.array([_text(r.key()) for r in records], pa.string()),
+            pa.array([as_value(r.value()) for r in records], pa.string()),
+            pa.array([as_key(r.key()) for r in records], pa.string()),
             cast("pa.Array", pa.StructArray.from_arrays([place, offsets], ["file", "row"])),
             place,
         ],
         ["value", "key", "_position", "__file"],
     )
-
-
-def _text(raw: bytes | None) -> str | None:
-    """Bytes as text; what is no text is kept as base64, which no decoder takes for a record."""
-    if raw is None:
-        return None
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        import base64
-
-        return f"base64:{base64.b64encode(raw).decode()}"

@@ -1,0 +1,1 @@
+"""Registries of schemas, and how records that name a schema there become JSON."""
