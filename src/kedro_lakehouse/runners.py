@@ -97,8 +97,8 @@ class IsolatingThreadRunner(ThreadRunner):
             raise TablesFailedError(tables=by_table, retry=_retry(again)) from next(iter(failures.values()))
 
 
-def run_tables(folder: Path, env: str | None, tables: Iterable[str]) -> None:
-    """Run all pipelines of some tables of a project, as ``kedro run --namespaces`` does.
+def run_tables(folder: Path, env: str | None, tables: Iterable[str], *pipelines: str) -> None:
+    """Run pipelines, by default the default ones, of some tables of a project, as ``kedro run`` does.
 
     Raises:
         TablesFailedError: Tables failed; the others are done.
@@ -106,6 +106,8 @@ def run_tables(folder: Path, env: str | None, tables: Iterable[str]) -> None:
     from kedro.framework.session import KedroSession
 
     options: dict[str, Any] = {"runner": IsolatingThreadRunner(), "namespaces": sorted(tables)}
+    if pipelines:
+        options["pipeline_names"] = list(pipelines)
     with KedroSession.create(project_path=folder, env=env) as session:
         session.run(**options)
 

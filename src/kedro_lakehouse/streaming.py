@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_PAUSE: Final = 300.0
 """Seconds after which a table that fails is tried again at the latest."""
+_OWN_TABLES: Final = "ops.tables"
+"""The namespace in which the project's own tables are maintained."""
 
 
 @dataclass
@@ -41,15 +43,20 @@ class Stream:
     """The loop over tables of one project.
 
     Each cycle is a ``kedro run`` of the tables that have something new: with its records, logs and retries.
-    A table that fails is tried again after pauses that grow, while the others go on.
+    A table that fails is tried again after pauses that grow, while the others go on. Between two cycles one
+    table is maintained, if it was written and its last maintenance is ``maintain_every`` seconds ago: so its
+    files stay few, and no table waits for the maintenance of all others.
     """
 
     folder: Path
     env: str | None
     namespaces: Collection[str] = ()
     every: float = 10.0
+    maintain_every: float = 900.0
     cycles: int = 0
     _troubles: dict[str, _Trouble] = field(default_factory=dict)
+    _written: set[str] = field(default_factory=set)
+    _maintained: dict[str, float] = field(default_factory=dict)
 
     def run(self, project: Project, *, seconds: float | None = None, until_idle: bool = False) -> list[str]:
         """Run cycles until the time is over, ``STOPPING`` is set or, with ``until_idle``, nothing is new.
@@ -67,13 +74,14 @@ class Stream:
             new = [t for t in tables if self._is_due(t, begun) and self._has_news(project, t)]
             # New offsets may hold no record, as those of an aborted transaction: then nothing is committed.
             worked = bool(new) and self._cycle(_with_derived(project, new))
+            maintained = self._maintain_one()
             if until_idle and not worked:
                 break
             over = None if end is None else end - time.monotonic()
             if over is not None and over <= 0:
                 break
             # Where a cycle had something to do, more may have come meanwhile: the next one follows at once.
-            pause = 0.0 if worked else self.every - (time.monotonic() - begun)
+            pause = 0.0 if worked or maintained else self.every - (time.monotonic() - begun)
             STOPPING.wait(max(0.0, pause if over is None else min(pause, over)))
         return sorted(self._troubles)
 
@@ -114,7 +122,26 @@ class Stream:
                 self._failed(table, failed[table])
             else:
                 self._troubles.pop(table, None)
-        return bool(active_project().reports)
+        written = {report.table for report in active_project().reports}
+        for table in {*written, _OWN_TABLES} if written else ():
+            self._written.add(table)
+            self._maintained.setdefault(table, time.monotonic())
+        return bool(written)
+
+    def _maintain_one(self) -> bool:
+        """Maintain the table that has waited longest, if one has waited long enough; whether one had."""
+        now = time.monotonic()
+        due = [t for t in self._written if now - self._maintained[t] >= self.maintain_every]
+        if not due:
+            return False
+        table = min(due, key=lambda t: self._maintained[t])
+        self._written.discard(table)
+        self._maintained[table] = now
+        try:
+            run_tables(self.folder, self.env, [table], "maintenance")
+        except LakehouseError as error:
+            logger.warning("%s is not maintained now: %s", table, error)
+        return True
 
     def _failed(self, table: str, error: BaseException) -> None:
         trouble = self._troubles.setdefault(table, _Trouble())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -158,6 +159,13 @@ class TemporaryProject:
             finally:
                 self._last = active_project()
         return list(self._project.reports)
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run Kedro in the project's folder, in a process of its own."""
+        kedro = str(Path(sys.executable).with_name("kedro"))
+        return subprocess.run(
+            [kedro, *words], cwd=self.path, capture_output=True, text=True, check=False, env=environment()
+        )
 
     def failures(self, *pipelines: str, **options: Any) -> dict[str, BaseException]:
         """Run pipelines of which some table is expected to fail; the error of each failed table."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +12,7 @@ import pytest
 pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the extra kafka")
 from confluent_kafka import Producer, TopicPartition
 from harness.cluster import free_port
-from harness.project import TemporaryProject, environment
+from harness.project import TemporaryProject
 
 from kedro_lakehouse.errors import OffsetsGoneError, SourceUnreachableError, TopicReplacedError
 from kedro_lakehouse.project import Project
@@ -231,20 +229,12 @@ def test_poison_goes_to_quarantine_with_its_bytes(project: TemporaryProject, fir
     assert raw == texts | {"base64://4A"}
 
 
-def command(project: TemporaryProject, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Kedro in the project's folder."""
-    kedro = str(Path(sys.executable).with_name("kedro"))
-    return subprocess.run(
-        [kedro, *words], cwd=project.path, capture_output=True, text=True, check=False, env=environment()
-    )
-
-
 def test_a_table_is_built_anew_from_its_topic(project: TemporaryProject, second: Outcome) -> None:
     del second
     assert names(project, "shop.typed") == {1: "n1", 3: "n3"}
     mended = TABLES | {"shop.typed": ROW | {"types": {"id": "long", "at": "long", "n": "string"}}}
     project.write("tables", mended)
-    rebuilt = command(project, "lakehouse", "rebuild", "shop.typed", "--from-landing", "--yes")
+    rebuilt = project.command("lakehouse", "rebuild", "shop.typed", "--from-landing", "--yes")
     assert rebuilt.returncode == 0, rebuilt.stderr
     assert {r["id"]: r["n"] for r in project.rows("shop.typed")} == {1: "7", 2: "many", 3: "9"}
 
@@ -261,7 +251,7 @@ def test_one_record_of_quarantine_is_replayed_when_its_type_is_mended(
     assert {2, 6}.isdisjoint(names(project, "shop.narrow"))
     wide = narrow | {"types": {"id": "long", "at": "long", "n": "decimal(5,0)"}}
     project.write("tables", TABLES | {"shop.narrow": wide})
-    replayed = command(project, "lakehouse", "quarantine", "shop.narrow", "--replay", "--json")
+    replayed = project.command("lakehouse", "quarantine", "shop.narrow", "--replay", "--json")
     assert replayed.returncode == 0, replayed.stderr
     assert (json.loads(replayed.stdout)["replayed"], json.loads(replayed.stdout)["left"]) == (1, 1)
     assert {r["id"]: r["n"] for r in project.rows("shop.narrow")} == {1: 7, 3: 9, 4: 4, 5: 5, 6: 300}
@@ -272,7 +262,7 @@ def test_a_dropped_table_begins_again_where_the_topic_does(
 ) -> None:
     del second
     for table in ("shop.gone", "shop.again"):
-        dropped = command(project, "lakehouse", "drop", table, "--yes")
+        dropped = project.command("lakehouse", "drop", table, "--yes")
         assert dropped.returncode == 0, dropped.stderr
     project.run(*PIPELINES, namespaces=["shop.gone", "shop.again"])
     assert set(names(project, "shop.gone")) == {5, 6, 7, 8}
@@ -294,8 +284,8 @@ def test_a_broker_that_is_away_is_named(first: Outcome) -> None:
 
 def test_nothing_new_starts_no_spark(project: TemporaryProject, second: Outcome) -> None:
     del second
-    ended = command(
-        project, "run", "--pipelines=ingestion,cdc_merge,scd2", "--namespaces=shop.item,shop.orders"
+    ended = project.command(
+        "run", "--pipelines=ingestion,cdc_merge,scd2", "--namespaces=shop.item,shop.orders"
     )
     assert ended.returncode == 0, ended.stderr
     assert "2 tables had nothing new" in ended.stdout

@@ -116,6 +116,20 @@ def test_told_to_end_it_ends_after_the_batch_in_hand(project: TemporaryProject) 
     assert len(names(project, "shop.item")) == 8
 
 
+def test_a_table_that_is_written_often_is_maintained_between_batches(project: TemporaryProject) -> None:
+    made = Stream(folder=project.path, env=None, every=0.1, maintain_every=0.0)
+    opened = Project.load(str(project.path / "conf"), None)
+    for number in range(1, 9):
+        land(project, "item", number, {"id": 1, "at": number, "name": f"n{number}"})
+        assert made.run(opened, until_idle=True) == []
+    assert names(project, "shop.item") == {1: "n8"}
+    maintained = [r["table"] for r in project.ops("maintenance")]
+    assert "shop.item_changes" in maintained
+    rows = [r for r in project.ops("maintenance") if r["table"] == "shop.item_changes"]
+    assert all(r["files_after"] < r["files_before"] for r in rows if "compact" in str(r["actions"]))
+    assert len([r for r in project.ops("batch_ledger") if r["table"] == "shop.item"]) == 8
+
+
 def test_namespaces_choose_tables_and_a_wrong_one_is_named(project: TemporaryProject) -> None:
     for table in ("item", "other"):
         land(project, table, 1, {"id": 1, "at": 1, "name": "a"})

@@ -40,15 +40,26 @@ def _seconds(_: click.Context, __: click.Parameter, value: str | None) -> float 
     metavar="TIME",
     help="How long to wait where nothing is new.",
 )
+@click.option(
+    "--maintain",
+    default="15 minutes",
+    show_default=True,
+    callback=_seconds,
+    metavar="TIME",
+    help="How long after its last maintenance a table that was written is maintained again.",
+)
 @click.option("--for", "lasting", callback=_seconds, metavar="TIME", help="End after so long.")
 @click.option("--until-idle", is_flag=True, help="End when nothing is new.")
 @env_option
-def stream(*, namespaces: str, every: float, lasting: float | None, until_idle: bool) -> None:
+def stream(
+    *, namespaces: str, every: float, maintain: float, lasting: float | None, until_idle: bool
+) -> None:
     """Keep tables up to date until it is stopped.
 
     Looks for new records of all sources, also files, without Spark, and runs the tables that have some as
     `kedro run` does, in one process. A table that fails is tried again after pauses that grow, while the
-    others go on. SIGTERM and Ctrl-C end it after the batch in hand; a second one at once.
+    others go on. Between batches one table at a time is maintained by the thresholds of maintenance.yml.
+    SIGTERM and Ctrl-C end it after the batch in hand; a second one at once.
 
     \b
     Examples:
@@ -60,7 +71,7 @@ def stream(*, namespaces: str, every: float, lasting: float | None, until_idle: 
 
     project, folder = open_project(), find_root()
     spaces = [space.strip() for space in namespaces.split(",") if space.strip()]
-    loop = Stream(folder=folder, env=project.env, namespaces=spaces, every=every)
+    loop = Stream(folder=folder, env=project.env, namespaces=spaces, every=every, maintain_every=maintain)
     with _ended_by_signals():
         failed = loop.run(project, seconds=lasting, until_idle=until_idle)
     if failed:

@@ -22,8 +22,10 @@ HELD_AT: Final = "__held_at"
 _MARK, _VALUES = "__mark", "__values"
 
 
-def match_records(groups: Sequence[RecordGroup], held: DataFrame) -> DataFrame:
+def match_records(groups: Sequence[RecordGroup], held: DataFrame, *, numbered: bool = False) -> DataFrame:
     """Match quarantined rows with raw records that were read again: by content, or by row number and content.
+
+    With ``numbered`` by row number alone: an offset means the same record for ever, whatever it is read as.
 
     Other csv options may number the lines differently, so a row number alone proves nothing. A row matches a
     record if their letters and digits are the same; or if the row number is the same, and so are all values
@@ -44,6 +46,8 @@ def match_records(groups: Sequence[RecordGroup], held: DataFrame) -> DataFrame:
     row = column(POSITION)["row"] == column(HELD_AT)["row"]
     agree = F.forall(F.map_entries(column("__held_values")), _agrees)
     alike = records.join(rows, file & (column(_MARK) == column("__held_mark")))
+    if numbered:
+        return records.join(rows, file & row).select(POSITION, HELD_BATCH, HELD_AT)
     there = records.join(rows, file & row).where(F.coalesce(agree, F.lit(False)))
     names = (POSITION, HELD_BATCH, HELD_AT)
     found = alike.select(*names).unionByName(there.select(*names)).distinct()

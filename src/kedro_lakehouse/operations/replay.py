@@ -187,7 +187,8 @@ class Replay:
             return None, 0
         head = self.chain.published[-1]  # a placeholder: the batch is planned below
         with ExitStack() as cached:
-            found = cache(match_records(groups, self.held(files)), cached)
+            numbered = source.gives == "ranges"
+            found = cache(match_records(groups, self.held(files), numbered=numbered), cached)
             rules = RecordRules(
                 decoder=source.decoder, layout=source.layout(), columns=planner.reader.columns(looked)
             )

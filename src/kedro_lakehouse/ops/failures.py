@@ -17,6 +17,7 @@ from kedro_lakehouse.errors import (
     UnsupportedError,
     counted,
 )
+from kedro_lakehouse.ops.from_workers import brought_back
 from kedro_lakehouse.redaction import redacted
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def known(error: BaseException, catalog: str = "") -> LakehouseError | None:
             for part, (problem, remedy) in _SQLITE.items():
                 if part in str(one):
                     return PlaceUnusableError(path=catalog or "the catalog", problem=problem, remedy=remedy)
-        if _of_spark(one) and (found := _told_by_java(_text_of(one))):
+        if _of_spark(one) and (found := brought_back(said := _text_of(one)) or _told_by_java(said)):
             return found
     return None
 

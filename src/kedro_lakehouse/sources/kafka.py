@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 from kedro_lakehouse.config.sources import KafkaSourceConfig
 from kedro_lakehouse.config.validation import validated
 from kedro_lakehouse.errors import OffsetsGoneError, SourceUnreachableError, TopicReplacedError
+from kedro_lakehouse.ops.from_workers import carried
 from kedro_lakehouse.plugins import SOURCES, load_plugin
 from kedro_lakehouse.schema_registries.base import NoAnswerError
 from kedro_lakehouse.schema_registries.records import RecordReader, plain_text
@@ -239,7 +240,8 @@ class KafkaSource:
         def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             for batch in batches:
                 for row in batch.to_pylist():
-                    yield from _read(OffsetRange(**row), settings, name, reader)
+                    with carried():
+                        yield from _read(OffsetRange(**row), settings, name, reader)
 
         return frame.mapInArrow(read, _LINES)
 

@@ -1,0 +1,204 @@
+"""Records in Avro become JSON by the schema that each of them names; what is none is kept."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import zlib
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from harness.avro import SCRIPT, captured, confluent_schemas, encoded, glue_schemas, registry
+
+from kedro_lakehouse.config.registries import ConfluentRegistryConfig, GlueRegistryConfig
+from kedro_lakehouse.schema_registries.avro import AvroReader
+from kedro_lakehouse.schema_registries.base import NoAnswerError, UnknownSchemaError
+from kedro_lakehouse.schema_registries.confluent import ConfluentRegistry
+from kedro_lakehouse.schema_registries.glue import GlueRegistry
+from kedro_lakehouse.schema_registries.records import RecordReader, plain_text
+
+pytestmark = pytest.mark.unit
+
+POSITION = ("file", "pos", "row")
+
+
+class Known(ConfluentRegistry):
+    """A registry whose schemas are at hand."""
+
+    def __init__(self, schemas: dict[str, str]) -> None:
+        super().__init__(ConfluentRegistryConfig(type="confluent", url="http://none"), {})
+        self.schemas, self.asked = schemas, list[str]()
+
+    def schema(self, identity: str) -> str:
+        self.asked.append(identity)
+        if identity not in self.schemas:
+            raise UnknownSchemaError(identity)
+        return self.schemas[identity]
+
+
+class KnownToGlue(GlueRegistry):
+    """The same, in the manner of Glue."""
+
+    def __init__(self, schemas: dict[str, str]) -> None:
+        super().__init__(GlueRegistryConfig(type="glue"), {})
+        self.schema = schemas.__getitem__  # type: ignore[method-assign]
+
+
+def amount(field: dict[str, Any], value: str | None) -> str:
+    """A decimal as its digits, by the scale that the schema of this very record declares."""
+    if value is None:
+        return "None"
+    units = int.from_bytes(base64.b64decode(value), "big", signed=True)
+    return str(Decimal(units).scaleb(-int(field["parameters"]["scale"])))
+
+
+def change(message: dict[str, Any]) -> str:
+    """A change as the script names it."""
+    payload = message["payload"]
+    (after,) = (f for f in message["schema"]["fields"] if f["field"] == "after")
+    fields = {f["field"]: f for f in after["fields"]}
+    row = payload["after"] or payload["before"] or {}
+    shown = payload["after"] or {}
+    return f"{payload['op']} {row.get('id')} {amount(fields['amount'], shown.get('amount'))}"
+
+
+@pytest.mark.parametrize("kind", ["confluent", "glue"])
+def test_captured_records_say_what_the_sql_did(kind: str) -> None:
+    known: Any = Known(confluent_schemas()) if kind == "confluent" else KnownToGlue(glue_schemas())
+    reader = RecordReader(known, "messages")
+    messages = [json.loads(text) for r in captured(kind) if (text := reader.text(r["value"])) is not None]
+    place = {id(m): [m["payload"]["source"][part] for part in POSITION] for m in messages}
+    # Rows of a snapshot share a position, and so do the two halves of a key change: the delete comes first.
+    ordered = sorted(messages, key=lambda m: (place[id(m)], "rdctu".index(m["payload"]["op"]), change(m)))
+    assert [change(m) for m in ordered] == list(SCRIPT)
+    first = ordered[0]["payload"]["after"]
+    assert (first["customer"], first["placed"], first["day"]) == ("Zoë Žižek", 1_767_323_045_678_901, 20_455)
+    assert base64.b64decode(first["raw"]) == b"\x00\xff\x10"
+    assert int.from_bytes(base64.b64decode(first["big"]), "big") == 2**64 - 1
+    keys = [text for r in captured(kind) if (text := reader.key(r["key"]))]
+    assert {json.loads(key)["payload"]["id"] for key in keys} == {1, 2, 3, 4, 1002, 1003}
+
+
+def test_each_schema_is_asked_for_once() -> None:
+    known = Known(confluent_schemas())
+    reader = RecordReader(known, "messages")
+    for record in [*captured("confluent"), *captured("confluent")]:
+        reader.text(record["value"])
+    assert sorted(known.asked) == ["4", "5", "6", "7"]
+    assert pickle.loads(pickle.dumps(reader)).text(captured("confluent")[0]["value"])  # noqa: S301 - our own
+
+
+def test_what_is_no_record_is_kept_as_it_is() -> None:
+    known = Known(confluent_schemas())
+    reader = RecordReader(known, "messages")
+    good = captured("confluent")[0]["value"]
+    assert good is not None
+    for bad in (
+        b"", b"\x00", b"{}", b"\x01" + good[1:], good[:4] + b"\xff" + good[5:], good[:-1], good + b"\x00",
+        good[:5], good[:5] + b"\xff" * 40,
+    ):  # fmt: skip
+        assert reader.text(bad) == f"base64:{base64.b64encode(bad).decode()}", bad
+    known.schemas["255"] = known.schemas["4"]
+    late = good[:4] + b"\xff" + good[5:]
+    assert json.loads(str(reader.text(late)))["payload"]["op"] == "r", "its schema is registered by now"
+    assert reader.text(None) is None
+    assert reader.key(b'{"id": 1}') == '{"id": 1}'
+    assert plain_text(b"\xff") == "base64:/w=="
+
+
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 3}
+PLACE = {"type": "record", "name": "Place", "fields": [{"name": "city", "type": "string"}]}
+TYPES = {
+    "type": "record", "name": "Row", "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "price", "type": ["null", DECIMAL]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "ratio", "type": "double"},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "OLD"]}},
+        {"name": "before", "type": ["null", "State"]},
+        {"name": "raw", "type": {"type": "fixed", "name": "Two", "size": 2}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "counts", "type": {"type": "map", "values": "int"}},
+        {"name": "either", "type": ["null", "int", "string"]},
+        {"name": "home", "type": PLACE},
+        {"name": "work", "type": ["null", "shop.Place"]},
+    ],
+}  # fmt: skip
+VALUES: dict[str, Any] = {
+    "id": 2**60, "price": Decimal("-12345678901234567.125"), "at": 1_767_323_045_678_901, "day": 20_455,
+    "ratio": float("nan"), "state": "NEW", "before": "OLD", "raw": b"\x01\xff", "tags": ["a", "ü"],
+    "counts": {"x": 1}, "either": "seven", "home": {"city": "Köln"}, "work": {"city": "Bonn"},
+}  # fmt: skip
+
+
+def test_rows_have_readable_values_with_all_their_digits() -> None:
+    text = AvroReader(json.dumps(TYPES)).text(encoded(TYPES, VALUES), "rows")
+    assert "-12345678901234567.125" in text
+    found = json.loads(text)
+    assert found["at"] == "2026-01-02T03:04:05.678901+00:00"
+    assert (found["day"], found["ratio"], found["raw"]) == ("2026-01-02", "NaN", "Af8=")
+    same = ("id", "state", "before", "tags", "counts", "either", "home", "work")
+    assert {n: found[n] for n in same} == {n: VALUES[n] for n in same}
+
+
+def test_messages_describe_their_types_as_kafka_connect_does() -> None:
+    found = json.loads(AvroReader(json.dumps(TYPES)).text(encoded(TYPES, VALUES), "messages"))
+    kinds = {f["field"]: f for f in found["schema"]["fields"]}
+    decimal = {"scale": "3", "connect.decimal.precision": "20"}
+    assert kinds["price"] == {
+        "type": "bytes", "optional": True, "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": decimal, "field": "price",
+    }  # fmt: skip
+    assert kinds["day"]["name"] == "org.apache.kafka.connect.data.Date"
+    assert kinds["at"]["name"] == "io.debezium.time.MicroTimestamp"
+    assert (kinds["tags"]["items"]["type"], kinds["counts"]["values"]["type"]) == ("string", "int32")
+    assert kinds["before"] == {"type": "string", "optional": True, "name": "shop.State", "field": "before"}
+    assert kinds["work"]["fields"] == kinds["home"]["fields"]
+    assert kinds["work"]["optional"]
+    assert (kinds["raw"]["type"], kinds["either"]["type"]) == ("bytes", "string")
+    assert found["payload"]["at"] == VALUES["at"]
+    assert amount(kinds["price"], found["payload"]["price"]) == str(VALUES["price"])
+
+
+def test_a_decimal_is_read_by_the_scale_it_was_written_with() -> None:
+    known = Known({})
+    reader, texts = RecordReader(known, "rows"), []
+    for scale in (2, 3):
+        kind = DECIMAL | {"scale": scale}
+        schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": kind}]}
+        known.schemas[str(scale)] = json.dumps(schema)
+        texts.append(reader.text(b"\0\0\0\0" + bytes([scale]) + encoded(schema, {"n": Decimal("1.25")})))
+    assert texts == ['{"n":1.25}', '{"n":1.250}']
+
+
+def test_glue_may_compress_what_follows_its_header() -> None:
+    known = KnownToGlue(glue_schemas())
+    plain = captured("glue")[0]["value"]
+    assert plain is not None
+    packed = b"\x03\x05" + plain[2:18] + zlib.compress(plain[18:])
+    assert known.split(packed) == known.split(plain)
+    for bad in (b"\x03\x07" + plain[2:], plain[:17], b"\x03\x05" + plain[2:]):
+        assert known.split(bad) is None
+
+
+def test_a_registry_is_asked_over_http_with_its_user() -> None:
+    with registry({"7": '"string"'}, user="reader:geheim") as address:
+        config = ConfluentRegistryConfig(type="confluent", url=f"{address}/")
+        found = ConfluentRegistry(config, {"username": "reader", "password": "geheim"})
+        assert found.schema("7") == '"string"'
+        with pytest.raises(UnknownSchemaError):
+            found.schema("8")
+        with pytest.raises(NoAnswerError, match="401"):
+            ConfluentRegistry(config, {}).schema("7")
+    with pytest.raises(NoAnswerError, match="refused"):
+        found.schema("7")
+
+
+def test_what_is_no_schema_of_avro_is_refused() -> None:
+    for text in ('{"type": "record"}', '"Unknown"', "{"):
+        with pytest.raises(ValueError, match=r"."):
+            AvroReader(text)
