@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import traceback
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import TYPE_CHECKING, Any, Final
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TELL_AFTER_SECONDS: Final = 10
-_THREADS_A_CORE: Final = 4
-"""Tables wait for their turn at ``lake.ops``, and what waits there is committed together."""
 ALWAYS: Final = "always"
 """Tag of nodes that run after their ancestors whether these succeeded or not, such as freshness."""
 
@@ -43,12 +40,6 @@ class IsolatingThreadRunner(ThreadRunner):
     Raises:
         TablesFailedError: Nodes failed; it names their tables and the command that retries just them.
     """
-
-    def __init__(self, max_workers: int | None = None, *, is_async: bool = False) -> None:
-        """Run up to ``max_workers`` nodes at a time, by default four for each core."""
-        if max_workers is None:
-            max_workers = _THREADS_A_CORE * (os.cpu_count() or 1)
-        super().__init__(max_workers, is_async)
 
     def _run(
         self,

@@ -125,7 +125,7 @@ class SimulatedOps:
     def __init__(self, world: World) -> None:
         self._world = world
         self.tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        self._waiting: dict[Writer | None, list[tuple[str, Sequence[dict[str, Any]], Sequence[str]]]] = {}
+        self._waiting: dict[Writer | None, list[tuple[Any, ...]]] = {}
 
     @contextlib.contextmanager
     def gathering(self) -> Iterator[None]:

@@ -116,6 +116,22 @@ def test_told_to_end_it_ends_after_the_batch_in_hand(project: TemporaryProject) 
     assert len(names(project, "shop.item")) == 8
 
 
+def test_what_waits_is_told_when_it_is_asked_for(project: TemporaryProject) -> None:
+    land(project, "item", 1, {"id": 1, "at": 1, "name": "a"})
+    loop(project)
+    for number in (2, 3):
+        land(project, "item", number, {"id": number, "at": 1, "name": "b"})
+    told = project.command("lakehouse", "tables", "--waiting", "--json")
+    waits = {row["table"]: row["waiting"] for row in json.loads(told.stdout)}
+    size = sum((project.landing / f"item/{number:03}.json").stat().st_size for number in (2, 3))
+    assert waits == {
+        "shop.item": {"files": 2, "bytes": size, "records": None},
+        "shop.names": None,
+        "shop.other": {"files": 0, "bytes": 0, "records": None},
+    }
+    assert "2 files" in project.command("lakehouse", "tables", "--waiting").stdout
+
+
 def test_a_table_that_is_written_often_is_maintained_between_batches(project: TemporaryProject) -> None:
     made = Stream(folder=project.path, env=None, every=0.1, maintain_every=0.0)
     opened = Project.load(str(project.path / "conf"), None)

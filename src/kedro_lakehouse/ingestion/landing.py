@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from kedro_lakehouse.commits.token import BatchToken
-    from kedro_lakehouse.ingestion.planner import Batches
+    from kedro_lakehouse.ingestion.planner import Batches, Waiting
     from kedro_lakehouse.lake_table import LakeTable
 
 logger = logging.getLogger(__name__)
@@ -60,6 +60,15 @@ def landed_batches(table: LakeTable) -> Iterator[Any]:
 def has_news(table: LakeTable) -> bool:
     """Whether a run has something to do for a table with a source; nothing is written, no Spark started."""
     return planner_of(table).has_news()
+
+
+def waiting_for(table: LakeTable) -> Waiting | None:
+    """What a table's source has that is in no batch; None for a derived table. No Spark is started.
+
+    Raises:
+        LakehouseError: The source cannot be asked.
+    """
+    return None if table.config.derive is not None else planner_of(table).waiting()
 
 
 def ingest_batch(table: LakeTable, token: BatchToken, *, accepted: Any, rejected: Any) -> None:

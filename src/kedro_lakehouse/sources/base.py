@@ -108,6 +108,12 @@ class GivesExtracts(FileSource, Protocol):
         """The time and name by which an extract is ordered among the others; never the clock."""
 
 
+def offsets_in(ranges: Iterable[LandedFile]) -> int:
+    """How many offsets ranges of a stream have, by their paths; compacted topics have fewer records."""
+    found = (file.path.split("/")[-2].split("-") for file in ranges)
+    return sum(int(end) - int(first) for first, end in found)
+
+
 def gone_from(source: FileSource, planned: Sequence[LandedFile]) -> list[str]:
     """The names of the files or ranges that a source no longer has as they were planned."""
     if isinstance(source, StreamSource):

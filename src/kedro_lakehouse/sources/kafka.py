@@ -20,6 +20,7 @@ from kedro_lakehouse.ops.from_workers import carried
 from kedro_lakehouse.plugins import SOURCES, load_plugin
 from kedro_lakehouse.schema_registries.base import NoAnswerError
 from kedro_lakehouse.schema_registries.records import RecordReader, plain_text
+from kedro_lakehouse.session.line import is_spark3
 from kedro_lakehouse.sources.files import LandedFile
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ _BYTES: Final = 200
 """Of how many bytes a record is taken to be, before it is read: for what load Spark is started."""
 _AT_ONCE: Final = 5_000
 """So many records are one Arrow batch at most."""
+_FEW: Final = 10_000
+"""Up to so many offsets are read by the driver, if their records have no more bytes than ``_FEW_BYTES``."""
+_FEW_BYTES: Final = 32_000_000
 _LINES: Final = "value string, key string, _position struct<file: string, row: bigint>, __file string"
 
 
@@ -90,6 +94,7 @@ class KafkaSource:
         self._records: GivesChanges = kind(declared, name, table)
         self.credentials: Callable[[], Mapping[str, Any]] = dict
         """Fetches the entry of credentials.yml that the declaration names."""
+        self._held: tuple[list[OffsetRange], pa.Table | None] = [], None
         self.registry: Callable[[], SchemaRegistry] | None = None
         """Opens the schema registry that the declaration names."""
 
@@ -225,14 +230,22 @@ class KafkaSource:
     def lines(self, session: SparkSession, planned: Sequence[LandedFile]) -> DataFrame:
         """The records of planned ranges as lazy lines.
 
+        Few records are read here, once: Spark would start Python workers, and each job would read them anew.
+
         Schema:
             returns: ``value`` (null for a tombstone), ``key``, ``_position`` (topic and partition, offset),
                 ``__file``.
         """
-        ranges = [dataclasses.astuple(OffsetRange.of(file)) for file in planned]
+        ranges = [OffsetRange.of(file) for file in planned]
         settings, name, reader = self._client, str(self._name), self._reader()
+        if sum(one.end - one.first for one in ranges) <= _FEW and not is_spark3():
+            if self._held[0] != ranges:
+                self._held = ranges, _read_here(ranges, settings, name, reader)
+            if self._held[1] is not None:
+                return session.createDataFrame(self._held[1])
         frame = session.createDataFrame(
-            ranges, "topic string, topic_id string, partition int, first bigint, end bigint"
+            map(dataclasses.astuple, ranges),
+            "topic string, topic_id string, partition int, first bigint, end bigint",
         )
         if len(ranges) > 1:
             frame = frame.repartition(len(ranges))
@@ -305,6 +318,22 @@ def _silent() -> Any:
     found.addHandler(logging.NullHandler())
     found.propagate = False
     return found
+
+
+def _read_here(
+    ranges: Sequence[OffsetRange], settings: Mapping[str, Any], table: str, reader: RecordReader | None
+) -> pa.Table | None:
+    """The records of ranges, read by this process; None if they are too large for it, or there are none."""
+    import pyarrow as pa
+
+    found, size = list[pa.RecordBatch](), 0
+    for wanted in ranges:
+        for batch in _read(wanted, settings, table, reader):
+            found.append(batch)
+            size += batch.nbytes
+            if size > _FEW_BYTES:
+                return None
+    return pa.Table.from_batches(found) if found else None
 
 
 def _read(
