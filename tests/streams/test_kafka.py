@@ -269,20 +269,6 @@ def test_a_dropped_table_begins_again_where_the_topic_does(
     assert set(names(project, "shop.again")) == set(range(30, 40))
 
 
-def test_records_that_wait_are_counted_when_they_are_asked_for(
-    broker: Broker, project: TemporaryProject, second: Outcome
-) -> None:
-    del second
-    project.run(*PIPELINES, namespaces=["shop.item"])
-    broker.send("in.item", [row(n, 3) for n in range(60, 67)])
-    told = project.command("lakehouse", "tables", "--waiting", "--json")
-    waits = {r["table"]: r["waiting"] for r in json.loads(told.stdout)}
-    assert waits["shop.item"]["records"] == 7
-    assert waits["shop.orders"]["records"] == 0
-    assert waits["shop.away"] == {"error": "SOURCE_UNREACHABLE"}
-    assert "Starting Spark" not in told.stderr
-
-
 def test_debezium_messages_of_three_partitions(project: TemporaryProject, first: Outcome) -> None:
     assert "shop.orders" not in first.failed, first.failed["shop.orders"]
     (only,) = project.rows("shop.orders")
@@ -304,3 +290,16 @@ def test_nothing_new_starts_no_spark(project: TemporaryProject, second: Outcome)
     assert ended.returncode == 0, ended.stderr
     assert "2 tables had nothing new" in ended.stdout
     assert "Starting Spark" not in ended.stderr
+
+
+def test_records_that_wait_are_counted_when_they_are_asked_for(
+    broker: Broker, project: TemporaryProject, second: Outcome
+) -> None:
+    del second
+    broker.send("in.item", [row(n, 3) for n in range(60, 67)])
+    told = project.command("lakehouse", "tables", "--waiting", "--json")
+    waits = {r["table"]: r["waiting"] for r in json.loads(told.stdout)}
+    assert waits["shop.item"]["records"] == 7
+    assert waits["shop.orders"]["records"] == 0
+    assert waits["shop.away"] == {"error": "SOURCE_UNREACHABLE"}
+    assert "Starting Spark" not in told.stderr
