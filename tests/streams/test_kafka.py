@@ -297,9 +297,9 @@ def test_records_that_wait_are_counted_when_they_are_asked_for(
 ) -> None:
     del second
     broker.send("in.item", [row(n, 3) for n in range(60, 67)])
-    told = project.command("lakehouse", "tables", "--waiting", "--json")
-    waits = {r["table"]: r["waiting"] for r in json.loads(told.stdout)}
+    listed = project.command("lakehouse", "tables", "--waiting", "--json")
+    waits = {r["table"]: r["waiting"] for r in json.loads(listed.stdout)}
     assert waits["shop.item"]["records"] == 7
     assert waits["shop.orders"]["records"] == 0
     assert waits["shop.away"] == {"error": "SOURCE_UNREACHABLE"}
-    assert "Starting Spark" not in told.stderr
+    assert "Starting Spark" not in listed.stderr

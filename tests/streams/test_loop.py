@@ -121,8 +121,8 @@ def test_what_waits_is_told_when_it_is_asked_for(project: TemporaryProject) -> N
     loop(project)
     for number in (2, 3):
         land(project, "item", number, {"id": number, "at": 1, "name": "b"})
-    told = project.command("lakehouse", "tables", "--waiting", "--json")
-    waits = {row["table"]: row["waiting"] for row in json.loads(told.stdout)}
+    listed = project.command("lakehouse", "tables", "--waiting", "--json")
+    waits = {row["table"]: row["waiting"] for row in json.loads(listed.stdout)}
     size = sum((project.landing / f"item/{number:03}.json").stat().st_size for number in (2, 3))
     assert waits == {
         "shop.item": {"files": 2, "bytes": size, "records": None},

@@ -28,7 +28,7 @@ class Known(ConfluentRegistry):
     """A registry whose schemas are at hand."""
 
     def __init__(self, schemas: dict[str, str]) -> None:
-        super().__init__(ConfluentRegistryConfig(type="confluent", url="http://none"), {})
+        super().__init__(ConfluentRegistryConfig(type="confluent", url="nowhere"), {})
         self.schemas, self.asked = schemas, list[str]()
 
     def schema(self, identity: str) -> str:

@@ -29,7 +29,7 @@ class ConfluentRegistryConfig(RegistryConfig):
     """A registry with Confluent's interface, also Apicurio's and Karapace's compatible ones."""
 
     url: Name
-    """Its address, such as http://localhost:8081."""
+    """Its address, with http or https."""
 
 
 class GlueRegistryConfig(RegistryConfig):

@@ -23,7 +23,7 @@ class RecordReader:
 
     registry: SchemaRegistry
     form: Form
-    _readers: dict[str, AvroReader | None] = field(default_factory=dict)
+    _readers: dict[str, AvroReader] = field(default_factory=dict)
 
     def text(self, raw: bytes | None) -> str | None:
         """A record's value as JSON; one that names no known schema, or does not fit it, is kept as base64.
@@ -39,7 +39,7 @@ class RecordReader:
             return as_base64(raw)
         try:
             return reader.text(found[1], self.form)
-        except (EOFError, ValueError, IndexError, UnicodeDecodeError, OverflowError):
+        except (EOFError, ValueError, IndexError, OverflowError):
             return as_base64(raw)
 
     def key(self, raw: bytes | None) -> str | None:
