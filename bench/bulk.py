@@ -1,6 +1,6 @@
 """A full load of TPC-H's orders and lineitem into change log, current and history, beside a bare script.
 
-Usage: ``.venv/bin/python bench/bulk.py [--scale 1] [--tables orders lineitem] [--rounds 1]``.
+Usage: ``.venv/bin/python bench/bulk.py [--scale 1] [--tables orders lineitem] [--rounds 1] [--events]``.
 
 Each side runs in a process of its own, with the same settings of Spark; the seconds begin when its Spark is
 there. The script writes the same three tables by three queries: it checks nothing, and must not crash. Exits
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 import duckdb
-from lake import ROOT, BenchProject, load, print_machine
+from lake import ROOT, BenchProject, event_log, load, print_machine
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.names import TableName
@@ -95,6 +95,7 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--tables", nargs="+", default=["orders", "lineitem"])
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--events", action="store_true", help="write Spark's event log to .bench/events")
     parser.add_argument("--side")
     parser.add_argument("--folder", type=Path)
     asked = parser.parse_args()
@@ -103,13 +104,14 @@ def main() -> int:
         bench = BenchProject(asked.folder)
         print(json.dumps((ours if asked.side == "ours" else script)(bench, asked.tables)))
         return 0
+    spark = event_log(ROOT / ".bench/events") if asked.events else None
     kept = ROOT / f".bench/bulk-{asked.scale:g}/landing"
     counts = land(kept, asked.scale, asked.tables)
     wrong, best = [], dict[str, float]()
     for turn in range(asked.rounds):
         for side in ("script", "ours"):
             with tempfile.TemporaryDirectory(prefix="bulk_", dir=kept.parent) as folder:
-                bench = BenchProject(Path(folder)).write(SOURCES, tables)
+                bench = BenchProject(Path(folder)).write(SOURCES, tables, spark)
                 bench.landing.rmdir()
                 bench.landing.symlink_to(kept)
                 found = measured(side, Path(folder), asked)

@@ -1,10 +1,11 @@
 """A backlog of extracts of one table, compared into a history, beside a DuckDB script that makes the same.
 
-Usage: ``.venv/bin/python bench/extracts.py [--extracts 18] [--rows 46500] [--events]``.
+Usage: ``.venv/bin/python bench/extracts.py [--extracts 18] [--rows 46500] [--events] [--bare]``.
 
 Each extract is a CSV file of text columns. From one to the next 2 of 100 rows change, and 1 of 500 is
 replaced by a row with a new key. The script reads the same files and writes one parquet file: nothing else is
-kept, checked or published. Ours begins when its Spark is there. Exits 1 where the two histories differ.
+kept, checked or published. Ours begins when its Spark is there. Exits 1 where the two histories differ. With
+``--bare`` the script's query is measured in Spark, in place of ours.
 """
 
 from __future__ import annotations
@@ -16,11 +17,17 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 from lake import ROOT, BenchProject, event_log, load, print_machine
+from pyspark.sql import Window
+from pyspark.sql import functions as F
 
 from kedro_lakehouse.names import TableName
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SOURCES = {
     "crm": {
@@ -73,6 +80,22 @@ def script(folder: Path, target: Path, columns: int) -> float:
     return time.perf_counter() - begun
 
 
+def bare(session: SparkSession, folder: Path, target: Path, columns: int) -> float:
+    """Make the history as the script does, by Spark alone; return its seconds."""
+    names = [f"c{c:02}" for c in range(1, columns)]
+    begun = time.perf_counter()
+    rows = session.read.schema(", ".join(f"{n} string" for n in ("id", *names))).csv(str(folder), header=True)
+    day = F.to_date(F.regexp_extract("_metadata.file_name", r"(.*)[.]csv", 1))
+    by_key, values = Window.partitionBy("id").orderBy("day"), F.xxhash64(*names)
+    same = (F.lag("day").over(by_key) == F.date_sub("day", 1)) & (F.lag(values).over(by_key) == values)
+    marked = rows.withColumn("day", day).withColumn("same", F.coalesce(same, F.lit(False)))
+    numbered = marked.withColumn("number", F.count(F.when(~F.col("same"), 1)).over(by_key))
+    kept = [F.first(n).alias(n) for n in names]
+    versions = numbered.groupBy("id", "number").agg(*kept, F.min("day").alias("began"), F.max("day"))
+    versions.write.parquet(str(target))
+    return time.perf_counter() - begun
+
+
 def main() -> int:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -80,6 +103,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=46_500)
     parser.add_argument("--columns", type=int, default=20)
     parser.add_argument("--events", action="store_true", help="write Spark's event log to .bench/events")
+    parser.add_argument("--bare", action="store_true", help="the script's query in Spark, not ours")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="extracts_") as place:
         spark = event_log(ROOT / ".bench/events") if asked.events else None
@@ -87,7 +111,11 @@ def main() -> int:
         landed, plain = bench.landing / "person", Path(place) / "history.parquet"
         land(landed, asked.extracts, asked.rows, asked.columns)
         peer = script(landed, plain, asked.columns)
-        bench.open()
+        opened = bench.open()
+        if asked.bare:
+            taken = bare(opened.session, landed, Path(place) / "bare", asked.columns)
+            print(f"| Spark alone | {taken:.1f} s | DuckDB's script | {peer:.1f} s | load {load()} |")
+            return 0
         begun = time.perf_counter()
         project = bench.run("ingestion", "cdc_merge", "scd2")
         taken = time.perf_counter() - begun

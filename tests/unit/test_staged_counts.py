@@ -42,7 +42,7 @@ def written(stage: Staging, read: Sequence[tuple[int, int]], at_least: int = 0) 
         nothing, TableContract(table="a.b", keys=("id",)), token, accepted=nothing, rejected=nothing
     )
     found = iter([Staged(events_in=events, quarantined=0, applied=applied) for events, applied in read])
-    frames._write = lambda *_: next(found)  # type: ignore[method-assign]
+    frames._write = lambda *_, **__: next(found)  # type: ignore[method-assign]
     return frames._written(stage, STATE)  # type: ignore[arg-type]
 
 

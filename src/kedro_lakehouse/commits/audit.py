@@ -27,7 +27,7 @@ def refuse_doubled_keys(stage: Stage, kind: Kind, keys: Sequence[str], *, batch:
     Raises:
         AuditFailedError: Two of the written rows have the same key.
     """
-    if _doubles_a_key(stage, keys, _ended(kind)):
+    if doubles_a_key(stage, keys, _ended(kind)):
         raise _doubled_key(stage.table, batch)
 
 
@@ -53,7 +53,8 @@ def _doubled_key(table: TableName, batch: int) -> AuditFailedError:
     )
 
 
-def _doubles_a_key(stage: Stage, keys: Sequence[str], ended: str | None) -> bool:
+def doubles_a_key(stage: Stage, keys: Sequence[str], ended: str | None = None) -> bool:
+    """Whether two of the rows that a stage wrote have the same key; rows count whose ``ended`` is null."""
     written = stage.written([*keys, *([ended] if ended else [])])
     if written is not None and not any(pa.types.is_nested(written.schema.field(k).type) for k in keys):
         return _doubled(written, keys, ended)

@@ -42,6 +42,8 @@ class BatchToken:
     counted: dict[str, int] | None = None
     at_least: int = 0
     lag_from: str | None = None
+    full_load: bool = False
+    """Whether the events are the rows of a full load, in which a key has hardly ever two rows."""
     log: str = ""
     """The uuid of the change log that pending events come from: a later one may have the same batches."""
 

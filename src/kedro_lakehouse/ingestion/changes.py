@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.commits.marks import horizon_of
@@ -98,7 +98,7 @@ class ChangeBatches:
         planner = self._planner
         return LandedChanges(
             planned=planned,
-            token=planner.token(planned),
+            token=replace(planner.token(planned), full_load=all(f.load == "full_load" for f in looked)),
             reader=planner.reader,
             looked=looked,
             rules=RecordRules(
