@@ -127,6 +127,11 @@ faults: classes jars-delta model ## Plant sixty faults one after the other, and 
 simulate: setup ## Run the commit protocol under random schedules, in memory (SCHEDULES=20000 SEED=n)
 	@PYTHONPATH=src:tests $(BIN)/python -m simulator $(SCHEDULES) $(SEED)
 
+.PHONY: demo-stream
+demo-stream: classes model ## Follow a PostgreSQL database: Debezium, Kafka, the loop and the console, until Ctrl-C
+	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/streams.txt
+	@$(BIN)/python examples/stream/demo.py $(DEMO)
+
 .PHONY: demo-lake
 demo-lake: setup model ## Add the small tables of data/ to the column search, with two models
 	@$(BIN)/kedro lakehouse search --add data/demo_lake --add data/column_eval

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from kedro_lakehouse.config.registries import RegistryConfig
     from kedro_lakehouse.formats.base import Capabilities, TableFormat
     from kedro_lakehouse.logs.context import RunContext
     from kedro_lakehouse.names import TableName
@@ -111,17 +112,26 @@ class Environment:
             )
         return keep_secret(found)
 
+    def registry_config(self, name: str) -> RegistryConfig:
+        """The declaration of a schema registry in registries.yml.
+
+        Raises:
+            ConfigurationError: There is none of that name, or something is wrong in it.
+        """
+        from kedro_lakehouse.config.registries import registry_config
+
+        kinds = {kind: cast("Any", load_plugin(REGISTRIES, kind)) for kind in list_plugins(REGISTRIES)}
+        models = {kind: made.config_model for kind, made in kinds.items()}
+        return registry_config(self._registries(), name, models)
+
     def registry(self, name: str) -> SchemaRegistry:
         """A schema registry of registries.yml; it is not asked yet.
 
         Raises:
             ConfigurationError: There is none of that name, or something is wrong in its declaration.
         """
-        from kedro_lakehouse.config.registries import registry_config
-
+        config = self.registry_config(name)
         kinds = {kind: cast("Any", load_plugin(REGISTRIES, kind)) for kind in list_plugins(REGISTRIES)}
-        models = {kind: made.config_model for kind, made in kinds.items()}
-        config = registry_config(self._registries(), name, models)
         secrets = self.credentials(config.credentials) if config.credentials else {}
         return cast("SchemaRegistry", kinds[config.type](config, secrets))
 

@@ -68,6 +68,8 @@ def cut(text: str, limit: int) -> str:
 
 def shown(fact: object) -> str:
     """Return a fact as a message shows it."""
+    if fact is None:
+        return "not known"
     if isinstance(fact, Sequence) and not isinstance(fact, str | bytes):
         return listed(fact)
     if isinstance(fact, float):
@@ -397,24 +399,24 @@ class SourceUnreachableError(TransientError):
 
 
 class OffsetsGoneError(TableError):
-    """A topic does not hold records any more that no batch has read."""
+    """A stream does not hold records any more that no batch has read, or may not; 0: none was read yet."""
 
     code = "OFFSETS_GONE"
     partition: str
     wanted: int
     earliest: int | None
     summary = (
-        "Table {table}: {partition} does not hold offset {wanted} any more; the earliest is {earliest}. The "
+        "Table {table}: {partition} does not hold position {wanted} any more (earliest: {earliest}). The "
         "records between are lost to this table."
     )
     advice = (
-        "Let the topic keep records longer. Then bring it a new full load, and begin again: "
+        "Let the stream keep records longer. Then bring it a new full load, and begin again: "
         "`kedro lakehouse drop {table}`, `kedro run`."
     )
 
 
 class TopicReplacedError(TableError):
-    """A topic was deleted and made again under its name: its offsets mean other records."""
+    """A stream was deleted and made again under its name: its positions mean other records."""
 
     code = "TOPIC_REPLACED"
     topic: str

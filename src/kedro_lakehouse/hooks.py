@@ -107,6 +107,7 @@ class LakehouseHooks:
         from kedro.framework.project import pipelines
 
         from kedro_lakehouse.datasets.viz import write_viz_stats
+        from kedro_lakehouse.ingestion.landing import waiting_in_streams
         from kedro_lakehouse.monitoring.outcome import tell_outcome, unreached_subjects, whole_subjects
         from kedro_lakehouse.monitoring.runs import failures, record_run
         from kedro_lakehouse.monitoring.summary import print_summary
@@ -123,7 +124,9 @@ class LakehouseHooks:
             reached = {node.namespace for node in pipeline.nodes if node.namespace} - unreached
             print_summary(self._project, error, reached, unreached)
             if self._project.monitoring is not None:
-                tell_outcome(self._project, self._project.monitoring, error, whole)
+                declared = map(self._project.bind, sorted(self._project.declarations.tables))
+                find_waiting = partial(waiting_in_streams, declared)
+                tell_outcome(self._project, self._project.monitoring, error, whole, find_waiting)
         finally:
             self._close_log()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import LakehouseError, UnknownNameError
 from kedro_lakehouse.ingestion.landing import has_news
@@ -16,7 +18,7 @@ from kedro_lakehouse.project import active_project
 from kedro_lakehouse.runners import run_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
     from kedro_lakehouse.project import Project
@@ -163,3 +165,22 @@ def _with_derived(project: Project, tables: Iterable[str]) -> set[str]:
     for table in tuple(found):
         found.update(project.declarations.derived_from(TableName.parse(table)))
     return found
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """While the block runs, the first SIGTERM or SIGINT asks for an end after the batch in hand."""
+
+    def ask(number: int, _: Any) -> None:
+        if STOPPING.is_set():
+            signal.signal(number, before[signal.Signals(number)])
+            signal.raise_signal(number)
+        STOPPING.set()
+
+    STOPPING.clear()
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

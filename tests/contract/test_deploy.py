@@ -293,6 +293,73 @@ def test_a_platform_with_our_hudi_is_told_its_formats_and_jars(deploy, target, m
         ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def streams(folder):
+    """An environment whose tables read a topic in Avro and two streams of Kinesis."""
+    made = folder / "conf" / "streams"
+    shutil.copytree(folder / "conf/aws", made)
+    kafka = {
+        "type": "kafka", "bootstrap_servers": "b-1:9096",
+        "credentials": "shop_kafka", "schema_registry": "main",
+    }  # fmt: skip
+    clicks = {"type": "kinesis", "region": "eu-west-3", "decoder": "dms-json"}
+    written = {
+        "sources": {"shop": kafka, "clicks": clicks},
+        "registries": {"main": {"type": "glue", "credentials": "schemas"}},
+        "tables": {
+            "shop.item": {"source": "shop", "keys": ["id"]},
+            "clicks.made": {"source": "clicks", "keys": ["id"]},
+            "clicks.seen": {"source": "clicks", "entity": "seen-items", "keys": ["id"]},
+        },
+    }
+    for name, content in written.items():
+        (made / f"{name}.yml").write_text(yaml.safe_dump(content))
+    return ("--env", "streams")
+
+
+def test_streams_are_read_by_name_and_nothing_more(deploy, target, streams):
+    out = deploy(target, *streams, "--loop", "10 s")
+    allowed = {s["Sid"]: s for s in policy_of(yaml.safe_load((out / "template.yml").read_text()))}
+    read = [text_of(r).rpartition("kinesis:")[2].rstrip('"}') for r in allowed["Streams"]["Resource"]]
+    assert read == [f"eu-west-3:${{AWS::AccountId}}:stream/{name}" for name in ("made", "seen-items")]
+    assert not [action for action in allowed["Streams"]["Action"] if "Put" in action or "*" in action]
+    assert allowed["Schemas"]["Action"] == ["glue:GetSchemaVersion"]
+    secrets = " ".join(map(text_of, allowed["Secrets"]["Resource"]))
+    assert "kedro-lakehouse/shop_kafka-??????" in secrets
+    assert "kedro-lakehouse/schemas-??????" in secrets
+    assert not [
+        r
+        for sid, s in allowed.items()
+        if sid.startswith("Landing")
+        for r in s["Resource"]
+        if "b-1" in text_of(r)
+    ]
+    assert "confluent-kafka==" in (out / "artifacts/requirements.txt").read_text()
+
+
+def test_the_loop_is_a_streaming_job_without_an_end(deploy, target, streams):
+    template = yaml.safe_load((deploy(target, *streams, "--loop", "10 s") / "template.yml").read_text())
+    request = json.loads(template["Resources"]["Schedule"]["Properties"]["Target"]["Input"]["Fn::Sub"])
+    if target == "glue":
+        job = template["Resources"]["Job"]["Properties"]
+        assert job["Command"]["Name"] == "gluestreaming"
+        assert job["DefaultArguments"]["--stream"] == "10 s"
+        assert job["Timeout"] == {"Ref": "AWS::NoValue"}
+    else:
+        assert request["Mode"] == "STREAMING"
+        assert "ExecutionTimeoutMinutes" not in request
+        words = request["JobDriver"]["SparkSubmit"]["EntryPointArguments"]
+        assert words[words.index("--stream") + 1] == "10 s"
+    found = lint_all(yaml.safe_dump(template))
+    assert [str(match) for match in found if not match.rule.id.startswith("I")] == []
+
+
+def test_a_loop_is_asked_for_by_a_length_of_time(folder, target):
+    refused = told_in(folder, "--target", target, "--env", "aws", "--loop", "often")
+    assert refused.exit_code == 2
+    assert "such as '10 s'" in refused.output
+
+
 def test_airflow_is_told_the_kedro_of_spark_35(folder, tmp_path):
     words = ("--target", "airflow", "--out", str(tmp_path))
     told = told_in(folder, *words, *HUDI)

@@ -202,3 +202,12 @@ def test_what_is_no_schema_of_avro_is_refused() -> None:
     for text in ('{"type": "record"}', '"Unknown"', "{"):
         with pytest.raises(ValueError, match=r"."):
             AvroReader(text)
+
+
+@pytest.mark.parametrize("schemas", [{}, {"7": "{"}, {"7": '{"type": "strange"}'}])
+def test_a_schema_that_is_none_is_asked_for_once_a_reading(schemas: dict[str, str]) -> None:
+    registry = Known(schemas)
+    reader = RecordReader(registry, "rows")
+    raw = b"\0\0\0\0\x07rest"
+    assert set(reader.texts([raw] * 5)) == {f"base64:{base64.b64encode(raw).decode()}"}
+    assert registry.asked == ["7"]

@@ -7,6 +7,7 @@ import pytest
 
 from kedro_lakehouse.monitoring.metrics import metrics_text, replace_file
 from kedro_lakehouse.monitoring.table_status import TableStatus
+from kedro_lakehouse.sources.base import Waiting
 
 pytestmark = pytest.mark.unit
 
@@ -20,6 +21,10 @@ NEW = TableStatus(
     history_batch=None, lag=0, last_commit=None, quarantined=0,
 )  # fmt: skip
 RUN = {"started_at": AT, "ended_at": AT + dt.timedelta(seconds=1.5)}
+WAITING = {
+    "shop.item": Waiting(files=2, bytes=1_400, records=7, seconds=2.5),
+    "shop.new": Waiting(files=0, bytes=0),
+}
 
 # The text exposition format, as its specification words it: comments, and samples of a name with labels.
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -49,7 +54,7 @@ def parsed(text):
 
 
 def test_every_table_and_the_run_are_told():
-    found = parsed(metrics_text("local", [ITEM, NEW], RUN, succeeded=False))
+    found = parsed(metrics_text("local", [ITEM, NEW], RUN, WAITING, succeeded=False))
     assert found == {
         ("table_rows", "current", "local", "shop.item"): 3,
         ("table_rows", "history", "local", "shop.item"): 5,
@@ -64,6 +69,9 @@ def test_every_table_and_the_run_are_told():
         ("table_last_commit_timestamp_seconds", "local", "shop.item"): AT.timestamp(),
         ("table_quarantined_rows", "local", "shop.item"): 2,
         ("table_quarantined_rows", "local", "shop.new"): 0,
+        ("stream_lag_records", "local", "shop.item"): 7,
+        ("stream_lag_seconds", "local", "shop.item"): 2.5,
+        ("stream_lag_seconds", "local", "shop.new"): 0,
         ("run_success", "local"): 0,
         ("run_duration_seconds", "local"): 1.5,
         ("run_end_timestamp_seconds", "local"): AT.timestamp() + 1.5,
@@ -71,12 +79,12 @@ def test_every_table_and_the_run_are_told():
 
 
 def test_before_the_first_recorded_run_only_its_success_is_told():
-    found = parsed(metrics_text("local", [], None, succeeded=True))
+    found = parsed(metrics_text("local", [], None, {}, succeeded=True))
     assert found == {("run_success", "local"): 1}
 
 
 def test_labels_are_escaped():
-    text = metrics_text('a"\\\n', [], None, succeeded=True)
+    text = metrics_text('a"\\\n', [], None, {}, succeeded=True)
     assert 'env="a\\"\\\\\\n"' in text
     assert SAMPLE.fullmatch(text.splitlines()[-1])
 

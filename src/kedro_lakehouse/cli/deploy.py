@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kedro_lakehouse.cli.options import open_project, project_options
+from kedro_lakehouse.cli.options import length_of_time, open_project, project_options
 from kedro_lakehouse.cli.show import print_json
 
 if TYPE_CHECKING:
@@ -38,8 +38,23 @@ if TYPE_CHECKING:
     multiple=True,
     help="A wheel to ship; by default the project's own, which is built.",
 )
+@click.option(
+    "--loop",
+    "every",
+    metavar="TIME",
+    callback=length_of_time,
+    help="Run the loop, which looks for new records so often, in place of pipelines by a schedule.",
+)
 @project_options
-def deploy(*, target: Target, out: Path | None, jars: Jars, wheels: tuple[Path, ...], as_json: bool) -> None:
+def deploy(  # noqa: PLR0913 - one an option
+    *,
+    target: Target,
+    out: Path | None,
+    jars: Jars,
+    wheels: tuple[Path, ...],
+    every: float | None,
+    as_json: bool,
+) -> None:
     """Render what runs this project on EMR Serverless, on Glue or by Airflow.
 
     For EMR Serverless and Glue: a CloudFormation template (job, roles with least privilege, a schedule that
@@ -49,6 +64,7 @@ def deploy(*, target: Target, out: Path | None, jars: Jars, wheels: tuple[Path, 
     \b
     Examples:
       kedro lakehouse deploy --target glue --env aws
+      kedro lakehouse deploy --target glue --env aws --loop '10 s'
       kedro lakehouse deploy --target airflow --env aws --out dags
     """  # noqa: D301 - \b keeps click from wrapping the examples
     from kedro.framework.project import settings
@@ -61,7 +77,7 @@ def deploy(*, target: Target, out: Path | None, jars: Jars, wheels: tuple[Path, 
     metadata = bootstrap_project(find_root())
     folder = (out or metadata.project_path / "build" / "deploy" / target).absolute()
     conf = metadata.project_path / settings.CONF_SOURCE
-    done = render(target, project, metadata, conf, folder, jars=jars, wheels=wheels)
+    done = render(target, project, metadata, conf, folder, jars=jars, wheels=wheels, every=every)
     if as_json:
         print_json({"files": [str(file) for file in done.files], "next": done.steps})
         return

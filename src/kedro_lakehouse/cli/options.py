@@ -55,6 +55,18 @@ def limit_option(default: int) -> Callable[[_Command], _Command]:
     )
 
 
+def length_of_time(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+    """Read an option's length of time in seconds; None where it is not given."""
+    from kedro_lakehouse.config.history import seconds_of
+
+    if value is None:
+        return None
+    try:
+        return seconds_of(value)
+    except ValueError as error:
+        raise click.BadParameter("give a length of time such as '10 s' or '5 minutes'.") from error
+
+
 def moment(_: click.Context, __: click.Parameter, value: str | None) -> datetime | None:
     """Read an option's time, UTC where it names no zone; None where it is not given."""
     if value is None:

@@ -2,30 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
 import click
 
-from kedro_lakehouse.cli.options import env_option, open_project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-def _seconds(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
-    """Read an option's length of time in seconds."""
-    from pydantic import TypeAdapter, ValidationError
-
-    from kedro_lakehouse.config.history import Duration
-
-    if value is None:
-        return None
-    try:
-        return TypeAdapter(Duration).validate_python(value).total_seconds()
-    except ValidationError as error:
-        raise click.BadParameter("give a length of time such as '10 s' or '5 minutes'.") from error
+from kedro_lakehouse.cli.options import env_option, length_of_time, open_project
 
 
 @click.command()
@@ -36,7 +15,7 @@ def _seconds(_: click.Context, __: click.Parameter, value: str | None) -> float 
     "--every",
     default="10 s",
     show_default=True,
-    callback=_seconds,
+    callback=length_of_time,
     metavar="TIME",
     help="How long to wait where nothing is new.",
 )
@@ -44,11 +23,11 @@ def _seconds(_: click.Context, __: click.Parameter, value: str | None) -> float 
     "--maintain",
     default="15 minutes",
     show_default=True,
-    callback=_seconds,
+    callback=length_of_time,
     metavar="TIME",
     help="How long after its last maintenance a table that was written is maintained again.",
 )
-@click.option("--for", "lasting", callback=_seconds, metavar="TIME", help="End after so long.")
+@click.option("--for", "lasting", callback=length_of_time, metavar="TIME", help="End after so long.")
 @click.option("--until-idle", is_flag=True, help="End when nothing is new.")
 @env_option
 def stream(
@@ -67,32 +46,12 @@ def stream(
       kedro lakehouse stream --namespaces=shop --until-idle
     """  # noqa: D301 - \b keeps click from wrapping the examples
     from kedro_lakehouse.project import find_root
-    from kedro_lakehouse.streaming import Stream
+    from kedro_lakehouse.streaming import Stream, ended_by_signals
 
     project, folder = open_project(), find_root()
     spaces = [space.strip() for space in namespaces.split(",") if space.strip()]
     loop = Stream(folder=folder, env=project.env, namespaces=spaces, every=every, maintain_every=maintain)
-    with _ended_by_signals():
+    with ended_by_signals():
         failed = loop.run(project, seconds=lasting, until_idle=until_idle)
     if failed:
         raise click.ClickException(f"{len(failed)} tables failed at their last try: {', '.join(failed)}")
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """While the block runs, the first SIGTERM or SIGINT asks for an end after the batch in hand."""
-    from kedro_lakehouse.ingestion.planner import STOPPING
-
-    def ask(number: int, _: Any) -> None:
-        if STOPPING.is_set():
-            signal.signal(number, before[signal.Signals(number)])
-            signal.raise_signal(number)
-        STOPPING.set()
-
-    STOPPING.clear()
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

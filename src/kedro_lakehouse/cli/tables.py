@@ -70,7 +70,8 @@ def _waits(waiting: dict[str, Any] | None) -> str:
     number, noun = waiting["records"], "record"
     if number is None:
         number, noun = waiting["files"], "file"
-    return counted(number, noun) if number else ""
+    since = waiting["seconds"]
+    return (counted(number, noun) if number else "") + (f" for {since:,.0f} s" if since is not None else "")
 
 
 def _cells(one: dict[str, Any]) -> dict[str, object]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
 from kedro_lakehouse.errors import InvalidNameError
@@ -144,3 +144,12 @@ class ValidFromConfig(Declaration):
 
 ValidFrom = Annotated[ValidFromConfig, BeforeValidator(_valid_from)]
 Duration = Annotated[dt.timedelta, BeforeValidator(parse_duration)]
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of a length of time such as '10 s'.
+
+    Raises:
+        ValueError: The text is none.
+    """
+    return TypeAdapter(Duration).validate_python(text).total_seconds()

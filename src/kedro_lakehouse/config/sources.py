@@ -189,17 +189,13 @@ class DebeziumSourceConfig(SourceConfig):
 _RECORD_SOURCES: Final[Mapping[str, str]] = {"json": "changes", "dms-json": "dms"}
 
 
-class KafkaSourceConfig(SourceConfig):
-    """Topics of Apache Kafka; a batch of a table is a range of offsets of each partition of its topic."""
+class StreamSourceConfig(SourceConfig):
+    """A stream of records; a batch of a table is a range of each partition."""
 
     path: Name = ""
-    """Nothing: a topic lies in no folder."""
+    """Nothing: a stream lies in no folder."""
     file_format: Literal["json"] = "json"
     """Format of the records."""
-    bootstrap_servers: Name
-    """Addresses of brokers, `host:port`, with commas between them."""
-    topic: Name = "{entity}"
-    """Name of a table's topic; `{entity}` stands for the table's `entity`."""
     decoder: Name = "debezium"
     """What the records are: debezium, dms-json, json (rows, as for a source of changes), or the type of a
     plug-in's source.
@@ -209,9 +205,9 @@ class KafkaSourceConfig(SourceConfig):
     start: Literal["earliest", "latest"] | AwareDatetime = "earliest"
     """Where a partition begins that no batch has read yet; a time with its zone is possible too."""
     max_records: int = Field(100_000, ge=1)
-    """Most offsets that one batch of a table takes."""
+    """Most records that one batch of a table takes."""
     credentials: Name | None = None
-    """Entry of credentials.yml with settings of Kafka's client, such as `sasl.password`."""
+    """Entry of credentials.yml with settings of the stream's client."""
     schema_registry: Name | None = None
     """A registry in registries.yml: records are in Avro, and name their schema there. Default: they are in
     JSON.
@@ -227,13 +223,9 @@ class KafkaSourceConfig(SourceConfig):
         """The declaration of a source of that type."""
         return {"type": self.record_source, "path": "none", "file_format": "json", **self.records}
 
-    def topic_of(self, table: TableConfig) -> str:
-        """The topic of a table."""
-        return self.topic.replace("{entity}", table.entity)
-
-    def place_of(self, table: TableConfig) -> str:
-        """The first broker and the topic."""
-        return f"kafka://{self.bootstrap_servers.partition(',')[0]}/{self.topic_of(table)}"
+    def stream_of(self, table: TableConfig) -> str:
+        """The stream of a table."""
+        raise NotImplementedError
 
     def table_problem(self, table: TableConfig) -> TableProblem | None:
         """Rows have no order of their own: two partitions hold them side by side."""
@@ -241,9 +233,50 @@ class KafkaSourceConfig(SourceConfig):
             return None
         return TableProblem(
             key="order_by",
-            problem="rows of a topic do not tell which of two rows of a key is later.",
+            problem="rows of a stream do not tell which of two rows of a key is later.",
             remedy="List the columns that do, such as [updated_at].",
         )
+
+
+class KafkaSourceConfig(StreamSourceConfig):
+    """Topics of Apache Kafka; a batch of a table is a range of offsets of each partition of its topic.
+
+    `credentials` may hold any setting of Kafka's client, such as `sasl.password`.
+    """
+
+    bootstrap_servers: Name
+    """Addresses of brokers, `host:port`, with commas between them."""
+    topic: Name = "{entity}"
+    """Name of a table's topic; `{entity}` stands for the table's `entity`."""
+
+    def stream_of(self, table: TableConfig) -> str:
+        """The topic of a table."""
+        return self.topic.replace("{entity}", table.entity)
+
+    def place_of(self, table: TableConfig) -> str:
+        """The first broker and the topic."""
+        return f"kafka://{self.bootstrap_servers.partition(',')[0]}/{self.stream_of(table)}"
+
+
+class KinesisSourceConfig(StreamSourceConfig):
+    """Streams of Amazon Kinesis; a batch of a table is a range of sequence numbers of each shard.
+
+    `credentials` may hold arguments of boto3's client, such as `endpoint_url`; default: those of the machine
+    or the job.
+    """
+
+    stream: Name = "{entity}"
+    """Name of a table's stream; `{entity}` stands for the table's `entity`."""
+    region: Name | None = None
+    """Region of AWS; default: that of the machine or the job."""
+
+    def stream_of(self, table: TableConfig) -> str:
+        """The stream of a table."""
+        return self.stream.replace("{entity}", table.entity)
+
+    def place_of(self, table: TableConfig) -> str:
+        """The region, where it is declared, and the stream."""
+        return f"kinesis://{self.region or 'default'}/{self.stream_of(table)}"
 
 
 class ExtractTime(Declaration):

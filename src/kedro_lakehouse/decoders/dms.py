@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import DELETE, OP, ORDER, TIME, UPSERT, cast_or_null, column
+from kedro_lakehouse.changes.events import DELETE, OP, ORDER, POSITION, TIME, UPSERT, cast_or_null, column
 from kedro_lakehouse.changes.validate import convert
 from kedro_lakehouse.decoders.records import BEFORE, CARRIED, FILE, Columns, RecordGroup
 
@@ -102,8 +102,8 @@ def _order(group: RecordGroup, layout: DmsLayout, time: Column) -> Column:
         value = F.lit(0) if full else cast_or_null(layout.sequence, "decimal(38,0)")
         return F.struct(value.cast(SEQUENCE_TYPE).alias(layout.sequence))
     place = [
-        (F.lit("") if full else column(FILE)).alias("file_name"),
-        column("_position")["row"].alias("row_number"),
+        (F.lit("") if full else column(POSITION)["file"]).alias("file_name"),
+        column(POSITION)["row"].alias("row_number"),
     ]
     if layout.timestamp:
         epoch = F.lit(_EPOCH.isoformat(sep=" ")).cast("timestamp_ntz")

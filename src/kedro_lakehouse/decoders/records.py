@@ -85,8 +85,8 @@ class RecordGroup:
 
 def place_order() -> Column:
     """The order of records that have no other: (file name, row number)."""
-    row = column(POSITION)["row"]
-    return F.struct(column(FILE).alias("file_name"), row.alias("row_number"))
+    place = column(POSITION)
+    return F.struct(place["file"].alias("file_name"), place["row"].alias("row_number"))
 
 
 def computed_once(frame: DataFrame, values: Mapping[str, Column]) -> DataFrame:

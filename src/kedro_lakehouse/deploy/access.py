@@ -22,6 +22,14 @@ _TABLES: Final = (
 )
 
 
+_STREAMS: Final = (
+    "kinesis:DescribeStreamSummary",
+    "kinesis:ListShards",
+    "kinesis:GetShardIterator",
+    "kinesis:GetRecords",
+)
+
+
 def sub(text: str) -> dict[str, str]:
     """Text in which CloudFormation fills in ``${...}``."""
     return {"Fn::Sub": text}
@@ -52,6 +60,11 @@ def statements(deployment: Deployment) -> list[dict[str, Any]]:
     found.append(_allow("LogGroup", writes, [sub(f"{logs}{LOG_GROUP}*:*")]))
     # EMR Serverless looks its group up among the names of all.
     found.append(_allow("LogGroups", ("logs:DescribeLogGroups",), [sub(f"{logs}*")]))
+    if deployment.streams:
+        found.append(_allow("Streams", _STREAMS, [_stream(*one) for one in deployment.streams]))
+    if deployment.asks_registry:
+        # A version is asked for by its own id, which belongs to no registry's name.
+        found.append(_allow("Schemas", ("glue:GetSchemaVersion",), ["*"]))
     if deployment.secrets:
         # Secrets Manager adds six characters of its own to a secret's ARN.
         arn = "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:"
@@ -60,6 +73,11 @@ def statements(deployment: Deployment) -> list[dict[str, Any]]:
     if deployment.topics:
         found.append(_allow("Topics", ("sns:Publish",), list(deployment.topics)))
     return found
+
+
+def _stream(region: str, name: str) -> dict[str, str]:
+    place = region or "${AWS::Region}"
+    return sub(f"arn:${{AWS::Partition}}:kinesis:{place}:${{AWS::AccountId}}:stream/{name}")
 
 
 def _landing(deployment: Deployment) -> list[tuple[Place, str]]:

@@ -75,15 +75,19 @@ def build_wheel(root: Path, to: Path) -> Path:
     return max(to.glob("*.whl"), key=lambda file: file.stat().st_mtime_ns)
 
 
-def needed_modules() -> list[str]:
+def needed_modules(*more: str) -> list[str]:
     """What the package needs on AWS beyond what its wheel brings by itself, pinned as its extras are.
 
     The same on each line of Spark: PySpark, and with it all that the locks differ in, is the platform's.
+
+    Args:
+        more: Extras that are needed beside those of every job.
     """
+    extras = (*_EXTRAS, *more)
     found = []
     for text in requires("kedro-lakehouse") or ():
         needed = Requirement(text)
-        if needed.marker is not None and any(needed.marker.evaluate({"extra": e}) for e in _EXTRAS):
+        if needed.marker is not None and any(needed.marker.evaluate({"extra": e}) for e in extras):
             found.append(f"{needed.name}{needed.specifier}")
     return sorted(found)
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import urlsplit
 
+from kedro_lakehouse.config.sources import KinesisSourceConfig
 from kedro_lakehouse.deploy.platforms import formats_of, platform_of
 from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.names import OPS_NAMESPACE
 
 if TYPE_CHECKING:
+    from kedro_lakehouse.config.registries import RegistryConfig
     from kedro_lakehouse.deploy.platforms import Platform
     from kedro_lakehouse.project import Project
 
@@ -49,6 +51,12 @@ class Deployment:
     jar_files: tuple[str, ...] = ()
     wheels: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    streams: tuple[tuple[str, str], ...] = ()
+    """Streams of Kinesis that are read: region (empty: the job's own) and name."""
+    asks_registry: bool = False
+    """Whether Glue's schema registry is asked."""
+    every: float | None = None
+    """How often the loop looks for news, in seconds; None where the job runs pipelines by a schedule."""
 
     @classmethod
     def of(cls, project: Project, *, package: str, **more: object) -> Self:
@@ -62,7 +70,7 @@ class Deployment:
         landing = {
             _in_s3(source.path, "sources.yml", f"{name}.path")
             for name, source in sources.items()
-            if source.path.startswith("s3://") or "://" not in source.path
+            if source.path.startswith("s3://") or (source.path and "://" not in source.path)
         }
         spaces = {table.namespace for table in project.declarations.tables}
         facts: dict[str, object] = {
@@ -74,6 +82,8 @@ class Deployment:
             "namespaces": (*sorted(spaces), OPS_NAMESPACE),
             "secrets": _secrets(project),
             "topics": _topics(project),
+            "streams": _streams(project),
+            "asks_registry": any(config.type == "glue" for config in _registries(project)),
             "platform": platform_of(project.spark_conf),
             "formats": formats_of(project.spark_conf),
         }
@@ -113,12 +123,28 @@ def _in_s3(address: str, file: str, key: str) -> Place:
 
 
 def _secrets(project: Project) -> tuple[str, ...]:
-    monitoring = project.monitoring
-    if monitoring is None or project.secrets is None:
+    if project.secrets is None:
         return ()
-    reached = [*monitoring.notifiers.values(), *filter(None, [monitoring.lineage])]
+    reached: list[object] = [*project.declarations.sources.values(), *_registries(project)]
+    if (monitoring := project.monitoring) is not None:
+        reached += [*monitoring.notifiers.values(), *filter(None, [monitoring.lineage])]
     names = {getattr(config, "credentials", None) for config in reached} - {None}
     return tuple(sorted(f"{project.secrets}{name}" for name in names))
+
+
+def _registries(project: Project) -> list[RegistryConfig]:
+    """The schema registries that sources name."""
+    named = {getattr(source, "schema_registry", None) for source in project.declarations.sources.values()}
+    return [project.registry_config(name) for name in sorted(filter(None, named))]
+
+
+def _streams(project: Project) -> tuple[tuple[str, str], ...]:
+    sources, found = project.declarations.sources, set()
+    for table in project.declarations.tables.values():
+        source = sources.get(table.source or "")
+        if isinstance(source, KinesisSourceConfig):
+            found.add((source.region or "", source.stream_of(table)))
+    return tuple(sorted(found))
 
 
 def _topics(project: Project) -> tuple[str, ...]:

@@ -37,6 +37,10 @@ def emr_serverless_template(deployment: Deployment) -> dict[str, Any]:
     )
     if deployment.jars == "ours":
         del application["Parameters"]["PlatformJars"]
+    if deployment.every:  # a streaming job has no time limit, and is tried again when it fails
+        request = application["Request"]
+        request |= {"Mode": "STREAMING", "RetryPolicy": {"MaxFailedAttemptsPerHour": 5}}
+        del request["ExecutionTimeoutMinutes"]
     return template(deployment, "on EMR Serverless", application)
 
 

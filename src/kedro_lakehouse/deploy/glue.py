@@ -19,6 +19,9 @@ def glue_template(deployment: Deployment) -> dict[str, Any]:
         "glue.yml",
         version=deployment.platform.glue,
         described=f"A version with Spark {deployment.platform.spark}.",
+        # A streaming job has no end of its own, and no time limit.
+        command="gluestreaming" if deployment.every else "glueetl",
+        minutes={"Ref": "AWS::NoValue"} if deployment.every else 240,
         script=sub(f"{deployment.place}/{ENTRY}"),
         arguments=_arguments(deployment),
         run=dict(zip(words[::2], words[1::2], strict=True)),

@@ -22,7 +22,8 @@ def main(words: Sequence[str] | None = None) -> None:
     Args:
         words: ``--conf_archive`` (a zip with ``conf/``, local or in S3), ``--package``, ``--env``,
             ``--variables`` (``NAME=value,...`` for the environment of the process), ``--pipelines``,
-            ``--namespaces``, and a scheduler's ``--dag_name --task_id --correlation_id``. Others are the
+            ``--namespaces``, ``--stream`` (a length of time: run the loop, which looks for news so often, in
+            place of pipelines), and a scheduler's ``--dag_name --task_id --correlation_id``. Others are the
             platform's, and are passed over.
     """
     given = _parser().parse_known_args(words)[0]
@@ -44,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     for name in ("conf_archive", "package", "env"):
         parser.add_argument(f"--{name}", required=True)
-    for name in ("variables", "pipelines", "namespaces", *_SCHEDULER):
+    for name in ("variables", "pipelines", "namespaces", "stream", *_SCHEDULER):
         parser.add_argument(f"--{name}", default="")
     return parser
 
@@ -68,6 +69,9 @@ def _run(folder: Path, given: argparse.Namespace) -> None:
     if logging.is_file():
         LOGGING.configure(yaml.safe_load(logging.read_text(encoding="utf-8")))
     configure_project(given.package)
+    if given.stream:
+        _follow(folder, given)
+        return
     scheduler: dict[str, Any] = {n: getattr(given, n) for n in _SCHEDULER if getattr(given, n)}
     session = KedroSession.create(
         project_path=folder, conf_source=str(folder / "conf"), env=given.env, runtime_params=scheduler
@@ -81,6 +85,20 @@ def _run(folder: Path, given: argparse.Namespace) -> None:
             )
         except LakehouseError as error:
             sys.exit(str(error))
+
+
+def _follow(folder: Path, given: argparse.Namespace) -> None:
+    """Run the loop until the platform ends it, by SIGTERM."""
+    from kedro_lakehouse.config.history import seconds_of
+    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.streaming import Stream, ended_by_signals
+
+    spaces, every = _listed(given.namespaces), seconds_of(given.stream)
+    loop = Stream(folder=folder, env=given.env, namespaces=spaces, every=every)
+    with ended_by_signals():
+        failed = loop.run(Project.load(str(folder / "conf"), given.env))
+    if failed:
+        sys.exit(f"{len(failed)} tables failed at their last try: {', '.join(failed)}")
 
 
 def _listed(text: str) -> list[str]:

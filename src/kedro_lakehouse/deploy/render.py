@@ -46,8 +46,12 @@ def render(  # noqa: PLR0913 - one an option of the command
     *,
     jars: Jars = "platform",
     wheels: Sequence[Path] = (),
+    every: float | None = None,
 ) -> Rendered:
     """Write a target's files; a folder that is there is written anew.
+
+    Args:
+        every: How often the job's loop looks for news, in seconds; None: it runs pipelines by its schedule.
 
     Raises:
         ConfigurationError: A place of the environment is not in S3.
@@ -55,8 +59,10 @@ def render(  # noqa: PLR0913 - one an option of the command
     """
     if target == "airflow":
         return _airflow(project, metadata, folder)
+    kinds = {source.type for source in project.declarations.sources.values()}
+    modules = tuple(needed_modules(*(["kafka"] if "kafka" in kinds else [])))
     deployment = Deployment.of(
-        project, package=metadata.package_name, jars=jars, modules=tuple(needed_modules())
+        project, package=metadata.package_name, jars=jars, modules=modules, every=every
     )
     if jars == "platform":
         require_formats(deployment.platform, deployment.formats)

@@ -78,6 +78,7 @@ def job_arguments(deployment: Deployment) -> dict[str, Any]:
         "--package": deployment.package,
         "--env": deployment.env,
         "--variables": sub(f"{variables}LAKEHOUSE_KMS_KEY=${{KmsKeyArn}},AWS_REGION=${{AWS::Region}}"),
+        **({"--stream": f"{deployment.every:.0f} s"} if deployment.every else {}),
     }
 
 

@@ -11,6 +11,7 @@ from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ingestion.planner import known_ranges
 from kedro_lakehouse.ingestion.record_rules import RecordRules
 from kedro_lakehouse.ingestion.small_changes import checked_rows
+from kedro_lakehouse.sources.base import holds_records
 from kedro_lakehouse.sources.files import bounded
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 BEFORE_START: Final = "BEFORE_START"
 """Why the ledger holds what a stream's ``start`` left out: else each run would begin at another place."""
+NOTHING_CAME: Final = "NOTHING_CAME"
+"""Why the ledger holds ranges without records: up to when nothing came into a partition."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +136,10 @@ class StreamBatches(ChangeBatches):
         begun = ledger.planned_ever()
         if not begun and not known and (known := self._stream.before_start()):
             ledger.refuse(chain, dict.fromkeys(known, BEFORE_START))
-        before: Sequence[LandedFile] = ()
-        times = 1
-        while (ranges := self._stream.after(known, begun, times)) and ranges != before:
+        before, times = list[str](), 1
+        while (ranges := self._stream.after(known, begun, times)) and [r.path for r in ranges] != before:
+            if not any(holds_records(one) for one in ranges):
+                ledger.refuse(chain, dict.fromkeys(ranges, NOTHING_CAME))
+                return
             yield ranges
-            before, times = ranges, times * 2
+            before, times = [r.path for r in ranges], times * 2

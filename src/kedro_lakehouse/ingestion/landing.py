@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.commits.engine import engine_of
 from kedro_lakehouse.commits.ingest import IngestionCommit
-from kedro_lakehouse.errors import BatchContentChangedError, CommitConflictError, LeaseLostError
+from kedro_lakehouse.errors import (
+    BatchContentChangedError,
+    CommitConflictError,
+    LakehouseError,
+    LeaseLostError,
+)
 from kedro_lakehouse.ingestion.changes import ChangeBatches, StreamBatches
 from kedro_lakehouse.ingestion.derived import DerivedPlanner
 from kedro_lakehouse.ingestion.extracts import ExtractBatches
@@ -15,11 +21,12 @@ from kedro_lakehouse.ingestion.planner import Planner
 from kedro_lakehouse.ingestion.reading import FileReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kedro_lakehouse.commits.token import BatchToken
-    from kedro_lakehouse.ingestion.planner import Batches, Waiting
+    from kedro_lakehouse.ingestion.planner import Batches
     from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.sources.base import Waiting
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +76,18 @@ def waiting_for(table: LakeTable) -> Waiting | None:
         LakehouseError: The source cannot be asked.
     """
     return None if table.config.derive is not None else planner_of(table).waiting()
+
+
+def waiting_in_streams(tables: Iterable[LakeTable]) -> dict[str, Waiting]:
+    """What waits in the streams of tables, by table; without those that cannot be asked."""
+    found: dict[str, Waiting] = {}
+    for table in tables:
+        with contextlib.suppress(LakehouseError):
+            if table.config.source is None or table.open_source().gives != "ranges":
+                continue
+            if (waiting := waiting_for(table)) is not None:
+                found[str(table)] = waiting
+    return found
 
 
 def ingest_batch(table: LakeTable, token: BatchToken, *, accepted: Any, rejected: Any) -> None:

@@ -31,7 +31,9 @@ def load_of(tables: Iterable[LakeTable], ops: OpsStore) -> Load:
     for table in tables:
         with contextlib.suppress(LakehouseError, OSError):
             source, known = table.open_source(), planned[str(table)]
-            new = source.after(known) if isinstance(source, StreamSource) else source.files()
-            waiting += sum(file.size for file in new if file not in known)
+            if isinstance(source, StreamSource):
+                waiting += source.lag(known).bytes
+            else:
+                waiting += sum(file.size for file in source.files() if file not in known)
     landed = sum(file.size for files in planned.values() for file in files)
     return Load(waiting=waiting, landed=waiting + landed)

@@ -14,7 +14,7 @@ from kedro_lakehouse.commits.renames import rename_columns
 from kedro_lakehouse.commits.token import BatchToken
 from kedro_lakehouse.errors import BatchContentChangedError, CommitConflictError, UnsupportedError
 from kedro_lakehouse.ingestion.declared import look_at_declaration, refuse_other_targets
-from kedro_lakehouse.sources.base import StreamSource, gone_from, offsets_in
+from kedro_lakehouse.sources.base import StreamSource, Waiting, gone_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,8 +32,6 @@ logger = logging.getLogger(__name__)
 
 STOPPING: Final = threading.Event()
 """Set when this process is to end after the batches in hand: no further one is given out."""
-_ALL: Final = 10**9
-"""By what the greatest number of a batch's records is multiplied, so that all are in the next ranges."""
 
 
 @dataclass(kw_only=True)
@@ -62,15 +60,6 @@ class Batches(Protocol):
 
     def end(self) -> None:
         """Raise an error if anything was refused."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Waiting:
-    """What a source has that is in no batch: files, or ranges of at most so many records of a stream."""
-
-    files: int
-    bytes: int
-    records: int | None
 
 
 def known_ranges(chain: Chain) -> list[LandedFile]:
@@ -167,7 +156,8 @@ class Planner:
             if seen and not (target and target.is_held) and (target.batch if target else 0) < seen.batch:
                 return True
         if isinstance(self.source, StreamSource):
-            return bool(self.source.after(known_ranges(chain), self.ledger.planned_ever()))
+            lag = self.source.lag(known_ranges(chain), self.ledger.planned_ever())
+            return lag.partitions > 0 or lag.is_due
         return bool(self._new_files(chain))
 
     def waiting(self) -> Waiting:
@@ -176,14 +166,14 @@ class Planner:
         Raises:
             OffsetsGoneError, TopicReplacedError, SourceUnreachableError: A stream cannot go on, or be asked.
         """
-        chain, records = self._published(), None
+        chain = self._published()
         if isinstance(self.source, StreamSource):
             known, begun = known_ranges(chain), self.ledger.planned_ever()
-            found = self.source.after(known if known or begun else self.source.before_start(), begun, _ALL)
-            records = offsets_in(found)
-        else:
-            found = self._new_files(chain)
-        return Waiting(files=len(found), bytes=sum(file.size for file in found), records=records)
+            before = known if known or begun else self.source.before_start()
+            lag = self.source.lag(before, begun, timed=True)
+            return Waiting(files=lag.partitions, bytes=lag.bytes, records=lag.records, seconds=lag.seconds)
+        found = self._new_files(chain)
+        return Waiting(files=len(found), bytes=sum(file.size for file in found))
 
     def _new_files(self, chain: Chain) -> list[LandedFile]:
         """The files that are new, without those that a guard refused."""

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
-_BARE: Final = ("s3", "gs", "kafka")
-"""Schemes whose names, keys and topics, begin without a slash."""
+_BARE: Final = ("s3", "gs", "kafka", "kinesis")
+"""Schemes whose names, keys, topics and streams, begin without a slash."""
 
 
 @dataclass(frozen=True, order=True)

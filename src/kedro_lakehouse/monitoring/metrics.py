@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.monitoring.table_status import TableStatus
     from kedro_lakehouse.project import Project
+    from kedro_lakehouse.sources.base import Waiting
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,9 @@ class _Metric:
     samples: list[tuple[dict[str, str], float]] = field(default_factory=list)
 
 
-def write_metrics(project: Project, path: Path, error: BaseException | None) -> None:
+def write_metrics(
+    project: Project, path: Path, error: BaseException | None, waiting: Mapping[str, Waiting]
+) -> None:
     """Bring the file of metrics up to date; a file whose text would be the same stays untouched.
 
     The metrics are read from table metadata and ``lake.ops.runs`` alone: no Spark job. The file is replaced
@@ -41,7 +44,7 @@ def write_metrics(project: Project, path: Path, error: BaseException | None) -> 
     statuses = statuses_of(project)
     runs = [run for run in project.ops.read(RUNS) if run["env"] == project.env]
     last = max(runs, key=lambda run: run["started_at"], default=None)
-    text = metrics_text(project.env, statuses, last, succeeded=error is None)
+    text = metrics_text(project.env, statuses, last, waiting, succeeded=error is None)
     try:
         replace_file(path, text)
     except OSError as problem:
@@ -49,7 +52,12 @@ def write_metrics(project: Project, path: Path, error: BaseException | None) -> 
 
 
 def metrics_text(
-    env: str, statuses: Sequence[TableStatus], last_run: Mapping[str, Any] | None, *, succeeded: bool
+    env: str,
+    statuses: Sequence[TableStatus],
+    last_run: Mapping[str, Any] | None,
+    waiting: Mapping[str, Waiting],
+    *,
+    succeeded: bool,
 ) -> str:
     """Return the file's text.
 
@@ -57,12 +65,17 @@ def metrics_text(
         env: The environment, a label of every sample.
         statuses: The status of each table.
         last_run: The newest row of ``lake.ops.runs``: the last run that changed a table or failed.
+        waiting: What waits in the streams of tables, by table.
         succeeded: Whether the present run ended without error.
 
     Source:
         Prometheus text exposition format 0.0.4.
     """
-    metrics = [*_table_metrics(statuses), *_run_metrics(last_run, succeeded=succeeded)]
+    metrics = [
+        *_table_metrics(statuses),
+        *_stream_metrics(waiting),
+        *_run_metrics(last_run, succeeded=succeeded),
+    ]
     return "".join(_lines(metric, env) for metric in metrics if metric.samples)
 
 
@@ -83,6 +96,16 @@ def _table_metrics(statuses: Sequence[TableStatus]) -> list[_Metric]:
             commit.samples.append((table, one.last_commit.timestamp()))
         quarantined.samples.append((table, one.quarantined))
     return [rows, batch, lag, commit, quarantined]
+
+
+def _stream_metrics(waiting: Mapping[str, Waiting]) -> list[_Metric]:
+    records = _Metric("stream_lag_records", "Records of a table's stream that are in no batch, at most.")
+    seconds = _Metric("stream_lag_seconds", "How long the first of these records has waited.")
+    for table, one in waiting.items():
+        if one.records is not None:
+            records.samples.append(({"table": table}, one.records))
+        seconds.samples.append(({"table": table}, one.seconds or 0.0))
+    return [records, seconds]
 
 
 def _run_metrics(last: Mapping[str, Any] | None, *, succeeded: bool) -> list[_Metric]:

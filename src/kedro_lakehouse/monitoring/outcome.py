@@ -9,29 +9,36 @@ from typing import TYPE_CHECKING
 from kedro_lakehouse.errors import LakehouseError, rest_went_on
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from kedro.pipeline import Pipeline
     from kedro.pipeline.node import Node
 
     from kedro_lakehouse.config.monitoring import MonitoringConfig
     from kedro_lakehouse.project import Project
+    from kedro_lakehouse.sources.base import Waiting
 
 logger = logging.getLogger(__name__)
 
 
 def tell_outcome(
-    project: Project, monitoring: MonitoringConfig, error: BaseException | None, whole: Collection[str]
+    project: Project,
+    monitoring: MonitoringConfig,
+    error: BaseException | None,
+    whole: Collection[str],
+    find_waiting: Callable[[], Mapping[str, Waiting]],
 ) -> None:
     """Write the metrics and notify; where that fails, log a warning: it never fails the run.
 
-    ``whole`` are the tables of which every node ran to its end.
+    Args:
+        whole: The tables of which every node ran to its end.
+        find_waiting: Asks what waits in the streams of tables, for the metrics.
     """
     try:
         if monitoring.metrics is not None:
             from kedro_lakehouse.monitoring.metrics import write_metrics
 
-            write_metrics(project, Path(monitoring.metrics.path), error)
+            write_metrics(project, Path(monitoring.metrics.path), error, find_waiting())
         if monitoring.notifiers:
             from kedro_lakehouse.monitoring.notify import notify
 

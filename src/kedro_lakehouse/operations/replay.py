@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC
 from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import Observation
@@ -48,6 +49,7 @@ from kedro_lakehouse.ingestion.record_rules import RecordRules
 from kedro_lakehouse.names import quote
 from kedro_lakehouse.operations.quarantined import match_records, records_at, released
 from kedro_lakehouse.session.observation import observed
+from kedro_lakehouse.sources.base import lies_in
 from kedro_lakehouse.sources.ledger import PlannedFiles
 
 if TYPE_CHECKING:
@@ -160,7 +162,7 @@ class Replay:
         files: dict[LandedFile, int] = {}
         missing: list[str] = []
         for batch, name in sorted((r[BATCH], r["file"] or "") for r in rows):
-            known = [f for f in (plans[batch].files if batch in plans else ()) if f.name == name]
+            known = [f for f in (plans[batch].files if batch in plans else ()) if lies_in(name, f)]
             gone = self.planner.gone(known)
             files |= {f: batch for f in known if f.name not in gone}
             if not known or gone:
@@ -175,8 +177,12 @@ class Replay:
         names: dict[int, list[str]] = {}
         for file, batch in files.items():
             names.setdefault(batch, []).append(file.name)
-        of_these = [(column(BATCH) == b) & column(POSITION)["file"].isin(n) for b, n in names.items()]
-        return rows.where(reduce(lambda a, b: a | b, of_these))
+        place = column(POSITION)["file"]
+        of_these = [
+            (column(BATCH) == b) & (place.isin(n) | reduce(or_, [place.startswith(f"{one}:") for one in n]))
+            for b, n in names.items()
+        ]
+        return rows.where(reduce(or_, of_these))
 
     def _changes(self, files: Mapping[LandedFile, int]) -> tuple[BatchToken | None, int]:
         """Decode the quarantined records of change files again, only those, and apply the valid ones."""

@@ -10,6 +10,8 @@ from kedro_lakehouse.schema_registries.avro import AvroReader, Form
 from kedro_lakehouse.schema_registries.base import UnknownSchemaError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kedro_lakehouse.schema_registries.base import SchemaRegistry
 
 
@@ -24,13 +26,34 @@ class RecordReader:
     registry: SchemaRegistry
     form: Form
     _readers: dict[str, AvroReader] = field(default_factory=dict)
+    _unknown: set[str] = field(default_factory=set)
 
-    def text(self, raw: bytes | None) -> str | None:
-        """A record's value as JSON; one that names no known schema, or does not fit it, is kept as base64.
+    def texts(self, raws: Sequence[bytes | None]) -> list[str | None]:
+        """The values of records as JSON; a schema that the registry lacks is asked for once.
 
         Raises:
             NoAnswerError: The registry does not answer.
         """
+        self._unknown.clear()  # it may be registered by now
+        return [self._text(raw) for raw in raws]
+
+    def text(self, raw: bytes | None) -> str | None:
+        """A record's value as JSON; one that names no known schema, or does not fit it, is kept as base64."""
+        return self.texts([raw])[0]
+
+    def keys(self, raws: Sequence[bytes | None]) -> list[str | None]:
+        """The keys of records, which may be in Avro or plain text."""
+        self._unknown.clear()
+        return [
+            plain_text(raw) if raw is None or self.registry.split(raw) is None else self._text(raw)
+            for raw in raws
+        ]
+
+    def key(self, raw: bytes | None) -> str | None:
+        """A record's key."""
+        return self.keys([raw])[0]
+
+    def _text(self, raw: bytes | None) -> str | None:
         if raw is None:
             return None
         found = self.registry.split(raw)
@@ -42,18 +65,15 @@ class RecordReader:
         except (EOFError, ValueError, IndexError, OverflowError):
             return as_base64(raw)
 
-    def key(self, raw: bytes | None) -> str | None:
-        """A record's key, which may be in Avro or plain text."""
-        if raw is None or self.registry.split(raw) is None:
-            return plain_text(raw)
-        return self.text(raw)
-
     def _reader(self, identity: str) -> AvroReader | None:
+        if identity in self._unknown:
+            return None
         if identity not in self._readers:
             try:
                 self._readers[identity] = AvroReader(self.registry.schema(identity))
-            except UnknownSchemaError:
-                return None  # asked again for the next record: it may be registered by then
+            except (UnknownSchemaError, ValueError):  # there is none, or it is no schema
+                self._unknown.add(identity)
+                return None
         return self._readers[identity]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from kedro_lakehouse.config.sources import CsvOptions, FileSourceConfig, SourceConfig
@@ -69,12 +70,42 @@ class GivesChanges(FileSource, Protocol):
         """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Lag:
+    """What a stream holds that no batch has: of how many partitions, records, and bytes by an estimate.
+
+    ``records`` is None where a stream does not count, ``seconds`` (since the first of these records was
+    written) where none waits, where nobody asked, or where the stream tells no times. ``is_due`` says that a
+    run should note that nothing came: ``after`` then gives ranges without records.
+    """
+
+    partitions: int
+    records: int | None
+    bytes: int
+    seconds: float | None
+    is_due: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """What a source has that is in no batch: files, or partitions of a stream with so many records at most.
+
+    ``seconds``: since when the first of these records waits; None where nothing does, and for files.
+    """
+
+    files: int
+    bytes: int
+    records: int | None = None
+    seconds: float | None = None
+
+
 @runtime_checkable
 class StreamSource(GivesChanges, Protocol):
-    """A source of partitions whose records have offsets. The ledger holds ranges of offsets like files.
+    """A source of partitions whose records have positions. The ledger holds ranges of positions like files.
 
     A range has a path ``scheme://<identity>/<first>-<end>/<name>``: the identity tells a stream that was
-    made anew, the name is that of the partition, and ``_position`` of a record is (name, offset).
+    made anew, the name is that of the partition. ``_position`` of a record is a row number in a file; the
+    file is the partition's name, or begins with it and a colon where one number does not tell the record.
     """
 
     def before_start(self) -> list[LandedFile]:
@@ -90,6 +121,11 @@ class StreamSource(GivesChanges, Protocol):
             begun: All ranges that were ever planned: where a table that is built anew begins.
             times: By what the greatest number of records of a batch is multiplied.
         """
+
+    def lag(
+        self, published: Iterable[LandedFile], begun: Iterable[LandedFile] = (), *, timed: bool = False
+    ) -> Lag:
+        """What waits after the published ranges; ``timed``: also since when, if that takes more work."""
 
     def gone(self, planned: Sequence[LandedFile]) -> list[str]:
         """The names of the ranges that the stream does not hold any more as they were planned."""
@@ -108,10 +144,15 @@ class GivesExtracts(FileSource, Protocol):
         """The time and name by which an extract is ordered among the others; never the clock."""
 
 
-def offsets_in(ranges: Iterable[LandedFile]) -> int:
-    """How many offsets ranges of a stream have, by their paths; compacted topics have fewer records."""
-    found = (file.path.split("/")[-2].split("-") for file in ranges)
-    return sum(int(end) - int(first) for first, end in found)
+def holds_records(planned: LandedFile) -> bool:
+    """Whether a range of a stream has more than no record, by its path."""
+    first, end = planned.path.split("/")[-2].split("-")
+    return int(first) < int(end)
+
+
+def lies_in(file: str, planned: LandedFile) -> bool:
+    """Whether the ``file`` of a record's ``_position`` is a landed file, or a place in a planned range."""
+    return file == planned.name or file.startswith(f"{planned.name}:")
 
 
 def gone_from(source: FileSource, planned: Sequence[LandedFile]) -> list[str]:
