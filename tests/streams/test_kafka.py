@@ -229,6 +229,20 @@ def test_poison_goes_to_quarantine_with_its_bytes(project: TemporaryProject, fir
     assert raw == texts | {"base64://4A"}
 
 
+@pytest.mark.parametrize("poison", ['{"other": 1}', "{", "[]"])
+def test_poison_alone_in_its_partition_does_not_stop_the_table(
+    broker: Broker, project: TemporaryProject, second: Outcome, poison: str
+) -> None:
+    del second
+    before = names(project, "shop.poison")
+    broker.send("in.poison", [{"value": poison, "partition": 1}])
+    outcome = project.attempt(*PIPELINES, namespaces=["shop.poison"])
+    assert not outcome.failed
+    (counts,) = outcome.counts("shop.poison", "ingestion")
+    assert (counts["events_in"], counts["quarantined"]) == (1, 1)
+    assert names(project, "shop.poison") == before
+
+
 def test_a_table_is_built_anew_from_its_topic(project: TemporaryProject, second: Outcome) -> None:
     del second
     assert names(project, "shop.typed") == {1: "n1", 3: "n3"}

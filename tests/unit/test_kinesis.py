@@ -115,6 +115,28 @@ def test_records_that_came_while_nobody_looked_for_too_long_are_told_as_lost(fee
         take(known)
 
 
+def test_a_clock_that_is_ahead_costs_no_record(feed, monkeypatch):
+    ahead = dt.timedelta(minutes=20)
+    monkeypatch.setattr(kinesis, "_now", lambda: int((feed.now + ahead).timestamp() * 1000))
+    known: list[Any] = []
+    assert take(known) == []
+    feed.put([b"a"])
+    assert [record.value for record in take(known)] == [b"a"]
+    feed.now += dt.timedelta(hours=13)
+    take(known)
+    feed.put([b"b"])
+    assert [record.value for record in take(known)] == [b"b"]
+
+
+def test_a_batch_of_a_shard_has_no_more_than_its_limit(feed):
+    feed.put([b"a"] * 7)
+    known: list[Any] = []
+    sizes = []
+    while found := take(known, max_records=3):
+        sizes.append(len(found))
+    assert sizes == [3, 3, 1]
+
+
 def test_a_pause_within_the_time_that_records_are_kept_loses_nothing(feed):
     known: list[Any] = []
     feed.put([b"a"])

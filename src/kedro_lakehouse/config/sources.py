@@ -248,6 +248,12 @@ class KafkaSourceConfig(StreamSourceConfig):
     """Addresses of brokers, `host:port`, with commas between them."""
     topic: Name = "{entity}"
     """Name of a table's topic; `{entity}` stands for the table's `entity`."""
+    dead_letter_topic: Name | None = None
+    """A topic to which quarantined records are written too, each once; `{entity}` as in `topic`."""
+
+    def dead_letters_of(self, table: TableConfig) -> str | None:
+        """The topic for the dead letters of a table."""
+        return self.dead_letter_topic and self.dead_letter_topic.replace("{entity}", table.entity)
 
     def stream_of(self, table: TableConfig) -> str:
         """The topic of a table."""

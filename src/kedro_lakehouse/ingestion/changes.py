@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.commits.marks import horizon_of
 from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.ingestion.dead_letters import write_dead_letters
 from kedro_lakehouse.ingestion.planner import known_ranges
 from kedro_lakehouse.ingestion.record_rules import RecordRules
 from kedro_lakehouse.ingestion.small_changes import checked_rows
@@ -143,3 +144,8 @@ class StreamBatches(ChangeBatches):
                 return
             yield ranges
             before, times = [r.path for r in ranges], times * 2
+
+    def end(self) -> None:
+        """Write what was quarantined to the stream's topic for dead letters, if it has one."""
+        if (topic := getattr(self._stream, "dead_letters", None)) is not None:
+            write_dead_letters(self._planner.table, topic, self._planner.chain())

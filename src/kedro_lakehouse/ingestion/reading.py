@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kedro_lakehouse.changes.events import EVENT_COLUMNS, OPENED_COLUMNS, UNSET
 from kedro_lakehouse.commits.reading import reading_errors
 from kedro_lakehouse.decoders.base import load_decoder
-from kedro_lakehouse.decoders.lines import RowLines, split_keyed
+from kedro_lakehouse.decoders.lines import RowLines, split_keyed, texts
 from kedro_lakehouse.errors import UnreadableFileError
 from kedro_lakehouse.ingestion.columns import resolve_columns
 from kedro_lakehouse.sources.base import StreamSource
@@ -50,6 +52,8 @@ class FileReader:
             landed = [(f, self.source.load_of(f)) for f in files]
             filled = [f for f in files if f.size]
             found = self._discovered(filled) if filled else []
+            if isinstance(self.source, StreamSource):
+                return line_shapes(landed, self._together(found))
             looked = line_shapes(landed, found)
             if isinstance(self._line_reader, RowLines):
                 self._require_objects(looked)
@@ -62,6 +66,27 @@ class FileReader:
             headers=dict(self.source.headers),
             fallback=dict(self.source.unnamed_columns),
         )
+
+    def _together(self, found: Sequence[LineShape]) -> list[LineShape]:
+        """Give the records of each partition the columns of all, and of the table.
+
+        A file that lacks a column is a wrong file. A record that lacks one is poison, also if its partition
+        has no other new one: it goes to quarantine, and the stream goes on. Debezium's messages tell
+        their columns by themselves.
+        """
+        state, named = self.table.state("changes"), self.table.config.rename
+        sources = {name: source for source, name in named.items()}
+        own = (*EVENT_COLUMNS, UNSET, *OPENED_COLUMNS)
+        held = {sources.get(c, c) for c in state.columns if c not in own} if state else set()
+        names: dict[object, set[str]] = {}
+        for shape in found:
+            names.setdefault(shape.kind, set(held)).update(name for name, _ in shape.columns)
+        return [
+            replace(shape, columns=texts(sorted(names[shape.kind])))
+            if shape.has_rows and (shape.kind is None or isinstance(shape.kind, str))
+            else shape
+            for shape in found
+        ]
 
     def _require_objects(self, looked: Sequence[FileShape]) -> None:
         for shape in looked:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from kedro_lakehouse.config.sources import KafkaSourceConfig
 from kedro_lakehouse.errors import OffsetsGoneError, SourceUnreachableError, TopicReplacedError
 from kedro_lakehouse.sources.base import Lag
+from kedro_lakehouse.sources.dead_letters import DeadLetterTopic
 from kedro_lakehouse.sources.streams import Record, RecordStream, StreamRange
 
 if TYPE_CHECKING:
@@ -168,6 +169,25 @@ class KafkaSource(RecordStream[KafkaSourceConfig]):
     def _require_same(self, one: StreamRange) -> None:
         if one.identity != self._offsets.topic_id or one.stream != self._stream:
             raise TopicReplacedError(table=self._name, topic=self._stream)
+
+    @property
+    def dead_letters(self) -> DeadLetterTopic | None:
+        """Where the table's quarantined records are written too; None if nowhere."""
+        topic = self._config.dead_letters_of(self._table)
+        if topic is None:
+            return None
+
+        def messages(partition: int, first: int, end: int) -> Iterator[Any]:
+            wanted = StreamRange(
+                stream=self._stream, identity=self._offsets.topic_id, partition=str(partition),
+                first=first, end=end,
+            )  # fmt: skip
+            return _messages(wanted, self._client, str(self._name))
+
+        client = {**self._client, "logger": _silent()}
+        return DeadLetterTopic(
+            table=self._name, source=self._stream, topic=topic, client=client, messages=messages
+        )
 
     def read(self) -> Callable[[LandedFile], Iterator[Record]]:
         """Reads a range; offsets without a record (compaction, marks of transactions) are no loss."""

@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import time
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kedro_lakehouse.aws import client
@@ -60,17 +61,22 @@ class _Stream:
 
 @dataclasses.dataclass(frozen=True)
 class _Mark:
-    """Up to where a shard is known: the last sequence number, and the time in milliseconds; 0 is unknown."""
+    """Up to where a shard is known: the last sequence number, and the time in milliseconds; 0 is unknown.
+
+    ``start`` is the time at which reading begins, where a declaration says so. ``until`` is this machine's
+    time: it may tell that a day has gone by, but not which records were read.
+    """
 
     last: int = 0
     until: int = 0
+    start: int = 0
 
     def iterator(self, first: int = 0) -> dict[str, Any]:
         """Where Kinesis begins to read after this mark; ``first`` is where a table built anew begins."""
         if self.last:
             return _after(self.last)
-        if self.until:
-            return {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": self.until / 1000}
+        if self.start:
+            return {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": self.start / 1000}
         return _at(first) if first else {"ShardIteratorType": "TRIM_HORIZON"}
 
 
@@ -87,6 +93,8 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
     """The records of one table in a stream."""
 
     config_model: ClassVar[type[KinesisSourceConfig]] = KinesisSourceConfig
+    _kept: Mapping[str, Sequence[Record]] = MappingProxyType({})
+    """The records of ranges that were found last, by their paths, if these are few."""
 
     @cached_property
     def _client(self) -> Any:
@@ -129,7 +137,7 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
         now = _now()
         # A start before what the stream keeps is the earliest record that is there.
         until = now if start == "latest" else max(int(start.timestamp() * 1000), now - self._found.kept)
-        return [self._range(shard, (), _Mark(until=until), until) for shard in self._found.shards]
+        return [self._range(shard.id, 0, 0, until) for shard in self._found.shards]
 
     def after(
         self, published: Iterable[LandedFile], begun: Iterable[LandedFile] = (), times: int = 1
@@ -145,7 +153,7 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
         shards = self._found.shards
         room, kept, unread = self._config.max_records * times, 0, set[str]()
         ranges = []
-        self._kept = dict[str, list[Record]]()
+        few = dict[str, list[Record]]()
         for count, shard in enumerate(shards):
             if unread.intersection(shard.parents):
                 unread.add(shard.id)
@@ -159,11 +167,15 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
             room -= len(taken.records)
             if not taken.records and not self._is_due(shard, mark):
                 continue
-            found = self._range(shard, taken.records, mark, taken.until)
+            first = end = mark.last + 1  # nothing came: the range says until when
+            if taken.records:
+                first, end = _number(taken.records[0]), _number(taken.records[-1]) + 1
+            found = self._range(shard.id, first, end, taken.until, _bytes(taken.records))
             ranges.append(found)
             kept += found.size
             if kept <= _KEPT_BYTES:
-                self._kept[found.path] = [_record(self._stream, shard.id, one) for one in taken.records]
+                few[found.path] = [_record(self._stream, shard.id, one) for one in taken.records]
+        self._kept = few
         return sorted(ranges)
 
     def lag(
@@ -211,7 +223,7 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
 
     def read(self) -> Callable[[LandedFile], Iterator[Record]]:
         """Reads a range; what was read to find it is kept, if it is not much."""
-        kept = getattr(self, "_kept", {})
+        kept = self._kept
         elsewhere = partial(_read, settings=self._settings, table=str(self._name))
 
         def read(planned: LandedFile) -> Iterator[Record]:
@@ -225,7 +237,11 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
             if one.identity != self._found.identity or one.stream != self._stream:
                 raise TopicReplacedError(table=self._name, topic=self._stream)
             held = marks.get(one.partition, _Mark())
-            marks[one.partition] = _Mark(max(held.last, one.end - 1), max(held.until, one.until))
+            marks[one.partition] = _Mark(
+                last=max(held.last, one.end - 1),
+                until=max(held.until, one.until),
+                start=held.start if one.end else max(held.start, one.until),
+            )
         return marks
 
     def _firsts(self, begun: Iterable[LandedFile]) -> dict[str, int]:
@@ -236,18 +252,11 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
                 firsts[one.partition] = min(one.first, firsts.get(one.partition, one.first))
         return firsts
 
-    def _range(
-        self, shard: _Shard, records: Sequence[Mapping[str, Any]], mark: _Mark, until: int
-    ) -> LandedFile:
-        """Records as the ledger holds them; none: that nothing came after the mark until that time."""
-        first, end = mark.last + 1, mark.last + 1
-        if not mark.last:
-            first = end = 0
-        if records:
-            first, end = _number(records[0]), _number(records[-1]) + 1
+    def _range(self, shard: str, first: int, end: int, until: int, size: int = 0) -> LandedFile:
+        """Records as the ledger holds them; none where ``first`` is ``end``, and 0 for a declared start."""
         found = StreamRange(
-            stream=self._stream, identity=self._found.identity, partition=shard.id,
-            first=first, end=end, size=_bytes(records), until=until,
+            stream=self._stream, identity=self._found.identity, partition=shard,
+            first=first, end=end, size=size, until=until,
         )  # fmt: skip
         return found.planned(SCHEME)
 
@@ -255,10 +264,10 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
         """The next records of a shard, up to ``limit`` of them or the bytes of a batch."""
         begun, taken, size = _now(), list[Any](), 0
         for page in _Pages(self._client, self._stream, str(self._name)).of(shard.id, where, limit):
-            taken += page.records
+            if page.is_last and len(taken) + len(page.records) <= limit:
+                return _Taken(records=[*taken, *page.records], until=begun, is_all=True)
+            taken += page.records[: limit - len(taken)]
             size += _bytes(page.records)
-            if page.is_last:
-                return _Taken(records=taken, until=begun, is_all=True)
             is_new = bool(taken) and _arrived(taken[-1]) > begun  # a run reads what was there when it began
             if is_new or len(taken) >= limit or size >= self._config.max_bytes:
                 break

@@ -106,7 +106,7 @@ class RecordStream(ABC, Generic[_C]):
 
     def __init__(self, config: _C, name: TableName, table: TableConfig) -> None:
         """Store the declarations; the stream is not asked yet."""
-        self._config, self._name = config, name
+        self._config, self._name, self._table = config, name, table
         self._stream = config.stream_of(table)
         kind: Any = load_plugin(SOURCES, config.record_source)
         declared = validated(kind.config_model, config.of_records, "sources.yml", f"{table.source}.records")

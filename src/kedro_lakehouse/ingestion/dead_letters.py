@@ -1,0 +1,58 @@
+"""Write what was quarantined of a stream to its topic for dead letters, after the batches are published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kedro_lakehouse.sources.dead_letters import Letter
+from kedro_lakehouse.sources.streams import StreamRange
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.sources.dead_letters import DeadLetterTopic
+    from kedro_lakehouse.sources.ledger import Chain
+
+
+def write_dead_letters(table: LakeTable, topic: DeadLetterTopic, chain: Chain) -> None:
+    """Write the quarantined records of published batches whose letters are not written yet.
+
+    Without a batch that has some, this reads the state of the quarantine and nothing else of the lakehouse.
+
+    Raises:
+        SourceUnreachableError: The broker does not answer; the next run writes them.
+    """
+    plans = [plan for plan in chain.published if not plan.is_replay]
+    ends: dict[int, int] = {}
+    for plan in plans:
+        for one in map(StreamRange.of, plan.files):
+            ends[int(one.partition)] = max(one.end, ends.get(int(one.partition), 0))
+    written = topic.written(ends) if ends else {}
+    missing = {number: end for number, end in ends.items() if end > written[number]}
+    if not missing:
+        return
+    first = min(
+        plan.batch
+        for plan in plans
+        if any(one.end > written[int(one.partition)] for one in map(StreamRange.of, plan.files))
+    )
+    topic.write([one for one in _letters(table, first) if one.offset >= written[one.partition]], missing)
+
+
+def _letters(table: LakeTable, first: int) -> list[Letter]:
+    """The quarantined records of the batches from ``first`` on."""
+    state = table.state("quarantine")
+    if state is None or state.bookmark is None or state.bookmark.batch < first:
+        return []
+    from pyspark.sql import functions as F
+
+    from kedro_lakehouse.changes.events import BATCH, POSITION, REASONS, column
+
+    place = column(POSITION)
+    rows = table.read("quarantine").where(column(BATCH) >= first)
+    found = rows.select(
+        F.substring_index(place["file"], ":", -1).cast("int"), place["row"], column(BATCH), column(REASONS)
+    )
+    return [
+        Letter(partition=partition, offset=row, batch=batch, reasons=reasons)
+        for partition, row, batch, reasons in found.distinct().collect()
+    ]
