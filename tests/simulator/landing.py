@@ -69,6 +69,9 @@ class SimulatedSource:
             land(world, str(self._name))
         return sorted(world.landed[str(self._name)])
 
+    def load_of(self, file: LandedFile) -> str:
+        return "changes"
+
     def require_columns(self, looked: Any) -> None:
         """Every record has them."""
 

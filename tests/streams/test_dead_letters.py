@@ -112,6 +112,17 @@ def test_a_rebuild_writes_none_again(broker, project):
     assert letters(broker) == before
 
 
+def test_offsets_that_kafka_forgot_are_told_by_the_letters(broker, project):
+    before = letters(broker)
+    group = "kedro-lakehouse.letters.shop.item"
+    broker.admin.delete_consumer_groups([group])[group].result(30)
+    broker.send("letters.item", bad(b"{]"))
+    assert not run(project).failed
+    after = letters(broker)
+    assert after[: len(before)] == before
+    assert [value for value, _ in after[len(before) :]] == [b"{]"]
+
+
 def test_a_topic_that_is_not_there_stops_the_table_and_loses_nothing(broker, project):
     broker.make_topic("letters.absent")
     broker.send("letters.absent", [good(2)[0], {"value": b"{", "partition": 0}])

@@ -100,9 +100,10 @@ class ChangeBatches:
         self, planned: PlannedFiles, looked: Sequence[FileShape], columns: Columns | None = None
     ) -> LandedChanges:
         planner = self._planner
+        loads = {self._source.load_of(file) for file in planned.files}
         return LandedChanges(
             planned=planned,
-            token=replace(planner.token(planned), full_load=all(f.load == "full_load" for f in looked)),
+            token=replace(planner.token(planned), full_load=loads == {"full_load"}),
             reader=planner.reader,
             looked=looked,
             rules=RecordRules(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 15.0
 _PREFIX: Final = "kedro_lakehouse."
+_WHOLE: Final = {"enable.partition.eof": True, "isolation.level": "read_committed"}
+"""Settings of a consumer that reads a topic to its ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +51,48 @@ class DeadLetterTopic:
     def written(self, partitions: Iterable[int]) -> dict[int, int]:
         """Up to which offset of each partition the letters are written.
 
+        Kafka forgets the offsets of a group that committed none for a week. Then the letters themselves say
+        what is written.
+
         Raises:
-            SourceUnreachableError: The broker does not answer.
+            SourceUnreachableError: The broker does not answer, or there is no such topic.
         """
         from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-        consumer = Consumer(self._as_group())
+        consumer = Consumer(self._as_group() | _WHOLE)
         asked = [TopicPartition(self.source, number) for number in partitions]
         try:
-            return {one.partition: max(one.offset, 0) for one in consumer.committed(asked, _SECONDS)}
+            held = {one.partition: one.offset for one in consumer.committed(asked, _SECONDS)}
+            if any(offset < 0 for offset in held.values()):
+                self._require_topic(consumer)
+                found = self._told_by_letters(consumer)
+                return {number: max(offset, found.get(number, 0)) for number, offset in held.items()}
         except KafkaException as error:
             raise self._unreachable(error) from error
         finally:
             consumer.close()
+        return held
+
+    def _told_by_letters(self, consumer: Any) -> dict[int, int]:
+        """Up to which offset of each partition there are letters of this table: reads the whole topic."""
+        from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+
+        numbers = consumer.list_topics(self.topic, _SECONDS).topics[self.topic].partitions
+        consumer.assign([TopicPartition(self.topic, number, OFFSET_BEGINNING) for number in numbers])
+        found, left = dict[int, int](), len(numbers)
+        while left:
+            message = consumer.poll(_SECONDS)
+            error = KafkaError(KafkaError._TIMED_OUT) if message is None else message.error()  # noqa: SLF001
+            if error is not None:
+                if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                    raise KafkaException(error)
+                left -= 1
+                continue
+            facts = {name: text for name, text in message.headers() or () if name.startswith(_PREFIX)}
+            if facts.get(f"{_PREFIX}table") == str(self.table).encode():
+                place = int(facts[f"{_PREFIX}partition"]), int(facts[f"{_PREFIX}offset"])
+                found[place[0]] = max(place[1] + 1, found.get(place[0], 0))
+        return found
 
     def write(self, letters: Iterable[Letter], ends: Mapping[int, int]) -> None:
         """Write letters, and that those before these offsets of each partition are written.
@@ -95,11 +126,11 @@ class DeadLetterTopic:
             group.close()
             producer.close()
 
-    def _require_topic(self, producer: Any) -> None:
+    def _require_topic(self, client: Any) -> None:
         """Refuse a topic that is not there: in a transaction that would only be known after a minute."""
         from confluent_kafka import KafkaException
 
-        found = producer.list_topics(self.topic, _SECONDS).topics[self.topic]
+        found = client.list_topics(self.topic, _SECONDS).topics[self.topic]
         if found.error is not None:
             raise KafkaException(found.error)
 
