@@ -125,9 +125,9 @@ def test_what_waits_is_told_when_it_is_asked_for(project: TemporaryProject) -> N
     waits = {row["table"]: row["waiting"] for row in json.loads(listed.stdout)}
     size = sum((project.landing / f"item/{number:03}.json").stat().st_size for number in (2, 3))
     assert waits == {
-        "shop.item": {"files": 2, "bytes": size, "records": None},
+        "shop.item": {"files": 2, "bytes": size, "records": None, "seconds": None},
         "shop.names": None,
-        "shop.other": {"files": 0, "bytes": 0, "records": None},
+        "shop.other": {"files": 0, "bytes": 0, "records": None, "seconds": None},
     }
     assert "2 files" in project.command("lakehouse", "tables", "--waiting").stdout
 
