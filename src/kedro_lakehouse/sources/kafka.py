@@ -11,7 +11,7 @@ from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kedro_lakehouse.config.sources import KafkaSourceConfig
-from kedro_lakehouse.errors import OffsetsGoneError, SourceUnreachableError, TopicReplacedError
+from kedro_lakehouse.errors import OffsetsGoneError, SourceUnreachableError, TopicReplacedError, require
 from kedro_lakehouse.sources.base import Lag
 from kedro_lakehouse.sources.dead_letters import DeadLetterTopic
 from kedro_lakehouse.sources.streams import Record, RecordStream, StreamRange
@@ -40,7 +40,12 @@ class KafkaSource(RecordStream[KafkaSourceConfig]):
     # What is new.
     @cached_property
     def _offsets(self) -> _Offsets:
-        """The partitions as they are now: a run reads up to these ends, however fast the topic grows."""
+        """The partitions as they are now: a run reads up to these ends, however fast the topic grows.
+
+        Raises:
+            UnsupportedError: The extra ``kafka`` is not installed.
+        """
+        require("confluent_kafka", what="Kafka needs confluent-kafka", install="'kedro-lakehouse[kafka]'")
         return _offsets_of(self._config, self._client, self._stream, self._name)
 
     @property
