@@ -120,8 +120,8 @@ class Environment:
         """
         from kedro_lakehouse.config.registries import registry_config
 
-        kinds = {kind: cast("Any", load_plugin(REGISTRIES, kind)) for kind in list_plugins(REGISTRIES)}
-        models = {kind: made.config_model for kind, made in kinds.items()}
+        kinds = list_plugins(REGISTRIES)
+        models = {kind: cast("Any", load_plugin(REGISTRIES, kind)).config_model for kind in kinds}
         return registry_config(self._registries(), name, models)
 
     def registry(self, name: str) -> SchemaRegistry:
@@ -131,9 +131,9 @@ class Environment:
             ConfigurationError: There is none of that name, or something is wrong in its declaration.
         """
         config = self.registry_config(name)
-        kinds = {kind: cast("Any", load_plugin(REGISTRIES, kind)) for kind in list_plugins(REGISTRIES)}
+        kind = cast("Any", load_plugin(REGISTRIES, config.type))
         secrets = self.credentials(config.credentials) if config.credentials else {}
-        return cast("SchemaRegistry", kinds[config.type](config, secrets))
+        return cast("SchemaRegistry", kind(config, secrets))
 
     @property
     def env_option(self) -> str:

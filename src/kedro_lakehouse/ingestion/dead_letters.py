@@ -21,20 +21,20 @@ def write_dead_letters(table: LakeTable, topic: DeadLetterTopic, chain: Chain) -
     Raises:
         SourceUnreachableError: The broker does not answer; the next run writes them.
     """
-    plans = [plan for plan in chain.published if not plan.is_replay]
+    ranges = [
+        (plan.batch, int(one.partition), one.end)
+        for plan in chain.published
+        if not plan.is_replay
+        for one in map(StreamRange.of, plan.files)
+    ]
     ends: dict[int, int] = {}
-    for plan in plans:
-        for one in map(StreamRange.of, plan.files):
-            ends[int(one.partition)] = max(one.end, ends.get(int(one.partition), 0))
+    for _, partition, end in ranges:
+        ends[partition] = max(end, ends.get(partition, 0))
     written = topic.written(ends) if ends else {}
-    missing = {number: end for number, end in ends.items() if end > written[number]}
+    missing = {partition: end for partition, end in ends.items() if end > written[partition]}
     if not missing:
         return
-    first = min(
-        plan.batch
-        for plan in plans
-        if any(one.end > written[int(one.partition)] for one in map(StreamRange.of, plan.files))
-    )
+    first = min(batch for batch, partition, end in ranges if end > written[partition])
     topic.write([one for one in _letters(table, first) if one.offset >= written[one.partition]], missing)
 
 

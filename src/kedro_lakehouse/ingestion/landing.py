@@ -19,6 +19,7 @@ from kedro_lakehouse.ingestion.derived import DerivedPlanner
 from kedro_lakehouse.ingestion.extracts import ExtractBatches
 from kedro_lakehouse.ingestion.planner import Planner
 from kedro_lakehouse.ingestion.reading import FileReader
+from kedro_lakehouse.sources.base import StreamSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -83,10 +84,11 @@ def waiting_in_streams(tables: Iterable[LakeTable]) -> dict[str, Waiting]:
     found: dict[str, Waiting] = {}
     for table in tables:
         with contextlib.suppress(LakehouseError):
-            if table.config.source is None or table.open_source().gives != "ranges":
+            if table.config.source is None:
                 continue
-            if (waiting := waiting_for(table)) is not None:
-                found[str(table)] = waiting
+            planner = planner_of(table)
+            if isinstance(planner.source, StreamSource):
+                found[str(table)] = planner.waiting()
     return found
 
 

@@ -104,7 +104,7 @@ class KafkaSource(RecordStream[KafkaSourceConfig]):
     def lag(
         self, published: Iterable[LandedFile], begun: Iterable[LandedFile] = (), *, timed: bool = False
     ) -> Lag:
-        """What waits after the published ranges: offsets, of which a compacted topic has fewer records.
+        """What waits after the published ranges. Offsets are counted; a compacted topic has fewer records.
 
         Args:
             timed: Whether to read the first record of each partition, to tell since when it waits.

@@ -1,9 +1,9 @@
 """Streams of Amazon Kinesis: a batch is a range of sequence numbers of each shard.
 
 Kinesis does not tell where a shard ends, so what is new is found by reading it, up to the limits of a batch.
-Sequence numbers have up to 56 digits and gaps: that records have expired is told by times. Each range has the
-time up to which its shard was read; a shard in which nothing comes is noted twice in the time that the stream
-keeps records.
+Sequence numbers have gaps, so they do not show that records have expired. Times do: each range has the time
+up to which its shard was read. Twice in a stream's retention period a run also notes this time for a shard in
+which nothing came.
 
 Source:
     Amazon Kinesis Data Streams, developer guide and API reference: shard iterators, resharding, retention.
@@ -108,7 +108,7 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
     def _found(self) -> _Stream:
         """The stream and its shards as they are now."""
         with _answers(str(self._name), self._stream):
-            told = self._client.describe_stream_summary(StreamName=self._stream)["StreamDescriptionSummary"]
+            answer = self._client.describe_stream_summary(StreamName=self._stream)
             pages = self._client.get_paginator("list_shards").paginate(StreamName=self._stream)
             shards = [shard for page in pages for shard in page["Shards"]]
         there = {shard["ShardId"] for shard in shards}
@@ -122,9 +122,10 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
             )
             for shard in sorted(shards, key=lambda one: str(one["ShardId"]))  # later shards have later ids
         ]
+        summary = answer["StreamDescriptionSummary"]
         return _Stream(
-            identity=str(int(told["StreamCreationTimestamp"].timestamp() * 1000)),
-            kept=told["RetentionPeriodHours"] * _HOUR,
+            identity=str(int(summary["StreamCreationTimestamp"].timestamp() * 1000)),
+            kept=summary["RetentionPeriodHours"] * _HOUR,
             shards=found,
         )
 
@@ -160,8 +161,7 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
                 continue
             mark = marks.get(shard.id, _Mark())
             limit = max(1, room // (len(shards) - count))
-            taken = self._take(shard, mark.iterator(firsts.get(shard.id, 0)), limit)
-            self._require_whole(shard, mark, taken)
+            taken = self._next(shard, mark, firsts.get(shard.id, 0), limit)
             if not taken.is_all:
                 unread.add(shard.id)
             room -= len(taken.records)
@@ -194,8 +194,7 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
         found, due = list[_Taken](), False
         for shard in self._found.shards:
             mark = marks.get(shard.id, _Mark())
-            taken = self._take(shard, mark.iterator(firsts.get(shard.id, 0)), _GLANCE)
-            self._require_whole(shard, mark, taken)
+            taken = self._next(shard, mark, firsts.get(shard.id, 0), _GLANCE)
             due = due or (not taken.records and self._is_due(shard, mark))
             if taken.records:
                 found.append(taken)
@@ -260,6 +259,15 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
         )  # fmt: skip
         return found.planned(SCHEME)
 
+    def _next(self, shard: _Shard, mark: _Mark, first: int, limit: int) -> _Taken:
+        """The records of a shard after a mark; refuses where records may have come and expired since then."""
+        taken = self._take(shard, mark.iterator(first), limit)
+        is_old = 0 < mark.until < _now() - self._found.kept
+        if taken.records and is_old and not (mark.last and self._has(shard, mark.last)):
+            name = f"{self._stream}:{shard.id}"
+            raise OffsetsGoneError(table=self._name, partition=name, wanted=mark.last, earliest=None)
+        return taken
+
     def _take(self, shard: _Shard, where: Mapping[str, Any], limit: int) -> _Taken:
         """The next records of a shard, up to ``limit`` of them or the bytes of a batch."""
         begun, taken, size = _now(), list[Any](), 0
@@ -276,14 +284,6 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
     def _is_due(self, shard: _Shard, mark: _Mark) -> bool:
         """Whether to note that nothing came into a shard, before the last record that was read expires."""
         return not shard.is_closed and _now() - mark.until > self._found.kept // 2
-
-    def _require_whole(self, shard: _Shard, mark: _Mark, taken: _Taken) -> None:
-        """Refuse to go on where records may have come and expired since a shard was read."""
-        if not taken.records or not mark.until or mark.until >= _now() - self._found.kept:
-            return
-        if not (mark.last and self._has(shard, mark.last)):
-            name = f"{self._stream}:{shard.id}"
-            raise OffsetsGoneError(table=self._name, partition=name, wanted=mark.last, earliest=None)
 
     def _has(self, shard: _Shard, number: int) -> bool:
         """Whether the stream still holds a record."""
