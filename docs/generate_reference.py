@@ -23,6 +23,7 @@ import kedro_lakehouse.ops.failures  # noqa: F401 - the same
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.convert import ConvertConfig
+from kedro_lakehouse.config.enrich import EnrichConfig
 from kedro_lakehouse.config.expectations import (
     KINDS,
     ExpectationConfig,
@@ -229,6 +230,7 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     HistoryViewConfig: "history.view",
     ValidFromConfig: "valid_from",
     DeriveConfig: "derive",
+    EnrichConfig: "enrich",
     MaintenanceConfig: "maintenance.yml",
     TableMaintenanceConfig: "tables of maintenance.yml",
     CompactConfig: "compact",

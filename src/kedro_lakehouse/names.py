@@ -33,6 +33,7 @@ RESERVED_COLUMNS: Final[frozenset[str]] = frozenset(
         "_tombstone",
         "_surrogate_key",
         "_unset",
+        "_lookup",
         "effective_from",
         "effective_to",
         "is_current",

@@ -75,7 +75,7 @@ class Stream:
             begun = time.monotonic()
             new = [t for t in tables if self._is_due(t, begun) and self._has_news(project, t)]
             # New offsets may hold no record, as those of an aborted transaction: then nothing is committed.
-            worked = bool(new) and self._cycle(_with_derived(project, new))
+            worked = bool(new) and self._cycle(_with_made(project, new))
             maintained = self._maintain_one()
             if until_idle and not worked:
                 break
@@ -160,10 +160,10 @@ def _within(table: str, space: str) -> bool:
     return not space or table == space or table.startswith(f"{space}.")
 
 
-def _with_derived(project: Project, tables: Iterable[str]) -> set[str]:
+def _with_made(project: Project, tables: Iterable[str]) -> set[str]:
     found = set(tables)
     for table in tuple(found):
-        found.update(project.declarations.derived_from(TableName.parse(table)))
+        found.update(project.declarations.made_from(TableName.parse(table)))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import subprocess
 import sys
@@ -37,3 +38,29 @@ def kill_at(project: TemporaryProject, places: Mapping[str, tuple[str, str]], *,
     with scratch() as env:
         killed = subprocess.run(command, start_new_session=True, capture_output=True, check=False, env=env)
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+
+
+class _Stop(logging.Handler):
+    """Ends the work at one phase, as far as one process can."""
+
+    def __init__(self, stage: str, phase: str) -> None:
+        super().__init__()
+        self._at = (stage, phase)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if (record.__dict__.get("stage"), record.__dict__.get("phase")) == self._at:
+            raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def stopping(stage: str, phase: str) -> Iterator[None]:
+    """While the block runs, the first commit that reaches a phase of a stage is interrupted there."""
+    logger, stop = logging.getLogger("kedro_lakehouse.phase"), _Stop(stage, phase)
+    level = logger.level
+    logger.addHandler(stop)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(stop)
+        logger.setLevel(level)

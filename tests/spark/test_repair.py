@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
+from harness.kills import stopping
 from harness.project import TemporaryProject, write_parquet, write_text
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
@@ -201,28 +201,9 @@ def test_a_batch_is_told_by_key_and_effect(mended: tuple[TemporaryProject, dict[
     assert "1 to 2" in refused.stderr
 
 
-class _Stop(logging.Handler):
-    """Ends the work at one phase, as far as one process can."""
-
-    def __init__(self, stage: str, phase: str) -> None:
-        super().__init__()
-        self._at = (stage, phase)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if (record.__dict__.get("stage"), record.__dict__.get("phase")) == self._at:
-            raise KeyboardInterrupt
-
-
 def stopped(project: TemporaryProject, stage: str, phase: str, *words: str) -> None:
-    logger, stop = logging.getLogger("kedro_lakehouse.phase"), _Stop(stage, phase)
-    level = logger.level
-    logger.addHandler(stop)
-    logger.setLevel(logging.DEBUG)
-    try:
+    with stopping(stage, phase):
         assert call(project, *words).exit_code == 1
-    finally:
-        logger.removeHandler(stop)
-        logger.setLevel(level)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,8 @@ def test_defaults_are_the_contracts():
         "valid_from": {"column": None, "updated_at": None},
         "delete_scope": (),
         "changes_retention": None,
+        "enrich": (),
+        "reenrich": False,
         "personal": (),
         "public": (),
         "schema_policy": "evolve",
@@ -236,8 +238,9 @@ def test_every_key_of_the_interface_is_available_or_planned_but_not_both():
     interface = (
         "source entity derive keys write order_by effective_time current history columns types rename "
         "ignore_null unset_marker on_tie on_invalid max_invalid_fraction valid_from initial_valid_from "
-        "hard_deletes delete_scope max_delete_fraction allow_empty_extract changes_retention schema_policy "
-        "checks expectations format partition_by sort_by properties subject personal public tags"
+        "hard_deletes delete_scope max_delete_fraction allow_empty_extract changes_retention enrich "
+        "reenrich schema_policy checks expectations format partition_by sort_by properties subject personal "
+        "public tags"
     )
     available = set(TableConfig.allowed_keys())
     assert available | TableConfig.planned_keys == set(interface.split())

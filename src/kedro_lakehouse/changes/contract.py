@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from kedro_lakehouse.config.enrich import enriched_columns
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -38,6 +40,8 @@ class TableContract:
     updated_at: str | None = None
     delete_scope: tuple[str, ...] = ()
     surrogate_key: bool = False
+    looked_up: tuple[str, ...] = ()
+    """The columns that come from references: they do not tell one event from another."""
 
     def tracked(self, columns: Iterable[str]) -> list[str]:
         """The columns whose change opens a new version; never keys; order and time only if listed."""
@@ -77,5 +81,6 @@ class TableContract:
             valid_from=table.valid_from.column,
             updated_at=table.valid_from.updated_at,
             delete_scope=table.delete_scope,
+            looked_up=enriched_columns(table.enrich),
             surrogate_key=bool(history and history.view and history.view.surrogate_key),
         )

@@ -28,6 +28,10 @@ UNSET: Final = "_unset"
 """Names of an upsert's columns that were not sent, sorted; null where all were. Only tables whose source
 leaves values out have this column."""
 
+LOOKUP: Final = "_lookup"
+"""What an upsert was looked up by in reference tables, by the columns of the events; null for other events.
+Only tables whose rows follow their references have this column."""
+
 UPSERT: Final = "upsert"
 DELETE: Final = "delete"
 TRUNCATE: Final = "truncate"
@@ -45,7 +49,7 @@ CHECKED_COLUMNS: Final = (*EVENT_COLUMNS, RAW, REASONS)
 
 def value_columns(frame: DataFrame) -> list[str]:
     """The source's own columns of a frame of events, in their order."""
-    framework = {*CHECKED_COLUMNS, *OPENED_COLUMNS, UNSET}
+    framework = {*CHECKED_COLUMNS, *OPENED_COLUMNS, UNSET, LOOKUP}
     return [c for c in frame.columns if c not in framework]
 
 

@@ -58,12 +58,12 @@ def _lines(found: Stored) -> list[str]:
 
 def _next(project: Project, name: TableName) -> list[str]:
     """What the next run does."""
-    derived = project.declarations.derived_from(name)
+    made = project.declarations.made_from(name)
     derives = project.table(name).derive
     what = "derives it again from its inputs" if derives else "ingests its landed files anew"
     lines = [f"The next `kedro run` {what}; to be rid of it, take its block out of tables.yml first."]
-    if derived:
-        lines.append(f"Derived from it, and as they were until then: {', '.join(derived)}.")
+    if made:
+        lines.append(f"Made from it, and as they were until then: {', '.join(made)}.")
     return lines
 
 

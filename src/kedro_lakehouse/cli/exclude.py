@@ -24,7 +24,7 @@ def exclude_batch(project: Project, name: TableName, batch: int, *, as_json: boo
     done = recorded(project, f"quarantine {name} --batch {batch}", lambda: exclude(project.bind(name), batch))
     gone = f"{counted(done.withdrawn, 'event')} {'is' if done.withdrawn == 1 else 'are'} excluded"
     text = f"{name}, batch {batch}: {gone} (decision {done.decision})."
-    names = ",".join([str(name), *project.declarations.derived_from(name)])
+    names = ",".join([str(name), *project.declarations.made_from(name)])
     print_result(asdict(done), f"{text} Publish the rest: kedro run --namespaces={names}", as_json=as_json)
 
 

@@ -13,6 +13,7 @@ from kedro_lakehouse.changes.compare import comparable, comparable_row
 from kedro_lakehouse.changes.events import (
     CONCERNED,
     EVENT_COLUMNS,
+    LOOKUP,
     OP,
     ORDER,
     POSITION,
@@ -172,7 +173,7 @@ class EventFrames:
 
 
 def _stored_columns(events: DataFrame) -> list[str]:
-    more = [UNSET] if UNSET in events.columns else []
+    more = [name for name in (UNSET, LOOKUP) if name in events.columns]
     return [*EVENT_COLUMNS, *more, *value_columns(events)]
 
 
@@ -234,7 +235,8 @@ def _without(events: DataFrame, past: DataFrame, contract: TableContract, found:
     first = past.schema[ORDER].dataType.fieldNames()[0]  # type: ignore[attr-defined]
     low, high = found.first_orders
     old = past.where(column(ORDER)[first].between(F.lit(low), F.lit(high)))
-    values = [c for c in value_columns(past) if c in events.columns and c not in contract.keys]
+    own = (*contract.keys, *contract.looked_up)  # a reference may have changed between two deliveries
+    values = [c for c in value_columns(past) if c in events.columns and c not in own]
     unset = [UNSET] if UNSET in past.columns and UNSET in events.columns else []
     fact = [OP, TIME, *unset, *values]
     at = [*contract.keys, ORDER]

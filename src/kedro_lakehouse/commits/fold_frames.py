@@ -11,6 +11,7 @@ from kedro_lakehouse.commits.audit import refuse_doubled_keys
 from kedro_lakehouse.commits.blocking import validate_stage
 from kedro_lakehouse.commits.cache import write_counted
 from kedro_lakehouse.commits.excluded import accepted_events
+from kedro_lakehouse.config.enrich import enriched_columns
 from kedro_lakehouse.ops.report import FOLDED
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 def declares(table: TableConfig, name: str) -> bool:
     """Whether a declaration includes a column, given by its name in the table."""
+    return name in enriched_columns(table.enrich) or takes(table, name)
+
+
+def takes(table: TableConfig, name: str) -> bool:
+    """Whether a declaration takes a column from the source, given by its name in the table."""
     chosen = table.columns
     if chosen is None or name in table.keys:
         return True

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.config.expectations import ExpectationConfig
     from kedro_lakehouse.environment import Environment
     from kedro_lakehouse.lake_table import LakeTable
@@ -29,7 +30,7 @@ class NothingToValidate(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A table as its readers see it; without a current table, the current rows of its history.
+    """A table as its readers see it: its current table or, of one without, the present rows of its history.
 
     - ``age``: the seconds since its last commit.
     - ``change``: the fraction by which the last commit changed the row count; None if that commit created
@@ -37,6 +38,7 @@ class Published:
     """
 
     table: LakeTable
+    kind: Kind
     snapshot: int | None
     batch: int
     age: float
@@ -52,8 +54,7 @@ class Published:
         """The published rows, as a lazy frame."""
         from kedro_lakehouse.commits.blocking import present_rows
 
-        kind = self.table.targets[0]
-        return present_rows(self.table.read(kind), kind)
+        return present_rows(self.table.read(self.kind), self.kind)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,9 +71,9 @@ class ValidationPlan:
     answer: Callable[[], Sequence[Result]]
 
 
-def published(table: LakeTable) -> Published | None:
-    """The published state of a table, from metadata alone; None before its first commit."""
-    kind = table.targets[0]
+def published(table: LakeTable, kind: Kind | None = None) -> Published | None:
+    """The published state of a table, or of one of its targets, from metadata; None before a first commit."""
+    kind = kind or table.targets[0]
     state = table.state(kind)
     if state is None or state.bookmark is None:
         return None
@@ -80,6 +81,7 @@ def published(table: LakeTable) -> Published | None:
     before = state.rows - bookmark.counts.get("inserted", 0) + bookmark.counts.get("deleted", 0)
     return Published(
         table=table,
+        kind=kind,
         snapshot=state.snapshot_id,
         batch=state.batch,
         age=(datetime.now(UTC) - datetime.fromisoformat(bookmark.committed_at)).total_seconds(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.columns import PARAMETER, ColumnIndexConfig
 from kedro_lakehouse.config.expectations import SuiteConfig
+from kedro_lakehouse.config.references import reference_problems
 from kedro_lakehouse.config.sources import TableProblem
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.config.validation import Mistakes, found_kind, validated
@@ -44,15 +46,17 @@ class Declarations:
     tables: Mapping[TableName, TableConfig]
     suites: Mapping[str, SuiteConfig] = field(default_factory=dict)
 
-    def derived_from(self, name: TableName) -> list[str]:
-        """The tables that are derived from a table, or from one that is; by name."""
+    @cached_property
+    def looked_up_by_time(self) -> frozenset[str]:
+        """The tables in whose history others look up as of the time of their events."""
+        entries = (entry for table in self.tables.values() for entry in table.enrich)
+        return frozenset(entry.table for entry in entries if entry.as_of == "event")
+
+    def made_from(self, name: TableName) -> list[str]:
+        """The tables that are derived from a table or enriched by it, or by one that is; by name."""
         found, more = set[str](), {str(name)}
         while more:
-            more = {
-                str(other)
-                for other, table in self.tables.items()
-                if table.derive and more & set(table.derive.inputs.values())
-            } - found
+            more = {str(t) for t, table in self.tables.items() if more & set(table.tables_read)} - found
             found |= more
         return sorted(found)
 
@@ -281,29 +285,25 @@ def _suite_problems(suite: SuiteConfig, tables: Tables) -> Iterator[TableProblem
 
 
 def _bad_inputs(tables: Tables) -> Iterator[TableProblem]:
-    """Derived tables whose inputs are not declared, or lead back to themselves."""
+    """Tables whose inputs or references are not declared or do not fit, or lead back to themselves."""
     by_text = {str(name): table for name, table in tables.items()}
-
-    def inputs_of(name: str) -> list[str]:
-        derive = by_text[name].derive
-        return list(derive.inputs.values()) if derive else []
-
-    for owner in by_text:
-        for found in inputs_of(owner):
+    for owner, table in by_text.items():
+        for found in table.derive.inputs.values() if table.derive else ():
             if found not in by_text or not by_text[found].current:
                 problem = f"no current table '{found}' is declared.{did_you_mean(found, by_text)}"
                 yield TableProblem(f"{owner}.derive.inputs", problem, "Declare it.")
-    for owner in by_text:
-        reached, ahead = set[str](), inputs_of(owner)
+        yield from reference_problems(owner, by_text)
+    for owner, table in by_text.items():
+        reached, ahead = set[str](), list(table.tables_read)
         while ahead:
             name = ahead.pop()
             if name == owner:
-                problem = "the table is made from itself."
-                yield TableProblem(f"{owner}.derive.inputs", problem, "Break the circle.")
+                key = "derive.inputs" if table.derive else "enrich"
+                yield TableProblem(f"{owner}.{key}", "the table is made from itself.", "Break the circle.")
                 break
             if name in by_text and name not in reached:
                 reached.add(name)
-                ahead += inputs_of(name)
+                ahead += by_text[name].tables_read
 
 
 def _collisions(tables: Tables) -> Iterator[TableProblem]:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, RelativePath, refuse
+from kedro_lakehouse.config.enrich import (
+    Enrich,
+    columns_for_lookups,
+    enriched_columns,
+    refuse_unclear,
+)
 from kedro_lakehouse.config.expectations import ExpectationConfig, of_one_table
 from kedro_lakehouse.config.history import (
     ColumnChoice,
@@ -198,6 +204,10 @@ class TableConfig(Declaration):
     """Whether an extract without rows is applied."""
     changes_retention: Duration | None = None
     """How long single events stay in `_changes`, such as `90 days`; default: for ever."""
+    enrich: tuple[Enrich, ...] = ()
+    """Columns that each event takes from reference tables: see `enrich` below."""
+    reenrich: bool = False
+    """Whether rows follow a change of a reference that was looked up `as_of: arrival`."""
     schema_policy: Literal["evolve", "fixed"] = "evolve"
     """Whether new columns and wider types are taken over, or refused."""
     checks: Mapping[CheckName, Annotated[Name, AfterValidator(condition)]] = {}
@@ -222,6 +232,17 @@ class TableConfig(Declaration):
     """Columns whose values may be shown in messages and previews, also if personal."""
     tags: tuple[Tag, ...] = ()
     """Kedro tags of the table's nodes."""
+
+    @property
+    def repairs_rows(self) -> bool:
+        """Whether a later change of a reference changes rows."""
+        return self.reenrich or any(entry.as_of == "event" for entry in self.enrich)
+
+    @property
+    def tables_read(self) -> tuple[str, ...]:
+        """The other tables that this one is made from: inputs of its query, or references."""
+        inputs = self.derive.inputs.values() if self.derive else ()
+        return tuple(dict.fromkeys([*inputs, *(entry.table for entry in self.enrich)]))
 
     @property
     def guards(self) -> str:
@@ -250,6 +271,34 @@ class TableConfig(Declaration):
             raise refuse(
                 f"the key column '{gone[0]}' is excluded", "Keep every key column.", key="columns.exclude"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _lookups_fit(self) -> Self:
+        refuse_unclear(self.enrich)
+        if self.enrich and self.derive is not None:
+            problem = "a derived table takes columns of other tables by its query"
+            raise refuse(problem, "Join the table in `derive.sql`.", key="enrich")
+        given, by = enriched_columns(self.enrich), columns_for_lookups(self.enrich)
+        for key in ("keys", "order_by", "types", "ignore_null", "effective_time"):
+            stated: Any = getattr(self, key) or ()
+            about = given + by if key == "ignore_null" else given
+            if found := [name for name in about if stated in ("*", name) or name in stated]:
+                problem = f"'{found[0]}' is a column of 'enrich', which '{key}' cannot be about"
+                raise refuse(problem, f"Name in `{key}` columns of the source alone.", key=key)
+        return self
+
+    @model_validator(mode="after")
+    def _rows_can_follow_references(self) -> Self:
+        if self.reenrich and all(entry.as_of == "event" for entry in self.enrich):
+            problem = "'reenrich' is for lookups with 'as_of: arrival', and there is none"
+            raise refuse(problem, "Remove `reenrich`, or declare such a lookup.", key="reenrich")
+        if self.repairs_rows and self.write != "merge":
+            problem = "rows can only follow their reference in a table with keys"
+            raise refuse(problem, "Use `as_of: arrival` without `reenrich`.", key="write")
+        if self.repairs_rows and self.changes_retention is not None:
+            problem = "rows follow their reference by single events, which would be kept for a time only"
+            raise refuse(problem, "Use `as_of: arrival` without `reenrich`.", key="changes_retention")
         return self
 
     @model_validator(mode="after")

@@ -126,7 +126,9 @@ class PendingDataset(DeclaredDataset, ReadOnlyDataset):
 
 
 class PublishedDataset(DeclaredDataset):
-    """A table as others read it: derived tables, expectations, the column index.
+    """A table as others read it: tables that are made from it, expectations, the column index.
+
+    With ``kind: history`` it is the table's history, for lookups as of the time of an event.
 
     Saving stores nothing: the plan of the table itself is saved to ``current`` or ``history`` before it.
 
@@ -140,9 +142,16 @@ class PublishedDataset(DeclaredDataset):
 
     role: ClassVar[str] = "published"
 
+    def __init__(
+        self, *, table: str, kind: Kind | None = None, metadata: dict[str, Any] | None = None
+    ) -> None:
+        """Keep the names: nothing is read yet."""
+        super().__init__(table=table, metadata=metadata)
+        self._kind = kind
+
     def load(self) -> Published | None:
         """The published state, with its rows as a lazy frame; None before the table's first commit."""
-        return published(self.table)
+        return published(self.table, self._kind)
 
     def preview(self, nrows: int = 5) -> TablePreview:
         """Some published rows for kedro-viz; personal columns stay closed."""
@@ -150,7 +159,7 @@ class PublishedDataset(DeclaredDataset):
 
     @property
     def _stored(self) -> TableName:
-        return self._name.with_suffix(self.table.targets[0])
+        return self._name.with_suffix(self._kind or self.table.targets[0])
 
     def _describe(self) -> dict[str, Any]:
         return {"filepath": str(self._name), "role": self.role}

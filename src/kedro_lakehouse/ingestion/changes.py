@@ -86,7 +86,7 @@ class ChangeBatches:
                 continue
             self._source.require_columns(looked)
             columns = planner.reader.columns(looked)
-            planned = planner.ledger.plan(chain, files, {})
+            planned = planner.ledger.plan(chain, files, {}, references=planner.references_after(chain))
             enter_phase("planned", planner.table, "ingestion", planned.batch)
             return self._landed(planned, looked, columns)
         return None
@@ -101,6 +101,7 @@ class ChangeBatches:
     ) -> LandedChanges:
         planner = self._planner
         loads = {self._source.load_of(file) for file in planned.files}
+        resolved = columns or planner.reader.columns(looked)
         return LandedChanges(
             planned=planned,
             token=replace(planner.token(planned), full_load=loads == {"full_load"}),
@@ -109,8 +110,10 @@ class ChangeBatches:
             rules=RecordRules(
                 decoder=self._source.decoder,
                 layout=self._source.layout(),
-                columns=columns or planner.reader.columns(looked),
+                columns=resolved,
                 horizon=horizon_of(planner.state()),
+                lookups=planner.references.lookups(planned.references, resolved.types),
+                keeps_lookups=planner.references.repairs,
             ),
         )
 

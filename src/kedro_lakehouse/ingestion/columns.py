@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.conversion import castable, same_type
-from kedro_lakehouse.changes.events import EVENT_COLUMNS, OPENED_COLUMNS, ORDER, UNSET
-from kedro_lakehouse.commits.fold_frames import declares
+from kedro_lakehouse.changes.events import EVENT_COLUMNS, LOOKUP, OPENED_COLUMNS, ORDER, UNSET
+from kedro_lakehouse.commits.fold_frames import takes
+from kedro_lakehouse.config.enrich import columns_for_lookups, enriched_columns
 from kedro_lakehouse.decoders.records import Columns
 from kedro_lakehouse.errors import (
     DECLARED_THERE,
@@ -47,12 +48,14 @@ def resolve_columns(
         UnsupportedError: Two columns, or two fields of one struct, differ only in case.
     """
     seen = [n for shape in shapes for n, _ in shape.columns]
-    named = {*table.order_by, *filter(None, [table.effective_time])}
+    needed = {*table.order_by, *filter(None, [table.effective_time])}
+    looked_up_by = columns_for_lookups(table.enrich)
+    named = needed.union(looked_up_by)
     stated = source.control(seen)
     # Columns of the source that describe the change, such as its operation, are no columns of the table;
     # those that give the order or the time are read all the same.
     control = frozenset(c for c in stated if table.rename.get(c, c) not in named)
-    held = {c: t for c, t in existing.items() if c not in (*EVENT_COLUMNS, UNSET, *OPENED_COLUMNS)}
+    held = {c: t for c, t in existing.items() if c not in (*EVENT_COLUMNS, UNSET, LOOKUP, *OPENED_COLUMNS)}
     declared = declared_types(name, table, held)
     types = dict(held)
     for shape in shapes:
@@ -63,6 +66,7 @@ def resolve_columns(
         }
         _require_keys(name, table, kept, shape)
         _refuse_pairs(name, table, kept, shape)
+        _refuse_enriched(name, table, kept, shape)
         for source_name, kind in kept.items():
             column = table.rename.get(source_name, source_name)
             if column in declared:
@@ -73,10 +77,10 @@ def resolve_columns(
                 types[column] = _joined(name, column, types.get(column), kind, shape)
         if table.schema_policy == "fixed" and held:
             _refuse_changes(name, held, {c: t for c, t in types.items() if c not in declared}, shape)
-    for key in table.keys:
+    for key in (*table.keys, *looked_up_by):
         types.setdefault(key, declared.get(key, T.StringType()))
     _refuse_names(name, types)
-    if missing := sorted(named - types.keys()):
+    if missing := sorted(needed - types.keys()):
         raise MissingColumnError(
             table=name, missing=missing, found=sorted(types), place="order_by, effective_time"
         )
@@ -173,7 +177,7 @@ def _simple(text: str) -> T.DataType:
 
 
 def _kept(source_name: str, table: TableConfig) -> bool:
-    return declares(table, table.rename.get(source_name, source_name))
+    return takes(table, table.rename.get(source_name, source_name))
 
 
 def _require_keys(name: TableName, table: TableConfig, kept: Iterable[str], shape: FileShape) -> None:
@@ -194,6 +198,17 @@ def _refuse_pairs(name: TableName, table: TableConfig, kept: Iterable[str], shap
             raise UnsupportedError(
                 what=f"{name}: {shape.file.name} has '{other}' and '{source_name}', one column by `rename`.",
                 remedy="Correct `rename` in tables.yml, or deliver the file with one of them.",
+            )
+
+
+def _refuse_enriched(name: TableName, table: TableConfig, kept: Iterable[str], shape: FileShape) -> None:
+    """Refuse a source column with the name of one that comes from a reference."""
+    taken = {column.lower() for column in enriched_columns(table.enrich)}
+    for source_name in kept:
+        if (column := table.rename.get(source_name, source_name)).lower() in taken:
+            raise UnsupportedError(
+                what=f"{name}: {shape.file.name} has '{source_name}', and `enrich` gives '{column}' too.",
+                remedy="Rename one, by `rename` or `enrich.columns: {column: name}`; or exclude the first.",
             )
 
 

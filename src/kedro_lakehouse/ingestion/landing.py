@@ -11,6 +11,7 @@ from kedro_lakehouse.commits.ingest import IngestionCommit
 from kedro_lakehouse.errors import (
     BatchContentChangedError,
     CommitConflictError,
+    ConfigurationError,
     LakehouseError,
     LeaseLostError,
 )
@@ -19,6 +20,7 @@ from kedro_lakehouse.ingestion.derived import DerivedPlanner
 from kedro_lakehouse.ingestion.extracts import ExtractBatches
 from kedro_lakehouse.ingestion.planner import Planner
 from kedro_lakehouse.ingestion.reading import FileReader
+from kedro_lakehouse.ingestion.repair import repair
 from kedro_lakehouse.sources.base import StreamSource
 
 if TYPE_CHECKING:
@@ -44,6 +46,13 @@ def planner_of(table: LakeTable) -> Planner:
     if table.config.derive is not None:
         return DerivedPlanner(table, table.config.derive)
     source = table.open_source()
+    if table.config.enrich and source.gives == "extracts":
+        raise ConfigurationError(
+            file="tables.yml",
+            key=f"{table}.enrich",
+            problem="the table is made from extracts: a changed reference would look like changed rows.",
+            remedy="Keep the extracts in a table of their own, and join it with the reference by `derive`.",
+        )
     reader = FileReader(table, source)
     return Planner(table, source, reader)
 
@@ -58,6 +67,7 @@ def landed_batches(table: LakeTable) -> Iterator[Any]:
         try:
             with table.lease("ingestion") as held:
                 batches = _BATCHES[planner.source.gives](planner, planner.source)
+                repair(planner, held, patience)
                 yield from planner.given_out(batches, held, patience)
                 return
         except LeaseLostError as error:

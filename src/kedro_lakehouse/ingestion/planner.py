@@ -14,6 +14,7 @@ from kedro_lakehouse.commits.renames import rename_columns
 from kedro_lakehouse.commits.token import BatchToken
 from kedro_lakehouse.errors import BatchContentChangedError, CommitConflictError, UnsupportedError
 from kedro_lakehouse.ingestion.declared import look_at_declaration, refuse_other_targets
+from kedro_lakehouse.ingestion.references import References
 from kedro_lakehouse.sources.base import StreamSource, Waiting, gone_from
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Planner:
         """Take the source and its reader, and open the table's ledger."""
         self.table, self.source, self.reader = table, source, reader
         self.ledger = table.open_ledger()
+        self.references = References(table)
         self._listed: list[LandedFile] | None = None
         self._seen: TableState | None = None
 
@@ -95,6 +97,8 @@ class Planner:
         """
         begun, ingesting = perf_counter(), self.table.environment.ingesting
         rename_columns(self.table)
+        if self.references.snapshots() is None:
+            return
         chain = self.chain(anew=True)
         nothing_new = True
         while not STOPPING.is_set() and (batch := batches.next_batch(chain)) is not None:
@@ -149,7 +153,11 @@ class Planner:
     def has_news(self) -> bool:
         """Whether files or records are in no batch yet, a plan is unfinished, or a target lacks a batch."""
         chain, seen = self._published(), self._seen
-        if any(not plan.is_replay for plan in chain.open) or chain.is_given_up:
+        if (now := self.references.snapshots()) is None:
+            return False
+        if any(not (plan.is_replay or plan.is_repair) for plan in chain.open) or chain.is_given_up:
+            return True
+        if chain.published and self.references.repairs and chain.published[-1].references != now:
             return True
         for kind in self.table.targets:
             target = self.table.state(kind)
@@ -199,7 +207,7 @@ class Planner:
         Raises:
             BatchContentChangedError: Its files were replaced after its quarantined events were published.
         """
-        plans = [p for p in chain.open if not p.is_replay]
+        plans = [p for p in chain.open if not (p.is_replay or p.is_repair)]
         if not plans:
             return None
         quarantine = self.table.state("quarantine")
@@ -208,15 +216,26 @@ class Planner:
         # The order is the same in every run: the plan with most files first.
         for plan in sorted(begun or plans, key=lambda p: (-len(p.files), p.content_hash)):
             gone = self.gone(plan.files)
-            if not gone:
+            if not gone and self.references.holds(plan.references):
                 return plan
             if begun:
+                lost = f"{len(gone)} planned files are gone or replaced: {gone[0]}" if gone else ""
                 raise BatchContentChangedError(
                     table=self.table.name,
                     batch=plan.batch,
-                    detail=f"{len(gone)} planned files are gone or replaced: {gone[0]}",
+                    detail=lost or "a snapshot of a reference that it looks up in is gone",
                 )
         return None
+
+    def references_after(self, chain: Chain) -> dict[str, int]:
+        """The snapshots of references that the batch after a chain looks up in.
+
+        Where rows follow their references, all batches up to the last one agree on them: a newer snapshot
+        counts from the next repair on.
+        """
+        if self.references.repairs and chain.published:
+            return dict(chain.published[-1].references)
+        return self.references.snapshots() or {}
 
     @property
     def limits(self) -> tuple[int, int]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kedro_lakehouse.changes.events import EVENT_COLUMNS, OPENED_COLUMNS, UNSET
+from kedro_lakehouse.changes.events import EVENT_COLUMNS, LOOKUP, OPENED_COLUMNS, UNSET
 from kedro_lakehouse.commits.reading import reading_errors
+from kedro_lakehouse.config.enrich import enriched_columns
 from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.decoders.lines import RowLines, split_keyed, texts
 from kedro_lakehouse.errors import UnreadableFileError
 from kedro_lakehouse.ingestion.columns import resolve_columns
+from kedro_lakehouse.ingestion.references import References
 from kedro_lakehouse.sources.base import StreamSource
 from kedro_lakehouse.sources.files import LandedFile, line_shapes, refuse_forbidden, shapes
 from kedro_lakehouse.sources.read import read_groups, read_lines
@@ -76,7 +78,8 @@ class FileReader:
         """
         state, named = self.table.state("changes"), self.table.config.rename
         sources = {name: source for source, name in named.items()}
-        own = (*EVENT_COLUMNS, UNSET, *OPENED_COLUMNS)
+        looked_up = enriched_columns(self.table.config.enrich)
+        own = (*EVENT_COLUMNS, UNSET, LOOKUP, *OPENED_COLUMNS, *looked_up)
         held = {sources.get(c, c) for c in state.columns if c not in own} if state else set()
         names: dict[object, set[str]] = {}
         for shape in found:
@@ -115,7 +118,8 @@ class FileReader:
         seen = dict.fromkeys(column for shape in telling for column, _ in shape.columns)
         self.table.environment.source_columns[self.table.name] = tuple(seen)
         existing = state.columns if state else {}
-        return resolve_columns(self.table.name, self.table.config, self.source, telling, existing)
+        found = resolve_columns(self.table.name, self.table.config, self.source, telling, existing)
+        return replace(found, types={**found.types, **References(self.table).kinds(existing)})
 
     def read(self, looked: Sequence[FileShape], *, numbered: bool = True) -> list[RecordGroup]:
         """Read files as raw records, in lazy frames; the lines of CSV may be left without numbers."""

@@ -92,8 +92,8 @@ def _may_be_small(
     """Whether what is declared and what the footers tell allows it."""
     if reader.file_format != "parquet" or not isinstance(rules.layout, DmsLayout | ChangesLayout):
         return False
-    own_sql = contract.checks or contract.unset_marker is not None
-    if own_sql or sum(s.file.size for s in shapes) > _MOST_BYTES:
+    needs_spark = contract.checks or contract.unset_marker is not None or rules.lookups
+    if needs_spark or sum(s.file.size for s in shapes) > _MOST_BYTES:
         return False
     return all(not s.nanoseconds and _keeps_types(dict(s.columns), rules) for s in shapes)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from kedro_lakehouse.names import is_reserved_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.formats.view import HistoryView
@@ -66,7 +66,7 @@ def changes_lineage(  # noqa: PLR0913 - what a record is made of
         source_columns: The columns that the landed files had.
         order: The fields of ``_order``, of which some are named as columns of the source.
         time: The table's column, or else the source's, with the time of an event.
-        source: The alias of the landed files.
+        source: The alias of the landed files; a reference's is its stored name.
     """
     values = [column for column in stored if not is_reserved_column(column)]
 
@@ -76,10 +76,23 @@ def changes_lineage(  # noqa: PLR0913 - what a record is made of
         how: Direct = "IDENTITY" if as_it_is else "TRANSFORMATION"
         return [InputColumn(source, s, how) for s in source_columns if table.rename.get(s, s) == column]
 
-    found = {column: made_of(column) for column in values}
+    found = {column: made_of(column) for column in values} | _looked_up(table, values, made_of)
     found[_ORDER] = [i for word in order for i in made_of(word)]
     found[_TIME] = made_of(time) if time else []
     return ColumnLineage({column: inputs for column, inputs in found.items() if inputs})
+
+
+def _looked_up(
+    table: TableConfig, stored: Sequence[str], made_of: Callable[[str], list[InputColumn]]
+) -> dict[str, list[InputColumn]]:
+    """The columns that come from references: from these, by the columns that events are looked up by."""
+    found: dict[str, list[InputColumn]] = {}
+    for entry in table.enrich:
+        keys = [InputColumn(one.source, one.column, "JOIN") for name in entry.on for one in made_of(name)]
+        for column, name in entry.columns.items():
+            if name in stored:
+                found[name] = [InputColumn(str(entry.stored), column, "IDENTITY"), *keys]
+    return found
 
 
 def target_lineage(table: TableConfig, stored: Iterable[str], *, source: str) -> ColumnLineage:

@@ -38,6 +38,7 @@ _STORED_BY: Final[dict[str, Role]] = {
     "quarantine": "quarantine",
     "current": "current",
     "published": "current",
+    "published_history": "history",
     "history": "history",
 }
 
@@ -85,8 +86,10 @@ class Datasets:
             time=time or next(iter(order), None),
             source=_LANDING,
         )
-        read = [Described(place=landed)]
-        return read, self.stored(stored, rows=rows, columns=columns, sources={_LANDING: landed})
+        references = dict.fromkeys(entry.stored for entry in table.enrich)
+        places = {_LANDING: landed} | {str(one): table_place(self._project, one) for one in references}
+        read = [Described(place=landed), *map(self.stored, references)]
+        return read, self.stored(stored, rows=rows, columns=columns, sources=places)
 
     def target(
         self, name: TableName, kind: Role, rows: int | None = None

@@ -195,8 +195,13 @@ class Replay:
         with ExitStack() as cached:
             numbered = source.gives == "ranges"
             found = cache(match_records(groups, self.held(files), numbered=numbered), cached)
+            resolved = planner.reader.columns(looked)
             rules = RecordRules(
-                decoder=source.decoder, layout=source.layout(), columns=planner.reader.columns(looked)
+                decoder=source.decoder,
+                layout=source.layout(),
+                columns=resolved,
+                lookups=planner.references.lookups(planner.references_after(self.chain), resolved.types),
+                keeps_lookups=planner.references.repairs,
             )
             again = [dataclasses.replace(g, records=records_at(g.records, found)) for g in groups]
             events = cache(planner.token(head).stamp(rules.events(again, self.contract)), cached)
@@ -232,7 +237,8 @@ class Replay:
 
     def plan(self, files: Sequence[LandedFile], what: str) -> BatchToken:
         """Write the plan of the replayed batch to the ledger."""
-        planned = self.planner.ledger.plan(self.chain, files, {}, replayed=what)
+        references = self.planner.references_after(self.chain)
+        planned = self.planner.ledger.plan(self.chain, files, {}, replayed=what, references=references)
         enter_phase("planned", self.table, STEP, planned.batch)
         return self.planner.token(planned)
 

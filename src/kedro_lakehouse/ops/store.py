@@ -46,6 +46,7 @@ def _times(*names: str) -> _Fields:
 _FILE: Final = pa.struct([*_texts("path"), *_numbers("size", "modified")])
 _REFUSAL: Final = pa.struct(_texts("path", "code"))
 _WAITING: Final = pa.struct([*_texts("path"), *_numbers("size", "modified"), *_texts("code", "reason")])
+_REFERENCE: Final = pa.struct([*_texts("table"), *_numbers("snapshot")])
 _FAILURE: Final = pa.struct(_texts("table", "code", "message"))
 
 BATCH_LEDGER: Final = "batch_ledger"
@@ -59,8 +60,9 @@ PUBLISHED: Final = "published"
 """Stage of a quality result about a published table."""
 
 _FIELDS: Final[Mapping[str, _Fields]] = {
-    # One row per planned batch. A row without a batch number refuses files: those of `files` for good, those
-    # of `waiting` as long as the guards are as in `guards` and the batch that it follows is the last one.
+    # One row per planned batch, with the snapshots of the references that it looks up in. A row without
+    # a batch number refuses files: those of `files` for good, those of `waiting` as long as the guards are
+    # as in `guards` and the batch that it follows is the last one.
     BATCH_LEDGER: [
         *_texts("table"),
         *_numbers("batch"),
@@ -73,6 +75,7 @@ _FIELDS: Final[Mapping[str, _Fields]] = {
         *_texts("follows"),
         ("waiting", pa.list_(_WAITING)),
         *_texts("guards"),
+        ("references", pa.list_(_REFERENCE)),
     ],
     # One row per commit: contract section 12.
     BATCHES: [

@@ -26,8 +26,8 @@ def ingest(
 ) -> Iterator[tuple[DataFrame | NothingLanded, DataFrame | NothingLanded]]:
     """Turn each landed batch into checked events, which go to quarantine or changes by their reasons.
 
-    The batches of a derived table read its input tables at the snapshots that the ledger names, so that a
-    batch that is made again is the same; here these tables only say that they are published.
+    Batches read the inputs of a derived table, and references, at the snapshots that the ledger names, so
+    that a batch that is made again is the same; here these tables only say that they are published.
     Kedro cannot take an empty stream of pairs: where nothing has landed, one pair says so.
     """
     from kedro_lakehouse.commits.token import NothingLanded
@@ -61,5 +61,11 @@ def create_pipeline(declarations: Declarations) -> Pipeline:
 
 
 def _tables_read(table: TableConfig) -> list[str]:
-    """The published tables that the query of a derived table reads."""
-    return [f"{name}.published" for name in table.derive.inputs.values()] if table.derive else []
+    """The inputs of a derived table and the references of an enriched one, as they are published."""
+    by_time = {entry.table for entry in table.enrich if entry.as_of == "event"}
+    as_it_is = {entry.table for entry in table.enrich if entry.as_of == "arrival"}
+    inputs = set(table.derive.inputs.values()) if table.derive else set()
+    return [
+        *(f"{one}.published" for one in table.tables_read if one in inputs | as_it_is),
+        *(f"{one}.published_history" for one in table.tables_read if one in by_time),
+    ]

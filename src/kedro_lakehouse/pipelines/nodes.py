@@ -25,14 +25,13 @@ def plan_merge(changes: DataFrame, *, contract: TableContract) -> tuple[MergePla
     return plan, plan
 
 
-def plan_versions(changes: DataFrame, *, contract: TableContract) -> MergePlan:
-    """Plan the history: each event that changes a tracked column opens a version and ends the one before."""
+def plan_versions(changes: DataFrame, *, contract: TableContract, readers: int = 0) -> tuple[MergePlan, ...]:
+    """Plan the history: each event that changes a tracked column opens a version and ends the one before.
+
+    Returns:
+        The plan for the history, and for each kind of readers: they wait until the first one is committed.
+    """
     from kedro_lakehouse.changes.plan import MergePlan
 
-    return MergePlan(kind="history", contract=contract, events=changes)
-
-
-def plan_only_versions(changes: DataFrame, *, contract: TableContract) -> tuple[MergePlan, MergePlan]:
-    """Plan the history of a table without a current table, for the history and for those who read it."""
-    plan = plan_versions(changes, contract=contract)
-    return plan, plan
+    plan = MergePlan(kind="history", contract=contract, events=changes)
+    return (plan,) * (1 + readers)

@@ -6,28 +6,31 @@ from typing import TYPE_CHECKING
 
 from kedro.pipeline import Pipeline
 
-from kedro_lakehouse.pipelines.nodes import plan_only_versions, plan_versions
-from kedro_lakehouse.pipelines.rules import table_node
+from kedro_lakehouse.pipelines.nodes import plan_versions
+from kedro_lakehouse.pipelines.rules import bound, table_node
 
 if TYPE_CHECKING:
     from kedro_lakehouse.config.loading import Declarations
 
 
 def create_pipeline(declarations: Declarations) -> Pipeline:
-    """The histories take the batches that they do not have yet; readers see those without a current table."""
-    return Pipeline(
-        [
+    """The histories take the batches that they do not have yet, before others read them."""
+    nodes = []
+    for name, table in declarations.tables.items():
+        if not table.history:
+            continue
+        read_as = [f"{name}.published"] if not table.current else []
+        read_as += [f"{name}.published_history"] if str(name) in declarations.looked_up_by_time else []
+        nodes.append(
             table_node(
-                plan_versions if table.current else plan_only_versions,
+                bound(plan_versions, readers=len(read_as)),
                 name,
                 table,
                 "history",
                 inputs=[f"{name}.changes"],
-                outputs=f"{name}.history" if table.current else [f"{name}.history", f"{name}.published"],
+                outputs=[f"{name}.history", *read_as],
                 verb="keep_history",
                 pipeline="scd2",
             )
-            for name, table in declarations.tables.items()
-            if table.history
-        ]
-    )
+        )
+    return Pipeline(nodes)

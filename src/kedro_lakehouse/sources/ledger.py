@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from operator import itemgetter
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.store import OpsStore
 
 _REPLAY: Final = "replay:"
+_REPAIR: Final = "repair:"
 _REBUILD: Final = "rebuild:"
 
 
@@ -45,11 +46,18 @@ class PlannedFiles:
     refused: frozenset[LandedFile] = frozenset()
     epoch: int = 0
     follows: str = ""
+    references: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """The snapshots that its events are looked up in, by the stored tables that are references."""
 
     @property
     def is_replay(self) -> bool:
         """Whether the batch replays events from quarantine; its files are in other batches too."""
         return self.content_hash.startswith(_REPLAY)
+
+    @property
+    def is_repair(self) -> bool:
+        """Whether the batch looks up events of earlier batches again; it has no files."""
+        return self.content_hash.startswith(_REPAIR)
 
 
 @dataclass(frozen=True)
@@ -161,13 +169,15 @@ class Ledger:
             raise LedgerGapError(table=self._table, batch=bookmark.batch if bookmark else 0)
         return found
 
-    def plan(
+    def plan(  # noqa: PLR0913 - what a plan consists of
         self,
         chain: Chain,
         files: Sequence[LandedFile],
         refused: Mapping[LandedFile, str],
         *,
         replayed: str | None = None,
+        references: Mapping[str, int] | None = None,
+        is_repair: bool = False,
     ) -> PlannedFiles:
         """Record the plan of the batch after the chain's last one, before any of its rows is written.
 
@@ -175,16 +185,30 @@ class Ledger:
 
         Args:
             replayed: Identifies the events, in a batch that replays events from quarantine.
+            references: The snapshots that events are looked up in.
+            is_repair: Whether events of earlier batches are looked up again.
         """
+        snapshots = dict(sorted((references or {}).items()))
         listed = sorted(map(asdict, files), key=itemgetter("path"))
         facts = [chain.epoch, chain.head, listed, sorted(f.path for f in refused), replayed or ""]
+        if snapshots:
+            facts.append(snapshots)
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-        identity = digest if replayed is None else _REPLAY + digest
+        kind = _REPAIR if is_repair else _REPLAY if replayed is not None else ""
         planned = PlannedFiles(
-            chain.batch + 1, tuple(files), identity, frozenset(refused), chain.epoch, chain.head
+            batch=chain.batch + 1,
+            files=tuple(files),
+            content_hash=kind + digest,
+            refused=frozenset(refused),
+            epoch=chain.epoch,
+            follows=chain.head,
+            references=snapshots,
         )
         if planned.content_hash not in {p.content_hash for p in chain.open}:
-            self._append(planned.batch, planned.content_hash, planned.files, refused, chain)
+            looked_up = [{"table": name, "snapshot": number} for name, number in snapshots.items()]
+            self._append(
+                planned.batch, planned.content_hash, planned.files, refused, chain, references=looked_up
+            )
         return planned
 
     def begin_again(self, stored: Iterable[str]) -> int:
@@ -344,4 +368,5 @@ def _planned(row: Mapping[str, Any]) -> PlannedFiles:
         frozenset(f for f in files if f.path in paths),
         _epoch(row),
         row.get("follows") or "",
+        {r["table"]: r["snapshot"] for r in row.get("references") or ()},
     )
