@@ -38,6 +38,7 @@ from kedro_lakehouse.config.maintenance import (
     LandingConfig,
     MaintenanceConfig,
     ManifestsConfig,
+    OpsConfig,
     OrphansConfig,
     TableMaintenanceConfig,
 )
@@ -238,6 +239,7 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     ExpireConfig: "expire",
     OrphansConfig: "orphans",
     LandingConfig: "landing",
+    OpsConfig: "ops of maintenance.yml",
     ConvertConfig: "convert.yml",
     MonitoringConfig: "monitoring.yml",
     NotifierConfig: "A notifier of any type",

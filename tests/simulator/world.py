@@ -165,6 +165,9 @@ class SimulatedOps:
         self._world.scheduler.touch(f"read ops.{table}")
         return [dict(r) for r in self.tables[table] if of_table is None or r["table"] == of_table]
 
+    def kept_since(self, _: str) -> None:
+        """No row goes because of its age."""
+
 
 class SimulatedDatetime(dt.datetime):
     """Tells the time by the clock of the running writer."""

@@ -12,6 +12,7 @@ from kedro_lakehouse.ops.store import BATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import Role, TableName
@@ -70,17 +71,19 @@ def acknowledge(commits: Sequence[Commit]) -> None:
 def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:
     """Write the missing ``lake.ops.batches`` rows of published commits; return how many were written.
 
+    A commit whose row was deleted because of its age needs none.
+
     A run that is alive holds the lease until it has written its own row, or writes it within seconds. If two
     runs write the same row, one of them succeeds.
     """
-    rows, written = ops.read(BATCHES), 0
-    recorded = _Recorded(rows)
+    rows, since, written = ops.read(BATCHES), ops.kept_since(BATCHES), 0
+    recorded = _Recorded(rows, since)
     for table in tables:
         for stored, step in _stored(table):
             if not _unrecorded(table, stored, recorded):
                 continue
             with table.lease(step):
-                now_recorded = _Recorded(table.ops.read(BATCHES, of_table=str(table)))
+                now_recorded = _Recorded(table.ops.read(BATCHES, of_table=str(table)), since)
                 for report, snapshot in reversed(_unrecorded(table, stored, now_recorded)):
                     tell_glue(table, report)
                     table.ops.append(BATCHES, [report.row(snapshot)], unless=_IDENTITY)
@@ -89,24 +92,29 @@ def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:
 
 
 class _Recorded:
-    """The commits that have a row in ``lake.ops.batches``."""
+    """The commits that have a row in ``lake.ops.batches``; those from before ``since`` need none."""
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        rows = list(rows)
+    def __init__(self, rows: Iterable[Mapping[str, Any]], since: datetime | None = None) -> None:
+        rows, self._since = list(rows), since
         self._commits = {tuple(r[c] for c in _IDENTITY) for r in rows}
-        self._before = {_last(r): _before(r) for r in rows}
+        # The walk back ends at a commit from before: the rows of those before it are gone.
+        self._before = {_last(r): None if self._is_old(r) else _before(r) for r in rows}
+
+    def _is_old(self, row: Mapping[str, Any]) -> bool:
+        return self._since is not None and row["committed_at"] < self._since
 
     def has(self, report: CommitReport) -> bool:
         """Whether this commit has a row."""
         row = report.row(None)
-        return tuple(row[c] for c in _IDENTITY) in self._commits
+        return self._is_old(row) or tuple(row[c] for c in _IDENTITY) in self._commits
 
     def lacks_one_before(self, report: CommitReport) -> bool:
         """Whether a commit before this one has no row; each row names the commit that it follows.
 
         Rows written by earlier versions name none, so commits before them are not searched for.
         """
-        at, seen = _before(report.row(None)), set[object]()
+        row = report.row(None)
+        at, seen = None if self._is_old(row) else _before(row), set[object]()
         while at is not None and at not in seen:
             if at not in self._before:
                 return True

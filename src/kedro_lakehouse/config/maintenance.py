@@ -12,10 +12,12 @@ from kedro_lakehouse.config.base import Declaration, Name, refuse
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.config.loading import entries, refuse_undeclared
 from kedro_lakehouse.config.validation import validated
+from kedro_lakehouse.errors import ConfigurationError
 
 MAINTENANCE_FILE: Final = "maintenance.yml"
 _ORPHAN_FLOOR: Final = dt.timedelta(days=1)
 _EXPIRY_FLOOR: Final = dt.timedelta(hours=1)
+_KEEP_FLOOR: Final = dt.timedelta(days=1)
 
 
 def _not_below(floor: dt.timedelta, what: str) -> AfterValidator:
@@ -79,6 +81,15 @@ class LandingConfig(Declaration):
     """Files of fewer bytes become one tar file a run, with their names and times; 0: none."""
 
 
+class OpsConfig(Declaration):
+    """How long the project's own tables, `lake.ops`, tell what happened."""
+
+    keep: Annotated[Duration, _not_below(_KEEP_FLOOR, "commands show what happened in it")] | None = None
+    """Rows about commits, runs, alerts, results of expectations and maintenance go that are older; default:
+    they stay for ever. What decides something stays: plans, decisions, open failures, last states.
+    """
+
+
 class TableMaintenanceConfig(Declaration):
     """The thresholds of one table."""
 
@@ -99,6 +110,8 @@ class TableMaintenanceConfig(Declaration):
 class MaintenanceConfig(TableMaintenanceConfig):
     """All of maintenance.yml: the thresholds of every table, and what differs for some."""
 
+    ops: OpsConfig = OpsConfig()
+    """The project's own tables."""
     tables: Mapping[Name, TableMaintenanceConfig] = {}
     """What differs for single tables, as {namespace.table: {the same keys}}."""
 
@@ -121,10 +134,21 @@ def load_maintenance(raw: Mapping[str, Any], tables: Collection[str]) -> Mainten
     differing = entries(given.pop("tables", {}), MAINTENANCE_FILE)
     general = validated(MaintenanceConfig, given, MAINTENANCE_FILE, "")
     refuse_undeclared(differing, tables, file=MAINTENANCE_FILE, key="tables", remedy="Use a declared table.")
+    of_tables = {key: value for key, value in given.items() if key != "ops"}
     merged = {
-        name: validated(TableMaintenanceConfig, _over(given, own), MAINTENANCE_FILE, f"tables.{name}")
+        name: validated(TableMaintenanceConfig, _over(of_tables, own), MAINTENANCE_FILE, f"tables.{name}")
         for name, own in differing.items()
     }
+    keep = general.ops.keep
+    for name, one in {"": general, **merged}.items():
+        if keep is not None and keep < one.expire.older_than:
+            where = f"tables.{name}.expire.older_than" if name else "expire.older_than"
+            raise ConfigurationError(
+                file=MAINTENANCE_FILE,
+                key="ops.keep",
+                problem=f"it is shorter than {where}: a rollback finds a state by the row of its commit.",
+                remedy="Keep rows at least as long as snapshots.",
+            )
     return general.model_copy(update={"tables": merged})
 
 

@@ -22,6 +22,7 @@ Work = Literal[
     "expire_snapshots",
     "remove_orphan_files",
     "archive_landed_files",
+    "delete_old_rows",
 ]
 
 
@@ -42,7 +43,7 @@ class Storage:
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """One maintenance action that is due: its number of files (or snapshots), and their bytes if known."""
+    """One maintenance action that is due: its number of files (snapshots, rows), and their bytes if known."""
 
     work: Work
     files: int

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import logging
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kedro_lakehouse.commits.runner import leases
 from kedro_lakehouse.config.maintenance import CompactConfig
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
-from kedro_lakehouse.formats.maintenance import MaintainsTables, MaintenanceReport
+from kedro_lakehouse.formats.maintenance import Action, MaintainsTables, MaintenanceReport
 from kedro_lakehouse.names import OWN_FORMAT, ROLES, TableName
 from kedro_lakehouse.operations.archive import archive_landed
+from kedro_lakehouse.ops.retention import TIMES, kept
 from kedro_lakehouse.ops.store import MAINTENANCE, SCHEMAS
 
 if TYPE_CHECKING:
@@ -20,13 +26,15 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
     from kedro_lakehouse.formats.base import TableFormat
-    from kedro_lakehouse.formats.maintenance import Action, Maintenance
+    from kedro_lakehouse.formats.maintenance import Maintenance
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
 
 _OWN_FILES: Final = CompactConfig(small_files=100)
+_OLD_ENOUGH: Final = 0.1
+"""Fraction of a table's rows that must be old before it is written anew without them."""
 
 
 def maintain_table(
@@ -64,18 +72,49 @@ def maintain_ops(
 ) -> list[MaintenanceReport]:
     """Do what is due for the project's own tables, which are Iceberg in every environment.
 
-    Appends to these tables keep the number of files small themselves; the files that they replace are left to
-    maintenance. If Spark lacks Iceberg's extensions (beside Hudi's there is no room for them), nothing is
-    done.
+    Rows that are older than ``ops.keep`` go, once a tenth of a table's rows are. Appends to these tables keep
+    the number of files small themselves; the files that they replace are left to maintenance. If Spark lacks
+    Iceberg's extensions (beside Hudi's there is no room for them), nothing is done.
     """
     try:
         lake = project.format(OWN_FORMAT)
     except UnsupportedError as reason:
         logger.info("lake.ops is left as it is: %s", reason)
         return []
+    reports = _delete_old_rows(project, lake, dry_run=dry_run)
     settings = (settings or project.maintenance).model_copy(update={"compact": _OWN_FILES})
     stored = [TableName.ops(table) for table in SCHEMAS]
-    return _maintain_all(project, lake, stored, settings, dry_run=dry_run)
+    return reports + _maintain_all(project, lake, stored, settings, dry_run=dry_run)
+
+
+def _delete_old_rows(project: Project, lake: TableFormat, *, dry_run: bool) -> list[MaintenanceReport]:
+    """Delete rows of the project's own tables that only tell what happened long ago."""
+    keep = project.maintenance.ops.keep
+    if keep is None or not isinstance(lake, MaintainsTables):
+        return []
+    reports, before = [], dt.datetime.now(dt.UTC) - keep
+    for table, time in TIMES.items():
+        name = TableName.ops(table)
+        times = project.ops.arrow(table, time)
+        storage = lake.maintenance.storage(name)
+        if times is None or storage is None:
+            continue
+        old = pc.sum(pc.less(times[time], pa.scalar(before, times[time].type))).as_py() or 0
+        if not old or old < _OLD_ENOUGH * times.num_rows:
+            continue
+        action = Action(
+            work="delete_old_rows", files=old, bytes=0, reason=f"{old:,} rows from before {before:%Y-%m-%d}"
+        )
+        report = MaintenanceReport(table=str(name), actions=[action], before=storage, after=storage)
+        if not dry_run:
+            gone = project.ops.keep(table, partial(kept, table, before=before), since=before)
+            if not gone:  # what is old decides something
+                continue
+            report = dataclasses.replace(report, after=lake.maintenance.storage(name) or storage)
+            project.ops.append(MAINTENANCE, [_row(project, report)])
+            logger.info("%s: %s rows from before %s are deleted", name, f"{gone:,}", f"{before:%Y-%m-%d}")
+        reports.append(report)
+    return reports
 
 
 def _maintain_all(

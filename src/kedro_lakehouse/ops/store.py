@@ -141,6 +141,8 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {table: pa.schema(fields) for table, f
 _FILES: Final = 12
 """An append that finds this many files makes one of the small ones: to read a small file takes about 4 ms."""
 _MUCH_LARGER: Final = 3
+_KEPT_SINCE: Final = "kedro_lakehouse.kept_since"
+"""Property of a table that has lost old rows: the time from which on it has all."""
 
 
 _APART: Final = 1.0
@@ -264,6 +266,45 @@ class OpsStore:
             lambda stored, mark: stored.delete(gone, snapshot_properties=mark),
             lambda stored: not _holds(stored, going[0]),
         )
+
+    def keep(self, table: str, kept: Callable[[pa.Table], pa.Table], *, since: datetime) -> int:
+        """Rewrite a table with those of its rows that ``kept`` gives, in one commit; how many rows have gone.
+
+        Args:
+            kept: Gives the rows that stay.
+            since: The time from which on it gives all rows; ``kept_since`` tells it later.
+
+        Raises:
+            CommitConflictError: Other processes won each race for ten minutes; nothing was written.
+        """
+        self.flush(table)
+        gone = 0
+
+        def rows_of(stored: Table) -> pa.Table:
+            return stored.scan().to_arrow().cast(SCHEMAS[table])
+
+        def rewrite(stored: Table, mark: dict[str, str]) -> None:
+            nonlocal gone
+            rows = rows_of(stored)
+            left = kept(rows)
+            gone = rows.num_rows - left.num_rows
+            if gone:
+                left = left.sort_by("table") if "table" in left.schema.names else left
+                with stored.transaction() as transaction:
+                    transaction.overwrite(left, snapshot_properties=mark)
+                    transaction.set_properties({_KEPT_SINCE: since.isoformat()})
+
+        if self._catalog.find(TableName.ops(table)) is not None:
+            self._commit(
+                table, rewrite, lambda stored: kept(rows_of(stored)).num_rows == rows_of(stored).num_rows
+            )
+        return gone
+
+    def kept_since(self, table: str) -> datetime | None:
+        """From when on a table has all its rows; None if none was ever deleted because of its age."""
+        found = self._catalog.find(TableName.ops(table))
+        text = found.properties.get(_KEPT_SINCE) if found is not None else None
+        return datetime.fromisoformat(text) if text else None
 
     def _commit(self, table: str, change: Change, is_done: Callable[[Table], bool]) -> None:
         from kedro_lakehouse.ops.commits import Commit  # it brings pyiceberg
