@@ -126,6 +126,7 @@ class SimulatedOps:
         self._world = world
         self.tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self._waiting: dict[Writer | None, list[tuple[Any, ...]]] = {}
+        self.verified: dict[tuple[str, str], tuple[Any, ...]] = {}
 
     @contextlib.contextmanager
     def gathering(self) -> Iterator[None]:
@@ -160,7 +161,10 @@ class SimulatedOps:
         self.tables[table] += [dict(r) for r in rows if tuple(r.get(c) for c in unless) not in held]
         self._world.may_lose(f"ops.{table}", applied=True)
 
-    def read(self, table: str, *, of_table: str | None = None) -> list[dict[str, Any]]:
+    def read(
+        self, table: str, *, of_table: str | None = None, columns: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        del columns  # all of them
         self._flush()
         self._world.scheduler.touch(f"read ops.{table}")
         return [dict(r) for r in self.tables[table] if of_table is None or r["table"] == of_table]

@@ -23,8 +23,12 @@ logger = logging.getLogger(__name__)
 
 _IDENTITY: Final = ("table", "stage", "batch", "run_id", "committed_at")
 """The columns of ``lake.ops.batches`` that identify a commit."""
+_READ: Final = (*_IDENTITY, "batches", "content_hash", "follows")
 _STAGES: Final[Mapping[Role, str]] = {"changes": "ingestion", "current": "current", "history": "history"}
 """For each stored table, the name of the lease under which it is written."""
+
+_Place = tuple[str, str, int, str]
+"""What identifies a commit in the rows of others: table, stage, batch and identity of its plan."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,24 +75,60 @@ def acknowledge(commits: Sequence[Commit]) -> None:
 def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:
     """Write the missing ``lake.ops.batches`` rows of published commits; return how many were written.
 
-    A commit whose row was deleted because of its age needs none.
-
     A run that is alive holds the lease until it has written its own row, or writes it within seconds. If two
-    runs write the same row, one of them succeeds.
+    runs write the same row, one of them succeeds. A commit whose row was deleted because of its age needs
+    none. A process looks at all rows once, and later at those of tables that have changed.
     """
-    rows, since, written = ops.read(BATCHES), ops.kept_since(BATCHES), 0
-    recorded = _Recorded(rows, since)
-    for table in tables:
-        for stored, step in _stored(table):
-            if not _unrecorded(table, stored, recorded):
-                continue
-            with table.lease(step):
-                now_recorded = _Recorded(table.ops.read(BATCHES, of_table=str(table)), since)
-                for report, snapshot in reversed(_unrecorded(table, stored, now_recorded)):
+    targets = [one for table in tables for one in _targets(table) if ops.verified.get(one.target) != one.last]
+    if not targets:
+        return 0
+    since, written = ops.kept_since(BATCHES), 0
+
+    def recorded(of_table: str | None = None) -> _Recorded:
+        return _Recorded(ops.read(BATCHES, of_table=of_table, columns=_READ), since)
+
+    whole = recorded() if any(one.target not in ops.verified for one in targets) else None
+    for one in targets:
+        table = one.table
+        if _unrecorded(one, whole or recorded(str(table))):
+            with table.lease(one.step):
+                for report, snapshot in reversed(_unrecorded(one, recorded(str(table)))):
                     tell_glue(table, report)
-                    table.ops.append(BATCHES, [report.row(snapshot)], unless=_IDENTITY)
+                    ops.append(BATCHES, [report.row(snapshot)], unless=_IDENTITY)
                     written += 1
+        ops.verified[one.target] = one.last
     return written
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Target:
+    """A stored table that has a bookmark, its lease, and the last commit of which a row is owed."""
+
+    table: LakeTable
+    stored: TableName
+    step: str
+    last: tuple[Any, ...]
+
+    @property
+    def target(self) -> tuple[str, str]:
+        """The declared table and the stage, as rows name them."""
+        return self.last[0], self.last[1]
+
+
+def _targets(table: LakeTable) -> list[_Target]:
+    """The stored tables of a declared or converted table that have a bookmark."""
+    if table.conversion is not None:
+        stored = [(table.name, "convert")]
+    else:
+        stored = [(table.stored(role), step) for role, step in _STAGES.items()]
+    found = []
+    for name, step in stored:
+        state = table.format.state(name)
+        if state is not None and state.bookmark is not None:
+            row = state.bookmark.row(None)
+            last = tuple(row[c] for c in _READ)
+            found.append(_Target(table=table, stored=name, step=step, last=last))
+    return found
 
 
 class _Recorded:
@@ -123,9 +163,6 @@ class _Recorded:
         return False
 
 
-_Place = tuple[str, str, int, str]
-
-
 def _last(row: Mapping[str, Any]) -> _Place:
     return row["table"], row["stage"], row["batch"], row["content_hash"]
 
@@ -135,29 +172,20 @@ def _before(row: Mapping[str, Any]) -> _Place | None:
     return (row["table"], row["stage"], batch, follows) if batch > 0 and follows else None
 
 
-def _stored(table: LakeTable) -> list[tuple[TableName, str]]:
-    """The stored tables of a declared or converted table, each with the name of its lease."""
-    if table.conversion is not None:
-        return [(table.name, "convert")]
-    return [(table.stored(role), step) for role, step in _STAGES.items()]
-
-
-def _unrecorded(
-    table: LakeTable, stored: TableName, recorded: _Recorded
-) -> list[tuple[CommitReport, int | None]]:
+def _unrecorded(target: _Target, recorded: _Recorded) -> list[tuple[CommitReport, int | None]]:
     """The commits of a stored table that have no row, newest first, as far back as the format lists them.
 
     If the rows show that none is missing, the list of earlier commits is not read.
     """
-    lake = table.format
-    state = lake.state(stored)
+    lake = target.table.format
+    state = lake.state(target.stored)
     if state is None or state.bookmark is None:
         return []
     if recorded.has(state.bookmark) and not recorded.lacks_one_before(state.bookmark):
         return []
     kept: Iterable[tuple[CommitReport, int | None]] = [(state.bookmark, state.snapshot_id)]
     if isinstance(lake, KeepsCommits):
-        kept = lake.commits(stored)
+        kept = lake.commits(target.stored)
     found = []
     for report, snapshot in kept:
         if not recorded.has(report):

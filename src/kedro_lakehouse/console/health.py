@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from kedro_lakehouse.config.sources import StreamSourceConfig
 from kedro_lakehouse.console.grids import number, show_rows, time
 from kedro_lakehouse.console.lake import opened_project
+from kedro_lakehouse.errors import listed
+from kedro_lakehouse.ingestion.landing import waiting_in_streams
 from kedro_lakehouse.monitoring.table_status import statuses_of
+from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.store import BATCHES, QUALITY_RESULTS, RUNS
 
 if TYPE_CHECKING:
     from kedro_lakehouse.console.grids import Titles
+    from kedro_lakehouse.project import Project
 
 _LAST: Final = 50
 _TABLES: Final[Titles] = {
@@ -47,6 +52,11 @@ _QUALITY: Final[Titles] = {
     "elements": number("Rows"),
     "unexpected": number("Unexpected"),
 }
+_WAITING: Final[Titles] = {
+    "table": "Table",
+    "records": number("Records in no batch"),
+    "seconds": number("Seconds since the first came"),
+}
 _RUNS: Final[Titles] = {
     "started_at": time("Started (UTC)"),
     "ended_at": time("Ended (UTC)"),
@@ -70,6 +80,7 @@ def show() -> None:
     if found:
         show_rows([asdict(one) | {"words": one.words} for one in found], _TABLES, key="standing")
         st.caption("Keys, partitions, histories and batches of a table are on the page Table.")
+    _show_streams(project)
     quarantined = [{"table": one.table, "events": one.quarantined} for one in found if one.quarantined]
     if quarantined:
         st.subheader("Quarantine")
@@ -81,6 +92,27 @@ def show() -> None:
     ):
         st.subheader(heading)
         _show_last(table, titles)
+
+
+def _show_streams(project: Project) -> None:
+    """What waits in streams, once somebody asks: a broker may take its time to answer, or not do so."""
+    sources = {
+        name for name, one in project.declarations.sources.items() if isinstance(one, StreamSourceConfig)
+    }
+    tables = sorted(str(t) for t, one in project.declarations.tables.items() if one.source in sources)
+    if not tables:
+        return
+    st.subheader("Streams")
+    if not st.button("Ask what waits", key="streams"):
+        return
+    found = waiting_in_streams(project.bind(TableName.parse(table)) for table in tables)
+    show_rows(
+        [{"table": table, **asdict(found[table])} for table in tables if table in found],
+        _WAITING,
+        key="waiting",
+    )
+    if silent := [table for table in tables if table not in found]:
+        st.warning(f"No answer for {listed(silent)}: `kedro lakehouse tables --waiting` says why.")
 
 
 def _show_last(table: str, titles: Titles) -> None:

@@ -31,6 +31,8 @@ class LandingDataset(DeclaredDataset, ReadOnlyDataset):
     def load(self) -> Iterator[Any]:
         """Plan batches of the landed files, one by one; no file is listed before the first batch is taken.
 
+        A table whose rows follow their references is repaired first, if these have changed.
+
         Raises:
             SourceNotFoundError: The landing folder is not there.
             UnreadableFileError: A file is not what it is declared to be.
@@ -38,7 +40,9 @@ class LandingDataset(DeclaredDataset, ReadOnlyDataset):
             RefusedExtractsError: Extracts were refused; raised after all others were returned.
         """
         from kedro_lakehouse.ingestion.landing import landed_batches
+        from kedro_lakehouse.ingestion.repair import repair
 
+        repair(self.table)
         return landed_batches(self.table)
 
     def _exists(self) -> bool:

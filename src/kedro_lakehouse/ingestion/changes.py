@@ -112,7 +112,7 @@ class ChangeBatches:
                 layout=self._source.layout(),
                 columns=resolved,
                 horizon=horizon_of(planner.state()),
-                lookups=planner.references.lookups(planned.references, resolved.types),
+                lookups=planner.lookups(planned.references, resolved),
                 keeps_lookups=planner.references.repairs,
             ),
         )

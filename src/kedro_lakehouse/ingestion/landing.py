@@ -20,7 +20,6 @@ from kedro_lakehouse.ingestion.derived import DerivedPlanner
 from kedro_lakehouse.ingestion.extracts import ExtractBatches
 from kedro_lakehouse.ingestion.planner import Planner
 from kedro_lakehouse.ingestion.reading import FileReader
-from kedro_lakehouse.ingestion.repair import repair
 from kedro_lakehouse.sources.base import StreamSource
 
 if TYPE_CHECKING:
@@ -67,7 +66,6 @@ def landed_batches(table: LakeTable) -> Iterator[Any]:
         try:
             with table.lease("ingestion") as held:
                 batches = _BATCHES[planner.source.gives](planner, planner.source)
-                repair(planner, held, patience)
                 yield from planner.given_out(batches, held, patience)
                 return
         except LeaseLostError as error:

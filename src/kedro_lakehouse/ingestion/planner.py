@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -18,8 +19,10 @@ from kedro_lakehouse.ingestion.references import References
 from kedro_lakehouse.sources.base import StreamSource, Waiting, gone_from
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from kedro_lakehouse.changes.lookup import Lookup
+    from kedro_lakehouse.decoders.records import Columns
     from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.ingestion.reading import FileReader
     from kedro_lakehouse.lake_table import LakeTable
@@ -79,9 +82,13 @@ class Planner:
         """Take the source and its reader, and open the table's ledger."""
         self.table, self.source, self.reader = table, source, reader
         self.ledger = table.open_ledger()
-        self.references = References(table)
         self._listed: list[LandedFile] | None = None
         self._seen: TableState | None = None
+
+    @cached_property
+    def references(self) -> References:
+        """The references that the table's events are looked up in."""
+        return References(self.table)
 
     def given_out(self, batches: Batches, held: Lease, patience: Patience) -> Iterator[Any]:
         """Yield one batch after the other until none is left; after a lost race, plan again.
@@ -226,6 +233,10 @@ class Planner:
                     detail=lost or "a snapshot of a reference that it looks up in is gone",
                 )
         return None
+
+    def lookups(self, snapshots: Mapping[str, int], columns: Columns) -> list[Lookup]:
+        """The lookups of a batch whose events become these columns, at these snapshots of references."""
+        return self.references.lookups(snapshots, columns.types) if self.table.config.enrich else []
 
     def references_after(self, chain: Chain) -> dict[str, int]:
         """The snapshots of references that the batch after a chain looks up in.

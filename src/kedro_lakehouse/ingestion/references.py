@@ -71,8 +71,6 @@ class References:
 
         A reference that was declared after the batch was planned is read as it is now.
         """
-        if not self._entries:
-            return []
         lacks = any(str(entry.stored) not in snapshots for entry, _ in self._entries)
         at = {**(self.snapshots() or {}), **snapshots} if lacks else snapshots
         return [

@@ -10,10 +10,11 @@ from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.events import BATCH, LOOKUP, OP, ORDER, UPSERT, all_of, column, columns
 from kedro_lakehouse.changes.lookup import changed_keys, look_up, same_keys
-from kedro_lakehouse.commits.ingest import IngestionCommit
+from kedro_lakehouse.commits import runner
+from kedro_lakehouse.commits.ingest import STEP, IngestionCommit
 from kedro_lakehouse.commits.rows import Staged
-from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.base import enter_phase
+from kedro_lakehouse.ingestion.landing import planner_of
 from kedro_lakehouse.session.observation import observed
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.formats.base import Stage, TableState
     from kedro_lakehouse.ingestion.planner import Planner
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.ops.lease import Lease
-    from kedro_lakehouse.ops.patience import Patience
 
 
-def repair(planner: Planner, held: Lease, patience: Patience) -> None:
-    """Repair a table if a reference has changed since its last batch.
+def repair(table: LakeTable) -> None:
+    """Repair a table whose rows follow their references if one of these has changed since its last batch.
 
     The batch of a repair has no files. It names the references' new snapshots, and holds again, with other
     answers, the events whose answers differ. These are deleted from the batches that they came with, in the
@@ -40,23 +41,21 @@ def repair(planner: Planner, held: Lease, patience: Patience) -> None:
     Raises:
         CommitConflictError: Other writers won every race until the deadline.
     """
-    references = planner.references
-    while references.repairs:
-        chain = planner.chain(anew=True)
-        now = references.snapshots()
-        before = chain.published[-1].references if chain.published else now
-        if now is None or before is None or before == now:
-            return
-        planned = planner.ledger.plan(chain, (), {}, references=now, is_repair=True)
-        enter_phase("planned", planner.table, "ingestion", planned.batch)
-        token = planner.token(planned)
-        rows = RepairedEvents(planner, token, before, now)
-        try:
-            IngestionCommit(planner.table, token, rows).run(held)
-            patience.succeeded()
-        except CommitConflictError as error:
-            held.check()
-            patience.pause(error)
+    if table.config.repairs_rows:
+        planner = planner_of(table)
+        runner.planned_again(table, (STEP,), lambda held: _repair(planner, held))
+
+
+def _repair(planner: Planner, held: Lease) -> None:
+    references, chain = planner.references, planner.chain(anew=True)
+    now = references.snapshots()
+    before = chain.published[-1].references if chain.published else now
+    if now is None or before is None or before == now:
+        return
+    planned = planner.ledger.plan(chain, (), {}, references=now, is_repair=True)
+    enter_phase("planned", planner.table, STEP, planned.batch)
+    token = planner.token(planned)
+    IngestionCommit(planner.table, token, RepairedEvents(planner, token, before, now)).run(held)
 
 
 class RepairedEvents:

@@ -200,7 +200,7 @@ class Replay:
                 decoder=source.decoder,
                 layout=source.layout(),
                 columns=resolved,
-                lookups=planner.references.lookups(planner.references_after(self.chain), resolved.types),
+                lookups=planner.lookups(planner.references_after(self.chain), resolved),
                 keeps_lookups=planner.references.repairs,
             )
             again = [dataclasses.replace(g, records=records_at(g.records, found)) for g in groups]

@@ -145,6 +145,7 @@ _KEPT_SINCE: Final = "kedro_lakehouse.kept_since"
 """Property of a table that has lost old rows: the time from which on it has all."""
 
 
+_verified: Final[dict[str, dict[tuple[str, str], tuple[Any, ...]]]] = {}
 _APART: Final = 1.0
 """Seconds between two commits of rows that may be written a little later."""
 
@@ -300,6 +301,14 @@ class OpsStore:
             )
         return gone
 
+    @property
+    def verified(self) -> dict[tuple[str, str], tuple[Any, ...]]:
+        """What this process knows to be recorded, with all before it: the last commit of each target.
+
+        It is the same for every store of one lakehouse.
+        """
+        return _verified.setdefault(self._catalog.place, {})
+
     def kept_since(self, table: str) -> datetime | None:
         """From when on a table has all its rows; None if none was ever deleted because of its age."""
         found = self._catalog.find(TableName.ops(table))
@@ -340,9 +349,16 @@ class OpsStore:
         found = self._catalog.find(TableName.ops(table))
         return found.scan(selected_fields=fields).to_arrow() if found is not None else None
 
-    def read(self, table: str, *, of_table: str | None = None) -> list[dict[str, Any]]:
-        """Read rows in no order, about one declared table or all; none where nothing was written yet."""
-        return self._rows(table, ("table", of_table) if of_table is not None else None)
+    def read(
+        self, table: str, *, of_table: str | None = None, columns: Sequence[str] | None = None
+    ) -> list[dict[str, Any]]:
+        """Read rows in no order, about one declared table or all; none where nothing was written yet.
+
+        Args:
+            of_table: The declared table.
+            columns: The wanted columns, among them ``table``; default: all.
+        """
+        return self._rows(table, ("table", of_table) if of_table is not None else None, columns)
 
     def read_of_run(self, table: str, run_id: str) -> list[dict[str, Any]]:
         """Read the rows that a run wrote, in no order."""
@@ -352,9 +368,11 @@ class OpsStore:
         """Read the rows that are about no batch, in no order."""
         return self._rows(table, ("batch", None))
 
-    def _rows(self, table: str, where: tuple[str, object] | None) -> list[dict[str, Any]]:
+    def _rows(
+        self, table: str, where: tuple[str, object] | None, columns: Sequence[str] | None = None
+    ) -> list[dict[str, Any]]:
         self.flush(table)
-        found = self._catalog.read_rows(TableName.ops(table), where)
+        found = self._catalog.read_rows(TableName.ops(table), where, columns)
         return [] if found is None else _as_rows(found)
 
 

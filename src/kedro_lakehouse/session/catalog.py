@@ -17,7 +17,7 @@ from kedro_lakehouse.private import private_file, private_folder
 from kedro_lakehouse.session.embedded import EmbeddedTable, UnusualError, locations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyiceberg.catalog import Catalog
@@ -232,17 +232,24 @@ class MetadataCatalog:
         found = self.find(name)
         return None if found is None else _outline_of(found)
 
-    def read_rows(self, name: TableName, where: tuple[str, object] | None = None) -> pa.Table | None:
+    def read_rows(
+        self,
+        name: TableName,
+        where: tuple[str, object] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table | None:
         """The rows of a small table, in no order; None if there is no such table.
 
         Args:
-            where: A column and a value: only rows that have it, None standing for null.
+            where: One of the columns and a value: only rows that have it, None standing for null.
+            columns: The wanted columns; default: all.
         """
         with contextlib.suppress(UnusualError):
             plain = self._embedded(name)
-            return None if plain is None else _having(plain.read_rows(where), where)
+            return None if plain is None else _having(plain.read_rows(where, columns), where)
         found = self.find(name)
-        return None if found is None else found.scan(row_filter=_expression(where)).to_arrow()
+        wanted = ("*",) if columns is None else tuple(columns)
+        return None if found is None else found.scan(_expression(where), wanted).to_arrow()
 
     def _embedded(
         self, name: TableName, listing: Mapping[tuple[str, str], str] | None = None

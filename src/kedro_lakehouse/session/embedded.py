@@ -144,8 +144,10 @@ class EmbeddedTable:
             manifests = _records(self._snapshot["manifest-list"])
             return [file for manifest in manifests for file in _files_of(manifest)]
 
-    def read_rows(self, where: tuple[str, object] | None = None) -> pa.Table:
-        """All rows, or at least those with this value in this column.
+    def read_rows(
+        self, where: tuple[str, object] | None = None, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """All rows, or at least those with this value in this column; of all columns, or of some.
 
         Raises:
             UnusualError: There is no file, or not all of them can be read by the names of the columns.
@@ -153,11 +155,12 @@ class EmbeddedTable:
         import pyarrow as pa
 
         with _usual():
-            found = [_rows_of(path, where) for path in self.data_files()]
-            return pa.concat_tables(found, promote_options="permissive").select(self.columns)
+            wanted = self.columns if columns is None else list(columns)
+            found = [_rows_of(path, where, columns) for path in self.data_files()]
+            return pa.concat_tables(found, promote_options="permissive").select(wanted)
 
 
-def _rows_of(path: Path, where: tuple[str, object] | None) -> pa.Table:
+def _rows_of(path: Path, where: tuple[str, object] | None, columns: Sequence[str] | None) -> pa.Table:
     """The rows of a file: of a small one all, which are kept; else those of row groups that may fit."""
     from pyarrow.parquet import ParquetFile  # pyarrow.dataset would import pandas
 
@@ -165,15 +168,10 @@ def _rows_of(path: Path, where: tuple[str, object] | None) -> pa.Table:
     if size <= _SMALL:
         return _small_file(path, size)
     with ParquetFile(path) as file:
-        if where is None:
-            return file.read()
-        return file.read_row_groups(
-            [
-                group
-                for group in range(file.num_row_groups)
-                if _may_hold(file.metadata.row_group(group), *where)
-            ]
-        )
+        groups = list(range(file.num_row_groups))
+        if where is not None:
+            groups = [group for group in groups if _may_hold(file.metadata.row_group(group), *where)]
+        return file.read_row_groups(groups, columns=None if columns is None else list(columns))
 
 
 @lru_cache(maxsize=64)
