@@ -18,6 +18,8 @@ OWN_FORMAT: Final = "iceberg"
 SPARK_CATALOG: Final = "spark_catalog"
 """Where the session registers tables that lie at a path."""
 OPS_NAMESPACE: Final = "ops"
+UNFIT: Final = "schema="
+"""The text of a record whose schema does not fit begins so; the schema's identity and a blank follow."""
 
 RESERVED_COLUMNS: Final[frozenset[str]] = frozenset(
     {
