@@ -7,18 +7,27 @@ import json
 import pickle
 import zlib
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from harness.avro import SCRIPT, captured, confluent_schemas, encoded, glue_schemas, registry
+from pyspark.sql import types as T
 
 from kedro_lakehouse.config.registries import ConfluentRegistryConfig, GlueRegistryConfig
+from kedro_lakehouse.config.sources import CsvOptions
+from kedro_lakehouse.config.tables import TableConfig
+from kedro_lakehouse.decoders.lines import LineShape
+from kedro_lakehouse.errors import IncompatibleTypeError
+from kedro_lakehouse.ingestion.columns import described_types, resolve_columns
+from kedro_lakehouse.names import TableName
 from kedro_lakehouse.schema_registries.avro import AvroReader, Form
 from kedro_lakehouse.schema_registries.base import NoAnswerError, UnknownSchemaError
 from kedro_lakehouse.schema_registries.columns import column_types
 from kedro_lakehouse.schema_registries.confluent import ConfluentRegistry
 from kedro_lakehouse.schema_registries.glue import GlueRegistry
 from kedro_lakehouse.schema_registries.records import RecordReader, plain_text
+from kedro_lakehouse.sources.files import LandedFile, line_shapes
 
 pytestmark = pytest.mark.unit
 
@@ -225,3 +234,54 @@ def test_fields_of_rows_have_the_types_of_their_schema() -> None:
         "nothing": "string", "packed": "decimal(9,2)",
     }  # fmt: skip
     assert column_types('"string"') == {}
+
+
+def table(**declared: Any) -> TableConfig:
+    return TableConfig.model_validate({"source": "shop", "entity": "item", "keys": ["id"]} | declared)
+
+
+def texts_of(types: dict[str, T.DataType]) -> dict[str, str]:
+    return {name: kind.simpleString() for name, kind in types.items()}
+
+
+NAME = TableName("shop", "item")
+INT, LONG, TEXT = T.IntegerType(), T.LongType(), T.StringType()
+
+
+def test_types_widen_between_versions_and_text_in_a_table_stays_text() -> None:
+    versions: list[dict[str, T.DataType]] = [
+        {"id": INT, "n": T.FloatType()},
+        {"id": LONG, "n": T.DoubleType()},
+    ]
+    assert texts_of(described_types(NAME, table(), versions, {})) == {"id": "bigint", "n": "double"}
+    held = {"id": TEXT, "n": T.DoubleType()}
+    assert texts_of(described_types(NAME, table(), versions, held)) == {"id": "string", "n": "double"}
+    with pytest.raises(IncompatibleTypeError):
+        described_types(NAME, table(), [{"n": LONG}, {"n": TEXT}], {})
+    for without in (table(types={"n": "string"}), table(columns={"exclude": ["n"]})):
+        assert described_types(NAME, without, [{"n": LONG}, {"n": TEXT}], {}) == {}
+
+
+def resolved(
+    columns: dict[str, T.DataType], existing: dict[str, T.DataType], **declared: Any
+) -> dict[str, str]:
+    """The types of a table's columns after a batch of rows in Avro."""
+    shape = LineShape(place="t:0", columns=tuple(columns.items()), described=True)
+    (looked,) = line_shapes([(LandedFile("kafka://x/0-9/t:0", 1, 1), "changes")], [shape])
+    source: Any = SimpleNamespace(control=lambda _: frozenset(), options={"changes": CsvOptions()})
+    found = resolve_columns(NAME, table(**declared), source, [looked], existing)
+    assert found.base64
+    return texts_of(dict(found.types))
+
+
+def test_columns_of_a_table_have_the_types_of_the_schema_unless_others_are_declared() -> None:
+    rows: dict[str, T.DataType] = {"id": INT, "raw": T.BinaryType(), "price": T.DecimalType(9, 2)}
+    assert resolved(rows, {}) == {"id": "int", "raw": "binary", "price": "decimal(9,2)"}
+    assert resolved(rows, {}, types={"id": "long", "raw": "string"}) == {
+        "id": "bigint", "raw": "string", "price": "decimal(9,2)",
+    }  # fmt: skip
+    held = {"id": LONG, "raw": TEXT, "stars": INT}
+    # A column that no record of the batch has keeps its type.
+    assert resolved(rows | {"stars": T.NullType()}, held) == {
+        "id": "bigint", "raw": "string", "stars": "int", "price": "decimal(9,2)",
+    }  # fmt: skip

@@ -22,7 +22,7 @@ from harness.avro import (
 from moto.server import ThreadedMotoServer
 
 from kedro_lakehouse.config.registries import ConfluentRegistryConfig, GlueRegistryConfig
-from kedro_lakehouse.config.sources import Compatibility
+from kedro_lakehouse.config.sources import Compatibility, KafkaSourceConfig
 from kedro_lakehouse.errors import SourceUnreachableError
 from kedro_lakehouse.ops.schemas import KeptSchemas
 from kedro_lakehouse.schema_registries.base import SchemaVersion
@@ -413,3 +413,14 @@ def test_glue_tells_versions_without_a_list():
         ]  # fmt: skip
     finally:
         server.stop()
+
+
+def test_only_a_source_whose_records_name_schemas_has_a_mode() -> None:
+    declared = {"type": "kafka", "bootstrap_servers": "here:9092"}
+    assert (
+        KafkaSourceConfig.model_validate(declared | {"schema_registry": "main"}).compatibility == "BACKWARD"
+    )
+    with pytest.raises(ValueError, match="only records that name a schema"):
+        KafkaSourceConfig.model_validate(declared | {"compatibility": "FULL"})
+    with pytest.raises(ValueError, match="FULL_TRANSITIVE"):
+        KafkaSourceConfig.model_validate(declared | {"schema_registry": "main", "compatibility": "STRICT"})

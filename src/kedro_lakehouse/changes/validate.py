@@ -24,7 +24,7 @@ from kedro_lakehouse.changes.events import (
     value_columns,
 )
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
-from kedro_lakehouse.names import UNFIT
+from kedro_lakehouse.names import UNFIT_RECORD
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -125,7 +125,7 @@ def check_events(
         INCOMPATIBLE_TYPE: F.size("__failed") > 0,
     }
     if RAW in events.columns:
-        unfit = F.coalesce(column(RAW).startswith(UNFIT), F.lit(False))
+        unfit = F.coalesce(column(RAW).rlike(UNFIT_RECORD), F.lit(False))
         conditions[INCOMPATIBLE_SCHEMA] = column("__malformed") & unfit
         conditions[MALFORMED] = column("__malformed") & ~unfit
     if KEY_MISMATCHED in events.columns:

@@ -235,16 +235,26 @@ def _described(
     return _joined(name, column, existing, incoming, place)
 
 
-def joined_types(name: TableName, versions: Iterable[Mapping[str, T.DataType]]) -> dict[str, T.DataType]:
-    """The types of columns for rows of several versions of a schema, by the order of versions.
+def described_types(
+    name: TableName,
+    table: TableConfig,
+    versions: Iterable[Mapping[str, T.DataType]],
+    existing: Mapping[str, T.DataType],
+) -> dict[str, T.DataType]:
+    """The types of source columns for rows of several versions of a schema, by the order of versions.
+
+    Columns whose type is declared, and those that the table does not keep, are left out.
 
     Raises:
-        IncompatibleTypeError: No type fits two versions.
+        IncompatibleTypeError: No type fits two versions, or the table and a version.
     """
     types = dict[str, T.DataType]()
     for version in versions:
-        for column, kind in version.items():
-            types[column] = _described(name, column, types.get(column), kind, "a batch")
+        for source_name, kind in version.items():
+            column = table.rename.get(source_name, source_name)
+            if column not in table.types and _kept(source_name, table):
+                held = types.get(source_name, existing.get(column))
+                types[source_name] = _described(name, column, held, kind, "a batch")
     return types
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kedro_lakehouse.names import UNFIT
+from kedro_lakehouse.names import UNFIT_RECORD
 from kedro_lakehouse.sources.dead_letters import Letter
 from kedro_lakehouse.sources.streams import StreamRange
 
@@ -55,7 +55,7 @@ def _letters(table: LakeTable, first: int) -> list[Letter]:
         place["row"],
         column(BATCH),
         column(REASONS),
-        F.regexp_extract(F.coalesce(column(RAW), F.lit("")), rf"^{UNFIT}(\S+) ", 1),
+        F.regexp_extract(F.coalesce(column(RAW), F.lit("")), UNFIT_RECORD, 1),
     )
     return [
         Letter(partition=partition, offset=row, batch=batch, reasons=reasons, schema=schema)

@@ -13,7 +13,7 @@ from kedro_lakehouse.config.enrich import enriched_columns
 from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.decoders.lines import RowLines, split_keyed
 from kedro_lakehouse.errors import UnreadableFileError
-from kedro_lakehouse.ingestion.columns import joined_types, resolve_columns
+from kedro_lakehouse.ingestion.columns import described_types, resolve_columns
 from kedro_lakehouse.ingestion.references import References
 from kedro_lakehouse.schema_registries.columns import column_types
 from kedro_lakehouse.sources.base import NamesSchemas, StreamSource
@@ -99,7 +99,8 @@ class FileReader:
         """The types of rows in Avro, by the schemas of those that were just looked at."""
         if not isinstance(self.source, NamesSchemas) or not isinstance(self._line_reader, RowLines):
             return {}
-        return joined_types(self.table.name, [column_types(one) for one in self.source.row_schemas()])
+        state, versions = self.table.state("changes"), map(column_types, self.source.row_schemas())
+        return described_types(self.table.name, self.table.config, versions, state.columns if state else {})
 
     def keep_schemas(self, batch: int) -> None:
         """Keep the schemas that records of a planned batch were the first to name."""
@@ -173,5 +174,6 @@ class FileReader:
 
 
 def _typed(names: Sequence[str], kinds: Mapping[str, T.DataType]) -> tuple[tuple[str, T.DataType], ...]:
-    """Columns of the types that are known, else of text."""
-    return tuple((name, kinds.get(name, T.StringType())) for name in names)
+    """Columns of the types that are known; one that no schema names has the type that the table gives it."""
+    other = T.NullType() if kinds else T.StringType()
+    return tuple((name, kinds.get(name, other)) for name in names)

@@ -84,7 +84,7 @@ def _problem(new: SchemaVersion, old: SchemaVersion, rule: _Rule) -> str | None:
     return None
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=2**14)
 def unreadable(reader: str, writer: str) -> tuple[str, ...]:
     """Why a reader with one schema cannot read what was written with another; empty if it can.
 
@@ -104,9 +104,13 @@ def unreadable(reader: str, writer: str) -> tuple[str, ...]:
     answer = checker().get_compatibility(*parsed)
     if answer.compatibility is not SchemaCompatibilityType.compatible:
         return tuple(sorted(map(str, answer.messages))) or ("the types differ",)
-    return tuple(_other_meanings(connect_schema(reader), connect_schema(writer), "the record"))
+    return tuple(_other_meanings(_meaning(reader), _meaning(writer), "the record"))
 
 
+_meaning: Final = lru_cache(maxsize=256)(connect_schema)
+
+
+@lru_cache(maxsize=256)
 def _parsed(text: str) -> Any:
     """The schema without logical types: of those that it does not know, ``avro`` warns."""
     from avro.schema import make_avsc_object
