@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.ops.store import SCHEMAS_OF_RECORDS
@@ -62,7 +62,9 @@ class KeptSchemas:
         """Every kept schema, the first seen first."""
         with self._reading:
             if self._rows is None:
-                rows = [KeptSchema(**row) for row in self._store.read(SCHEMAS_OF_RECORDS)]
+                names = [one.name for one in fields(KeptSchema)]  # a later version may store more
+                stored = self._store.read(SCHEMAS_OF_RECORDS)
+                rows = [KeptSchema(**{name: row[name] for name in names}) for row in stored]
                 self._rows = sorted(rows, key=lambda one: one.first_seen)
             return list(self._rows)
 
