@@ -153,7 +153,7 @@ NULLABLE = record(*MOVIE["fields"], field("COUNTRY", ["null", "string"], default
 def test_a_required_field_without_a_default_is_not_backward() -> None:
     found = misfits(lineage(MOVIE, REQUIRED), "BACKWARD")
     assert list(found) == [2]
-    assert "COUNTRY" in found[2]
+    assert found[2].endswith("cannot read version 1: reader field missing default value: COUNTRY")
     for mode, expected in {"FORWARD": [], "FULL": [2], "BACKWARD_TRANSITIVE": [2], "NONE": []}.items():
         assert list(misfits(lineage(MOVIE, REQUIRED), mode)) == expected, mode  # type: ignore[arg-type]
     assert not misfits(lineage(MOVIE, NULLABLE), "FULL_TRANSITIVE")

@@ -103,7 +103,8 @@ def unreadable(reader: str, writer: str) -> tuple[str, ...]:
     checker: Any = ReaderWriterCompatibilityChecker
     answer = checker().get_compatibility(*parsed)
     if answer.compatibility is not SchemaCompatibilityType.compatible:
-        return tuple(sorted(map(str, answer.messages))) or ("the types differ",)
+        kinds = sorted({kind.value.replace("_", " ") for kind in answer.incompatibilities})
+        return (f"{', '.join(kinds)}: {', '.join(sorted(map(str, answer.messages)))}",)
     return tuple(_other_meanings(_meaning(reader), _meaning(writer), "the record"))
 
 
