@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.decisions import Decisions
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.report import CommitReport
+    from kedro_lakehouse.ops.schemas import KeptSchemas
     from kedro_lakehouse.ops.store import OpsStore
     from kedro_lakehouse.ops.validations import Validations
     from kedro_lakehouse.schema_registries.base import SchemaRegistry
@@ -159,6 +160,13 @@ class Environment:
         from kedro_lakehouse.ops.decisions import Decisions
 
         return Decisions(self.ops)
+
+    @cached_property
+    def schemas(self) -> KeptSchemas:
+        """The schemas of registries that records named."""
+        from kedro_lakehouse.ops.schemas import KeptSchemas
+
+        return KeptSchemas(self.ops)
 
     @cached_property
     def validations(self) -> Validations:

@@ -394,7 +394,8 @@ class SourceUnreachableError(TransientError):
     detail: str
     summary = "Table {table}: {place} cannot be read: {detail}."
     advice = (
-        "Nothing is lost: the next `kedro run` goes on there. Look at its address in sources.yml, and at it."
+        "Nothing is lost: the next `kedro run` goes on there. Look at its address in sources.yml (a schema "
+        "registry's: registries.yml), and at it."
     )
 
 

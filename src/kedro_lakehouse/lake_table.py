@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.config.convert import ConvertConfig
-    from kedro_lakehouse.config.sources import SourceConfig
+    from kedro_lakehouse.config.sources import SourceConfig, StreamSourceConfig
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.environment import Environment
     from kedro_lakehouse.formats.base import TableFormat, TableState
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.store import OpsStore
     from kedro_lakehouse.sources.base import FileSource
     from kedro_lakehouse.sources.ledger import Ledger
+    from kedro_lakehouse.sources.schemas import TopicSchemas
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,8 +136,23 @@ class LakeTable:
         if (named := getattr(config, "credentials", None)) is not None:
             source.credentials = lambda: self.environment.credentials(named)  # type: ignore[attr-defined]
         if (registry := getattr(config, "schema_registry", None)) is not None:
-            source.registry = lambda: self.environment.registry(registry)  # type: ignore[attr-defined]
+            source.open_schemas = lambda: self._schemas(registry)  # type: ignore[attr-defined]
         return source
+
+    def _schemas(self, registry: str) -> TopicSchemas:
+        """The schemas that the table's records name in a registry; nothing is asked or read yet."""
+        from kedro_lakehouse.sources.schemas import TopicSchemas
+
+        source = cast("StreamSourceConfig", self.source_config)
+        return TopicSchemas(
+            table=str(self),
+            topic=source.stream_of(self.config),
+            name=registry,
+            mode=source.compatibility,
+            registry=self.environment.registry(registry),
+            kept=self.environment.schemas,
+            run_id=self.run_id,
+        )
 
     def open_ledger(self) -> Ledger:
         """The ledger of the table's batches, as it will be read at first use."""

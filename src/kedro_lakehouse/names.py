@@ -18,6 +18,10 @@ OWN_FORMAT: Final = "iceberg"
 SPARK_CATALOG: Final = "spark_catalog"
 """Where the session registers tables that lie at a path."""
 OPS_NAMESPACE: Final = "ops"
+UNFIT: Final = "schema="
+"""The text of a record whose schema does not fit begins so; see ``UNFIT_RECORD``."""
+UNFIT_RECORD: Final = rf"^{UNFIT}(\S+) base64:[A-Za-z0-9+/=]*$"
+"""The whole of such a text: the schema's identity, and the bytes that were sent."""
 
 RESERVED_COLUMNS: Final[frozenset[str]] = frozenset(
     {

@@ -10,11 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from fastavro import parse_schema, schemaless_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 FIXTURES: Final = Path(__file__).resolve().parents[1] / "data/streams"
 SCRIPT: Final = (
@@ -47,6 +48,14 @@ def confluent_schemas() -> dict[str, str]:
     return {str(s["id"]): s["schema"] for s in _lines("mariadb-avro-confluent-schemas.jsonl")}
 
 
+def confluent_subjects() -> dict[str, list[str]]:
+    """The numbers of these schemas by subject, in the order of versions."""
+    found: dict[str, list[str]] = {}
+    for one in sorted(_lines("mariadb-avro-confluent-schemas.jsonl"), key=lambda one: int(one["version"])):
+        found.setdefault(one["subject"], []).append(str(one["id"]))
+    return found
+
+
 def glue_schemas() -> dict[str, str]:
     """The schemas of the records for Glue's registry, by the uuids of their versions."""
     found = _lines("mariadb-avro-glue-schemas.jsonl")
@@ -60,23 +69,67 @@ def encoded(schema: Any, value: Any) -> bytes:
     return out.getvalue()
 
 
+class Double:
+    """What a registry like Confluent's holds: texts of schemas by their numbers, and those of each subject.
+
+    ``asked`` are the questions; ``is_away``: it does not answer. ``lists`` is false for a registry that does
+    not say in which subjects a schema is.
+    """
+
+    def __init__(
+        self, schemas: Mapping[str, str], subjects: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self.schemas = dict(schemas)
+        self.subjects = {name: list(ids) for name, ids in (subjects or {}).items()}
+        self.asked: list[str] = []
+        self.is_away, self.lists = False, True
+
+    def register(self, subject: str, identity: str, schema: Any) -> None:
+        """Add a version, whatever it changes."""
+        self.schemas[identity] = json.dumps(schema)
+        self.subjects.setdefault(subject, []).append(identity)
+
+    def answer(self, path: str) -> tuple[int, Any]:
+        """Status and body."""
+        if self.is_away:
+            return 503, {"error_code": 50302, "message": "away"}
+        found: Any = None
+        match [unquote(part) for part in path.partition("?")[0].strip("/").split("/")]:
+            case ["schemas", "ids", identity] if identity in self.schemas:
+                found = {"schema": self.schemas[identity]}
+            case ["schemas", "ids", identity, "versions"] if identity in self.schemas and self.lists:
+                found = [
+                    {"subject": name, "version": ids.index(identity) + 1}
+                    for name, ids in self.subjects.items()
+                    if identity in ids
+                ]
+            case ["subjects", name, "versions"] if name in self.subjects:
+                found = list(range(1, len(self.subjects[name]) + 1))
+            case ["subjects", name, "versions", number] if (
+                0 < int(number) <= len(self.subjects.get(name, ()))
+            ):
+                identity = self.subjects[name][int(number) - 1]
+                found = {"subject": name, "version": int(number), "id": int(identity)}
+                found["schema"] = self.schemas[identity]
+        return (200, found) if found is not None else (404, {"error_code": 40403, "message": "not found"})
+
+
 @contextmanager
-def registry(schemas: Mapping[str, str], user: str = "") -> Iterator[str]:
+def registry(schemas: Mapping[str, str] | Double, user: str = "") -> Iterator[str]:
     """The address of a registry that answers as Confluent's does; no real one is to be had here.
 
     Args:
         user: Name and password, with a colon between them, without which it refuses.
     """
+    double = schemas if isinstance(schemas, Double) else Double(schemas)
     wanted = f"Basic {base64.b64encode(user.encode()).decode()}"
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            number = self.path.removeprefix("/schemas/ids/")
-            status, body = 200, {"schema": schemas.get(number)}
+            double.asked.append(self.path)
+            status, body = double.answer(self.path)
             if user and self.headers.get("Authorization") != wanted:
-                status, body = 401, {"error_code": 401, "message": "Unauthorized"}  # type: ignore[dict-item]
-            elif number not in schemas:
-                status, body = 404, {"error_code": 40403, "message": "Schema not found"}  # type: ignore[dict-item]
+                status, body = 401, {"error_code": 401, "message": "Unauthorized"}
             self.send_response(status)
             self.end_headers()
             self.wfile.write(json.dumps(body).encode())
@@ -85,7 +138,7 @@ def registry(schemas: Mapping[str, str], user: str = "") -> Iterator[str]:
             """Nothing: what it is asked is no news."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:

@@ -57,6 +57,7 @@ COMMANDS: dict[str, list[Words]] = {
     "runs": [()],
     "logs": [(), ("nobody",)],
     "plugins": [()],
+    "schemas": [(), ("shop.nothing",)],
     "snapshots": [("shop.item",), ("shop.itme",)],
     "tag": [("shop.item", "v1"), ("shop.item", "v1"), ("shop.item", "v1", "--delete")],
     "branch": [("shop.item", "b1"), ("shop.item", "b1", "--snapshot", "7")],

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the extra kafka")
-from confluent_kafka import Consumer, TopicPartition
 from harness.project import TemporaryProject
+from harness.streams import letters as of_topic
 
 from kedro_lakehouse.errors import SourceUnreachableError
 from kedro_lakehouse.sources.dead_letters import DeadLetterTopic
@@ -47,20 +47,8 @@ def bad(*values: bytes) -> list[dict[str, Any]]:
     ]
 
 
-def letters(broker: Broker, topic: str = "letters.item.dead") -> list[tuple[bytes | None, dict[str, bytes]]]:
-    """All committed records of the topic: value and headers."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.address, "group.id": "test", "enable.partition.eof": True,
-            "isolation.level": "read_committed", "enable.auto.commit": False,
-        }
-    )  # fmt: skip
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found = []
-    while (message := consumer.poll(10)) is not None and message.error() is None:
-        found.append((message.value(), dict(message.headers())))
-    consumer.close()
-    return found
+def letters(broker: Broker) -> list[tuple[bytes | None, dict[str, bytes]]]:
+    return of_topic(broker, "letters.item.dead")
 
 
 def run(project: TemporaryProject) -> Any:
@@ -130,4 +118,4 @@ def test_a_topic_that_is_not_there_stops_the_table_and_loses_nothing(broker, pro
     assert "letters.absent.dead" in str(failed["shop.absent"])
     broker.make_topic("letters.absent.dead")
     assert not project.attempt("ingestion", namespaces=["shop.absent"]).failed
-    assert [value for value, _ in letters(broker, "letters.absent.dead")] == [b"{"]
+    assert [value for value, _ in of_topic(broker, "letters.absent.dead")] == [b"{"]

@@ -7,43 +7,42 @@ import json
 import pickle
 import zlib
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from harness.avro import SCRIPT, captured, confluent_schemas, encoded, glue_schemas, registry
+from pyspark.sql import types as T
 
 from kedro_lakehouse.config.registries import ConfluentRegistryConfig, GlueRegistryConfig
-from kedro_lakehouse.schema_registries.avro import AvroReader
+from kedro_lakehouse.config.sources import CsvOptions
+from kedro_lakehouse.config.tables import TableConfig
+from kedro_lakehouse.decoders.lines import LineShape
+from kedro_lakehouse.errors import IncompatibleTypeError
+from kedro_lakehouse.ingestion.columns import described_types, resolve_columns
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.schema_registries.avro import AvroReader, Form
 from kedro_lakehouse.schema_registries.base import NoAnswerError, UnknownSchemaError
+from kedro_lakehouse.schema_registries.columns import column_types
 from kedro_lakehouse.schema_registries.confluent import ConfluentRegistry
 from kedro_lakehouse.schema_registries.glue import GlueRegistry
 from kedro_lakehouse.schema_registries.records import RecordReader, plain_text
+from kedro_lakehouse.sources.files import LandedFile, line_shapes
 
 pytestmark = pytest.mark.unit
 
 POSITION = ("file", "pos", "row")
 
 
-class Known(ConfluentRegistry):
-    """A registry whose schemas are at hand."""
-
-    def __init__(self, schemas: dict[str, str]) -> None:
-        super().__init__(ConfluentRegistryConfig(type="confluent", url="nowhere"), {})
-        self.schemas, self.asked = schemas, list[str]()
-
-    def schema(self, identity: str) -> str:
-        self.asked.append(identity)
-        if identity not in self.schemas:
-            raise UnknownSchemaError(identity)
-        return self.schemas[identity]
+def of_confluent(schemas: dict[str, str], form: Form = "messages") -> RecordReader:
+    """A reader of records with Confluent's header; the registry itself would not answer."""
+    config = ConfluentRegistryConfig(type="confluent", url="http://nowhere.invalid")
+    return RecordReader(ConfluentRegistry(config, {}), form, schemas, schemas)
 
 
-class KnownToGlue(GlueRegistry):
-    """The same, in the manner of Glue."""
-
-    def __init__(self, schemas: dict[str, str]) -> None:
-        super().__init__(GlueRegistryConfig(type="glue"), {})
-        self.schema = schemas.__getitem__  # type: ignore[method-assign]
+def of_glue(schemas: dict[str, str], form: Form = "messages") -> RecordReader:
+    """The same with Glue's."""
+    return RecordReader(GlueRegistry(GlueRegistryConfig(type="glue"), {}), form, schemas, schemas)
 
 
 def amount(field: dict[str, Any], value: str | None) -> str:
@@ -66,8 +65,7 @@ def change(message: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("kind", ["confluent", "glue"])
 def test_captured_records_say_what_the_sql_did(kind: str) -> None:
-    known: Any = Known(confluent_schemas()) if kind == "confluent" else KnownToGlue(glue_schemas())
-    reader = RecordReader(known, "messages")
+    reader = of_confluent(confluent_schemas()) if kind == "confluent" else of_glue(glue_schemas())
     messages = [json.loads(text) for r in captured(kind) if (text := reader.text(r["value"])) is not None]
     place = {id(m): [m["payload"]["source"][part] for part in POSITION] for m in messages}
     # Rows of a snapshot share a position, and so do the two halves of a key change: the delete comes first.
@@ -81,18 +79,15 @@ def test_captured_records_say_what_the_sql_did(kind: str) -> None:
     assert {json.loads(key)["payload"]["id"] for key in keys} == {1, 2, 3, 4, 1002, 1003}
 
 
-def test_each_schema_is_asked_for_once() -> None:
-    known = Known(confluent_schemas())
-    reader = RecordReader(known, "messages")
-    for record in [*captured("confluent"), *captured("confluent")]:
-        reader.text(record["value"])
-    assert sorted(known.asked) == ["4", "5", "6", "7"]
-    assert pickle.loads(pickle.dumps(reader)).text(captured("confluent")[0]["value"])  # noqa: S301 - our own
+def test_a_reader_can_be_sent_to_the_workers_after_it_has_read() -> None:
+    reader, value = of_confluent(confluent_schemas()), captured("confluent")[0]["value"]
+    text = reader.text(value)
+    assert text
+    assert pickle.loads(pickle.dumps(reader)).text(value) == text  # noqa: S301 - our own
 
 
 def test_what_is_no_record_is_kept_as_it_is() -> None:
-    known = Known(confluent_schemas())
-    reader = RecordReader(known, "messages")
+    reader = of_confluent(confluent_schemas())
     good = captured("confluent")[0]["value"]
     assert good is not None
     for bad in (
@@ -100,9 +95,6 @@ def test_what_is_no_record_is_kept_as_it_is() -> None:
         good[:5], good[:5] + b"\xff" * 40,
     ):  # fmt: skip
         assert reader.text(bad) == f"base64:{base64.b64encode(bad).decode()}", bad
-    known.schemas["255"] = known.schemas["4"]
-    late = good[:4] + b"\xff" + good[5:]
-    assert json.loads(str(reader.text(late)))["payload"]["op"] == "r", "its schema is registered by now"
     assert reader.text(None) is None
     assert reader.key(b'{"id": 1}') == '{"id": 1}'
     assert plain_text(b"\xff") == "base64:/w=="
@@ -165,18 +157,18 @@ def test_messages_describe_their_types_as_kafka_connect_does() -> None:
 
 
 def test_a_decimal_is_read_by_the_scale_it_was_written_with() -> None:
-    known = Known({})
-    reader, texts = RecordReader(known, "rows"), []
+    schemas, texts = dict[str, str](), []
+    reader = of_confluent(schemas, "rows")
     for scale in (2, 3):
         kind = DECIMAL | {"scale": scale}
         schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": kind}]}
-        known.schemas[str(scale)] = json.dumps(schema)
+        schemas[str(scale)] = json.dumps(schema)
         texts.append(reader.text(b"\0\0\0\0" + bytes([scale]) + encoded(schema, {"n": Decimal("1.25")})))
     assert texts == ['{"n":1.25}', '{"n":1.250}']
 
 
 def test_glue_may_compress_what_follows_its_header() -> None:
-    known = KnownToGlue(glue_schemas())
+    known = of_glue(glue_schemas()).registry
     plain = captured("glue")[0]["value"]
     assert plain is not None
     packed = b"\x03\x05" + plain[2:18] + zlib.compress(plain[18:])
@@ -205,9 +197,91 @@ def test_what_is_no_schema_of_avro_is_refused() -> None:
 
 
 @pytest.mark.parametrize("schemas", [{}, {"7": "{"}, {"7": '{"type": "strange"}'}])
-def test_a_schema_that_is_none_is_asked_for_once_a_reading(schemas: dict[str, str]) -> None:
-    registry = Known(schemas)
-    reader = RecordReader(registry, "rows")
-    raw = b"\0\0\0\0\x07rest"
-    assert set(reader.texts([raw] * 5)) == {f"base64:{base64.b64encode(raw).decode()}"}
-    assert registry.asked == ["7"]
+def test_a_record_whose_schema_is_none_is_kept(schemas: dict[str, str]) -> None:
+    reader, raw = of_confluent(schemas, "rows"), b"\0\0\0\0\x07rest"
+    assert {reader.text(raw) for _ in range(5)} == {f"base64:{base64.b64encode(raw).decode()}"}
+
+
+def test_fields_of_rows_have_the_types_of_their_schema() -> None:
+    found = {name: kind.simpleString() for name, kind in column_types(json.dumps(TYPES)).items()}
+    assert found == {
+        "id": "bigint", "price": "decimal(20,3)", "at": "timestamp", "day": "date", "ratio": "double",
+        "state": "string", "before": "string", "raw": "binary", "tags": "string", "counts": "string",
+        "either": "string", "home": "string", "work": "string",
+    }  # fmt: skip
+    more = {
+        "flag": "boolean", "small": "int", "half": "float", "blob": "bytes", "two": "Two",
+        "uuid": {"type": "string", "logicalType": "uuid"}, "big": DECIMAL | {"precision": 39},
+        "local": {"type": "long", "logicalType": "local-timestamp-millis"},
+        "instant": {"type": "long", "logicalType": "timestamp-millis"},
+        "clock": {"type": "int", "logicalType": "time-millis"},
+        "odd": {"type": "long", "logicalType": "strange"}, "wrapped": {"type": {"type": "int"}},
+        "nothing": "null", "packed": {
+            "type": "fixed", "name": "P", "size": 8, "logicalType": "decimal", "precision": 9, "scale": 2,
+        },
+    }  # fmt: skip
+    two = {"name": "first", "type": {"type": "fixed", "name": "Two", "size": 2}}
+    schema = {
+        "type": "record",
+        "name": "M",
+        "fields": [two, *({"name": n, "type": t} for n, t in more.items())],
+    }
+    found = {name: kind.simpleString() for name, kind in column_types(json.dumps(schema)).items()}
+    assert found == {
+        "first": "binary", "flag": "boolean", "small": "int", "half": "float", "blob": "binary",
+        "two": "binary", "uuid": "string", "big": "string", "local": "timestamp_ntz",
+        "instant": "timestamp", "clock": "string", "odd": "bigint", "wrapped": "int",
+        "nothing": "string", "packed": "decimal(9,2)",
+    }  # fmt: skip
+    assert column_types('"string"') == {}
+
+
+def table(**declared: Any) -> TableConfig:
+    return TableConfig.model_validate({"source": "shop", "entity": "item", "keys": ["id"]} | declared)
+
+
+def texts_of(types: dict[str, T.DataType]) -> dict[str, str]:
+    return {name: kind.simpleString() for name, kind in types.items()}
+
+
+NAME = TableName("shop", "item")
+INT, LONG, TEXT = T.IntegerType(), T.LongType(), T.StringType()
+
+
+def test_types_widen_between_versions_and_text_in_a_table_stays_text() -> None:
+    versions: list[dict[str, T.DataType]] = [
+        {"id": INT, "n": T.FloatType()},
+        {"id": LONG, "n": T.DoubleType()},
+    ]
+    assert texts_of(described_types(NAME, table(), versions, {})) == {"id": "bigint", "n": "double"}
+    held = {"id": TEXT, "n": T.DoubleType()}
+    assert texts_of(described_types(NAME, table(), versions, held)) == {"id": "string", "n": "double"}
+    with pytest.raises(IncompatibleTypeError):
+        described_types(NAME, table(), [{"n": LONG}, {"n": TEXT}], {})
+    for without in (table(types={"n": "string"}), table(columns={"exclude": ["n"]})):
+        assert described_types(NAME, without, [{"n": LONG}, {"n": TEXT}], {}) == {}
+
+
+def resolved(
+    columns: dict[str, T.DataType], existing: dict[str, T.DataType], **declared: Any
+) -> dict[str, str]:
+    """The types of a table's columns after a batch of rows in Avro."""
+    shape = LineShape(place="t:0", columns=tuple(columns.items()), described=True)
+    (looked,) = line_shapes([(LandedFile("kafka://x/0-9/t:0", 1, 1), "changes")], [shape])
+    source: Any = SimpleNamespace(control=lambda _: frozenset(), options={"changes": CsvOptions()})
+    found = resolve_columns(NAME, table(**declared), source, [looked], existing)
+    assert found.base64
+    return texts_of(dict(found.types))
+
+
+def test_columns_of_a_table_have_the_types_of_the_schema_unless_others_are_declared() -> None:
+    rows: dict[str, T.DataType] = {"id": INT, "raw": T.BinaryType(), "price": T.DecimalType(9, 2)}
+    assert resolved(rows, {}) == {"id": "int", "raw": "binary", "price": "decimal(9,2)"}
+    assert resolved(rows, {}, types={"id": "long", "raw": "string"}) == {
+        "id": "bigint", "raw": "string", "price": "decimal(9,2)",
+    }  # fmt: skip
+    held = {"id": LONG, "raw": TEXT, "stars": INT}
+    # A column that no record of the batch has keeps its type.
+    assert resolved(rows | {"stars": T.NullType()}, held) == {
+        "id": "bigint", "raw": "string", "stars": "int", "price": "decimal(9,2)",
+    }  # fmt: skip

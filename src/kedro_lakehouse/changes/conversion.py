@@ -94,7 +94,8 @@ class Conversion:
     """How one source column becomes a table column: its name and type there, its name and type here.
 
     ``source_kind`` is text where it is not given; ``date_format`` and ``timestamp_format`` are the
-    patterns of text sources. A text equal to the ``unset_marker`` means that the value was not sent.
+    patterns of text sources; ``base64``: their texts of bytes are in base64. A text equal to the
+    ``unset_marker`` means that the value was not sent.
     """
 
     source: str
@@ -104,6 +105,7 @@ class Conversion:
     source_kind: T.DataType | None = None
     date_format: str | None = None
     timestamp_format: str | None = None
+    base64: bool = False
     unset_marker: str | None = None
 
     def value(self) -> Column:
@@ -189,6 +191,8 @@ class Conversion:
                 return f"to_date(try_to_timestamp({raw}, {_literal(self.date_format)}))"
             if kind.startswith("timestamp") and self.timestamp_format:
                 return f"CAST(try_to_timestamp({raw}, {_literal(self.timestamp_format)}) AS {kind})"
+            if kind == "binary" and self.base64:
+                return f"try_to_binary({raw}, 'base64')"
         return f"try_cast({raw} AS {kind})"
 
     def _failure(self, raw: str, have: T.DataType, want: T.DataType, depth: int) -> str | None:

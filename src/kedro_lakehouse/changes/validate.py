@@ -14,6 +14,7 @@ from kedro_lakehouse.changes.conversion import Conversion, convert
 from kedro_lakehouse.changes.events import (
     OP,
     ORDER,
+    RAW,
     REASONS,
     TIME,
     TRUNCATE,
@@ -23,6 +24,7 @@ from kedro_lakehouse.changes.events import (
     value_columns,
 )
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
+from kedro_lakehouse.names import UNFIT_RECORD
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -36,6 +38,7 @@ __all__ = ["REASON_ORDER", "Conversion", "check_events", "convert", "reasons_of"
 
 logger = logging.getLogger(__name__)
 
+INCOMPATIBLE_SCHEMA: Final = "incompatible_schema"
 MALFORMED: Final = "malformed"
 UNKNOWN_OP: Final = "unknown_op"
 NULL_KEY: Final = "null_key"
@@ -48,6 +51,7 @@ KEY_MISMATCHED: Final = "__key_mismatch"
 _NEEDED_FOR_REASONS: Final = ("__failed", "__malformed", KEY_MISMATCHED)
 
 REASON_ORDER: Final = (
+    INCOMPATIBLE_SCHEMA,
     MALFORMED,
     UNKNOWN_OP,
     NULL_KEY,
@@ -120,6 +124,10 @@ def check_events(
         NULL_SEQUENCE: column(ORDER)[order_fields[0]].isNull(),
         INCOMPATIBLE_TYPE: F.size("__failed") > 0,
     }
+    if RAW in events.columns:
+        unfit = F.coalesce(column(RAW).rlike(UNFIT_RECORD), F.lit(False))
+        conditions[INCOMPATIBLE_SCHEMA] = column("__malformed") & unfit
+        conditions[MALFORMED] = column("__malformed") & ~unfit
     if KEY_MISMATCHED in events.columns:
         conditions[KEY_MISMATCH] = column(KEY_MISMATCHED)
     if horizon is not None:

@@ -24,8 +24,9 @@ def drop(*, table: str, yes: bool, as_json: bool) -> None:
     """Delete all that is stored of a table, after saying what goes.
 
     Its current and history tables, its change log, its quarantine, the view beside its history, and
-    its rows of ops.batches and ops.batch_ledger. Landed files, tables.yml and ops.runs stay; so the next
-    `kedro run` makes the table anew from its landed files, unless its block is taken out of tables.yml.
+    its rows of ops.batches, ops.batch_ledger and ops.schemas. Landed files, tables.yml and ops.runs stay;
+    so the next `kedro run` makes the table anew from its landed files, unless its block is taken out of
+    tables.yml.
     For a new declaration of the same table `rebuild` is safer: it looks first whether all files are there.
 
     \b

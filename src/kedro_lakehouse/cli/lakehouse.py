@@ -22,6 +22,7 @@ from kedro_lakehouse.cli.rebuild import rebuild
 from kedro_lakehouse.cli.rollback import rollback
 from kedro_lakehouse.cli.run import run
 from kedro_lakehouse.cli.runs import runs
+from kedro_lakehouse.cli.schemas import schemas
 from kedro_lakehouse.cli.search import search
 from kedro_lakehouse.cli.snapshots import branch, snapshots, tag
 from kedro_lakehouse.cli.sql import sql
@@ -83,7 +84,7 @@ def commands() -> None:
     """Commands that the package adds to Kedro."""
 
 
-_LOOK: Final = (tables, sql, changes, snapshots, runs, logs, plugins, search, console)
+_LOOK: Final = (tables, sql, changes, snapshots, schemas, runs, logs, plugins, search, console)
 _MEND: Final = (quarantine, tag, branch, rollback, rebuild, drop, maintain)
 _SET_UP: Final = (init, import_config, deploy)
 _RUN: Final = (stream,)

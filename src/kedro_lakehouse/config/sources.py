@@ -186,6 +186,15 @@ class DebeziumSourceConfig(SourceConfig):
     """
 
 
+Compatibility = Literal[
+    "BACKWARD",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD",
+    "FORWARD_TRANSITIVE",
+    "FULL",
+    "FULL_TRANSITIVE",
+    "NONE",
+]
 _RECORD_SOURCES: Final[Mapping[str, str]] = {"json": "changes", "dms-json": "dms"}
 
 
@@ -212,6 +221,22 @@ class StreamSourceConfig(SourceConfig):
     """A registry in registries.yml: records are in Avro, and name their schema there. Default: they are in
     JSON.
     """
+
+    compatibility: Compatibility = "BACKWARD"
+    """Which versions of a schema are read, whatever the registry lets in. BACKWARD: those whose reader can
+    read the version before. FORWARD: those that a reader of the version before can read. FULL: both. With
+    _TRANSITIVE: the same with all versions before. NONE: every version. Records of others are quarantined.
+    """
+
+    @model_validator(mode="after")
+    def _compatibility_is_of_schemas(self) -> Self:
+        if self.schema_registry is None and "compatibility" in self.model_fields_set:
+            raise refuse(
+                "only records that name a schema have versions",
+                "Name `schema_registry`.",
+                key="compatibility",
+            )
+        return self
 
     @property
     def record_source(self) -> str:

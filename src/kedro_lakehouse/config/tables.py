@@ -31,6 +31,7 @@ from kedro_lakehouse.errors import did_you_mean
 
 QUARANTINE_REASONS: Final = frozenset(
     {
+        "incompatible_schema",
         "malformed",
         "unknown_op",
         "null_key",

@@ -39,11 +39,13 @@ class LineShape:
     """What some of the lines of one place (a file, a topic) hold.
 
     ``kind`` is for the reader's own use; ``has_rows`` is false where the lines hold no change and no row.
+    ``described``: ``columns`` have the types that schemas tell; the values are texts, and bytes are base64.
     """
 
     place: str
     columns: tuple[tuple[str, T.DataType], ...]
     self_describing: bool = False
+    described: bool = False
     has_rows: bool = True
     kind: Hashable = None
 

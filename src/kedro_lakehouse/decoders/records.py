@@ -32,8 +32,8 @@ class Columns:
 
     ``types`` has the type of every column that the table is to have, by the table's names, and of the
     ``carried`` columns, which order and time need but the table does not store. ``order`` is the type of
-    ``_order`` that the table has already. A text equal to the ``unset_marker`` means that the value was not
-    sent.
+    ``_order`` that the table has already. ``base64``: bytes come as text in base64. A text equal to the
+    ``unset_marker`` means that the value was not sent.
     """
 
     types: Mapping[str, T.DataType]
@@ -41,6 +41,7 @@ class Columns:
     control: frozenset[str] = frozenset()
     date_format: str | None = None
     timestamp_format: str | None = None
+    base64: bool = False
     carried: frozenset[str] = frozenset()
     order: T.StructType | None = None
     unset_marker: str | None = None
@@ -68,6 +69,7 @@ class Columns:
             source_kind=kind,
             date_format=self.date_format,
             timestamp_format=self.timestamp_format,
+            base64=self.base64,
             unset_marker=self.unset_marker,
         )
 

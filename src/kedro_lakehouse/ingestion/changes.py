@@ -149,6 +149,12 @@ class StreamBatches(ChangeBatches):
             yield ranges
             before, times = [r.path for r in ranges], times * 2
 
+    def _landed(
+        self, planned: PlannedFiles, looked: Sequence[FileShape], columns: Columns | None = None
+    ) -> LandedChanges:
+        self._planner.reader.keep_schemas(planned.batch)
+        return super()._landed(planned, looked, columns)
+
     def end(self) -> None:
         """Write what was quarantined to the stream's topic for dead letters, if it has one."""
         if (topic := getattr(self._stream, "dead_letters", None)) is not None:

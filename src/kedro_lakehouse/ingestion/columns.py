@@ -71,10 +71,12 @@ def resolve_columns(
             column = table.rename.get(source_name, source_name)
             if column in declared:
                 types[column] = _readable(name, column, declared[column], kind, shape)
+            elif shape.lines is not None and shape.lines.described:
+                types[column] = _described(name, column, types.get(column), kind, shape.file.name)
             elif not shape.self_describing:
                 types.setdefault(column, storable(kind))
             elif shape.has_rows:
-                types[column] = _joined(name, column, types.get(column), kind, shape)
+                types[column] = _joined(name, column, types.get(column), kind, shape.file.name)
         if table.schema_policy == "fixed" and held:
             _refuse_changes(name, held, {c: t for c, t in types.items() if c not in declared}, shape)
     for key in (*table.keys, *looked_up_by):
@@ -92,6 +94,7 @@ def resolve_columns(
         control=control,
         date_format=csv.date_format,
         timestamp_format=csv.timestamp_format,
+        base64=any(shape.lines is not None and shape.lines.described for shape in shapes),
         unset_marker=table.unset_marker,
         carried=frozenset(named - stored - existing.keys()),
         order=order if isinstance(order, T.StructType) else None,
@@ -213,14 +216,46 @@ def _refuse_enriched(name: TableName, table: TableConfig, kept: Iterable[str], s
 
 
 def _joined(
-    name: TableName, column: str, existing: T.DataType | None, incoming: T.DataType, shape: FileShape
+    name: TableName, column: str, existing: T.DataType | None, incoming: T.DataType, place: str
 ) -> T.DataType:
     if existing is None:
         return storable(incoming)
     wider = widened(existing, incoming)
     if wider is None:
-        raise _incompatible(name, column, existing, incoming, shape.file.name)
+        raise _incompatible(name, column, existing, incoming, place)
     return wider
+
+
+def _described(
+    name: TableName, column: str, existing: T.DataType | None, incoming: T.DataType, place: str
+) -> T.DataType:
+    """The type for texts whose type is known: a column of text holds them all, as they are."""
+    if isinstance(existing, T.StringType):
+        return existing
+    return _joined(name, column, existing, incoming, place)
+
+
+def described_types(
+    name: TableName,
+    table: TableConfig,
+    versions: Iterable[Mapping[str, T.DataType]],
+    existing: Mapping[str, T.DataType],
+) -> dict[str, T.DataType]:
+    """The types of source columns for rows of several versions of a schema, by the order of versions.
+
+    Columns whose type is declared, and those that the table does not keep, are left out.
+
+    Raises:
+        IncompatibleTypeError: No type fits two versions, or the table and a version.
+    """
+    types = dict[str, T.DataType]()
+    for version in versions:
+        for source_name, kind in version.items():
+            column = table.rename.get(source_name, source_name)
+            if column not in table.types and _kept(source_name, table):
+                held = types.get(source_name, existing.get(column))
+                types[source_name] = _described(name, column, held, kind, "a batch")
+    return types
 
 
 def _refuse_names(name: TableName, types: Mapping[str, T.DataType]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kedro_lakehouse.names import UNFIT_RECORD
 from kedro_lakehouse.sources.dead_letters import Letter
 from kedro_lakehouse.sources.streams import StreamRange
 
@@ -45,14 +46,18 @@ def _letters(table: LakeTable, first: int) -> list[Letter]:
         return []
     from pyspark.sql import functions as F
 
-    from kedro_lakehouse.changes.events import BATCH, POSITION, REASONS, column
+    from kedro_lakehouse.changes.events import BATCH, POSITION, RAW, REASONS, column
 
     place = column(POSITION)
     rows = table.read("quarantine").where(column(BATCH) >= first)
     found = rows.select(
-        F.substring_index(place["file"], ":", -1).cast("int"), place["row"], column(BATCH), column(REASONS)
+        F.substring_index(place["file"], ":", -1).cast("int"),
+        place["row"],
+        column(BATCH),
+        column(REASONS),
+        F.regexp_extract(F.coalesce(column(RAW), F.lit("")), UNFIT_RECORD, 1),
     )
     return [
-        Letter(partition=partition, offset=row, batch=batch, reasons=reasons)
-        for partition, row, batch, reasons in found.distinct().collect()
+        Letter(partition=partition, offset=row, batch=batch, reasons=reasons, schema=schema)
+        for partition, row, batch, reasons, schema in found.distinct().collect()
     ]

@@ -5,20 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import types as T
+
 from kedro_lakehouse.changes.events import EVENT_COLUMNS, LOOKUP, OPENED_COLUMNS, UNSET
 from kedro_lakehouse.commits.reading import reading_errors
 from kedro_lakehouse.config.enrich import enriched_columns
 from kedro_lakehouse.decoders.base import load_decoder
-from kedro_lakehouse.decoders.lines import RowLines, split_keyed, texts
+from kedro_lakehouse.decoders.lines import RowLines, split_keyed
 from kedro_lakehouse.errors import UnreadableFileError
-from kedro_lakehouse.ingestion.columns import resolve_columns
+from kedro_lakehouse.ingestion.columns import described_types, resolve_columns
 from kedro_lakehouse.ingestion.references import References
-from kedro_lakehouse.sources.base import StreamSource
+from kedro_lakehouse.schema_registries.columns import column_types
+from kedro_lakehouse.sources.base import NamesSchemas, StreamSource
 from kedro_lakehouse.sources.files import LandedFile, line_shapes, refuse_forbidden, shapes
 from kedro_lakehouse.sources.read import read_groups, read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -84,12 +87,25 @@ class FileReader:
         names: dict[object, set[str]] = {}
         for shape in found:
             names.setdefault(shape.kind, set(held)).update(name for name, _ in shape.columns)
+        kinds = self._types_of_rows()
         return [
-            replace(shape, columns=texts(sorted(names[shape.kind])))
+            replace(shape, columns=_typed(sorted(names[shape.kind]), kinds), described=bool(kinds))
             if shape.has_rows and (shape.kind is None or isinstance(shape.kind, str))
             else shape
             for shape in found
         ]
+
+    def _types_of_rows(self) -> dict[str, T.DataType]:
+        """The types of rows in Avro, by the schemas of those that were just looked at."""
+        if not isinstance(self.source, NamesSchemas) or not isinstance(self._line_reader, RowLines):
+            return {}
+        state, versions = self.table.state("changes"), map(column_types, self.source.row_schemas())
+        return described_types(self.table.name, self.table.config, versions, state.columns if state else {})
+
+    def keep_schemas(self, batch: int) -> None:
+        """Keep the schemas that records of a planned batch were the first to name."""
+        if isinstance(self.source, NamesSchemas):
+            self.source.keep_schemas(batch)
 
     def _require_objects(self, looked: Sequence[FileShape]) -> None:
         for shape in looked:
@@ -155,3 +171,9 @@ class FileReader:
             return self.source.lines(self.table.session, files)
         lines = read_lines(self.table.session, files)
         return split_keyed(lines) if getattr(self.source, "keyed", False) else lines
+
+
+def _typed(names: Sequence[str], kinds: Mapping[str, T.DataType]) -> tuple[tuple[str, T.DataType], ...]:
+    """Columns of the types that are known; one that no schema names has the type that the table gives it."""
+    other = T.NullType() if kinds else T.StringType()
+    return tuple((name, kinds.get(name, other)) for name in names)

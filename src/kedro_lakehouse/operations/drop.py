@@ -10,7 +10,7 @@ from kedro_lakehouse.commits.runner import leases
 from kedro_lakehouse.formats.view import view_name
 from kedro_lakehouse.monitoring.table_status import summary_of
 from kedro_lakehouse.names import DROP_ORDER, TableName
-from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES
+from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES, SCHEMAS_OF_RECORDS
 
 if TYPE_CHECKING:
     from kedro_lakehouse.lake_table import LakeTable
@@ -71,6 +71,8 @@ def drop_table(table: LakeTable) -> Stored:
             else:
                 table.format.drop(name)
         table.ops.forget(BATCHES, of_table=str(table))
+        # A registry that is made anew, as its topic may be, gives its numbers to other schemas.
+        table.ops.forget(SCHEMAS_OF_RECORDS, of_table=str(table))
         if epoch is not None:
             # The row of the new epoch stays: a run that planned before it cannot bring the table back.
             table.ops.forget(BATCH_LEDGER, of_table=str(table), before=("epoch", epoch))

@@ -189,6 +189,7 @@ class Replay:
         planner, source = self.planner, cast("GivesChanges", self.planner.source)
         looked = planner.reader.look(list(files))
         groups = planner.reader.read(looked)
+        planner.reader.keep_schemas(min(files.values()))
         if not groups:
             return None, 0
         head = self.chain.published[-1]  # a placeholder: the batch is planned below

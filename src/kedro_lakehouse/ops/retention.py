@@ -20,7 +20,7 @@ TIMES: Final[Mapping[str, str]] = {
     QUALITY_RESULTS: "judged_at",
     MAINTENANCE: "maintained_at",
 }
-"""The tables that lose rows, each with the column of the time that counts; ledger and decisions lose none."""
+"""The tables that lose rows, with the column of the time that counts; ledger, decisions, schemas do not."""
 
 
 def kept(table: str, rows: pa.Table, before: datetime) -> pa.Table:

@@ -56,6 +56,7 @@ ALERTS: Final = "alerts"
 QUALITY_RESULTS: Final = "quality_results"
 DECISIONS: Final = "decisions"
 MAINTENANCE: Final = "maintenance"
+SCHEMAS_OF_RECORDS: Final = "schemas"
 PUBLISHED: Final = "published"
 """Stage of a quality result about a published table."""
 
@@ -135,6 +136,16 @@ _FIELDS: Final[Mapping[str, _Fields]] = {
         *_numbers("row", "digest"),
         *_texts("run_id"),
         *_times("decided_at"),
+    ],
+    # One row per schema of a registry that a table's records named, with the first batch that has such a
+    # record. A row without a batch is an earlier version of a subject: later ones are compared with it.
+    SCHEMAS_OF_RECORDS: [
+        *_texts("table", "topic", "registry", "place", "id", "part", "subject"),
+        *_numbers("version"),
+        *_texts("text", "fingerprint"),
+        *_numbers("batch"),
+        *_texts("run_id"),
+        *_times("first_seen"),
     ],
 }
 SCHEMAS: Final[Mapping[str, pa.Schema]] = {table: pa.schema(fields) for table, fields in _FIELDS.items()}

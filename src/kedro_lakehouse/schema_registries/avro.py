@@ -54,10 +54,10 @@ class AvroReader:
         given = json.loads(schema)
         try:
             self._typed = parse_schema(given)
-            self._plain = parse_schema(_without_logical_types(given))
+            self._plain = parse_schema(without_logical_types(given))
         except (SchemaParseException, UnknownType) as error:
             raise ValueError(str(error)) from error
-        self._connect = json.dumps(_Names().connect(given), ensure_ascii=False)
+        self._connect = json.dumps(connect_schema(schema), ensure_ascii=False)
 
     def text(self, raw: bytes, form: Form) -> str:
         """A record as JSON.
@@ -103,19 +103,24 @@ def _as_json(value: Any) -> Any:  # noqa: PLR0911 - a table of cases
     return value
 
 
-def _without_logical_types(schema: Any) -> Any:
+def without_logical_types(schema: Any) -> Any:
     """The schema by which numbers and bytes are read as they were written."""
     if isinstance(schema, list):
-        return [_without_logical_types(one) for one in schema]
+        return [without_logical_types(one) for one in schema]
     if isinstance(schema, dict):
         kept = {k: v for k, v in schema.items() if k != "logicalType"}
         for part in ("type", "items", "values"):
             if part in kept:
-                kept[part] = _without_logical_types(kept[part])
+                kept[part] = without_logical_types(kept[part])
         if "fields" in kept:
-            kept["fields"] = [_without_logical_types(one) for one in kept["fields"]]
+            kept["fields"] = [without_logical_types(one) for one in kept["fields"]]
         return kept
     return schema
+
+
+def connect_schema(text: str) -> dict[str, Any]:
+    """A schema of Avro as Kafka Connect's JSON converter writes it."""
+    return _Names().connect(json.loads(text))
 
 
 class _Names:

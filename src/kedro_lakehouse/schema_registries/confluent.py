@@ -11,12 +11,13 @@ import json
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import quote
 
 from kedro_lakehouse.config.registries import ConfluentRegistryConfig
-from kedro_lakehouse.schema_registries.base import NoAnswerError, UnknownSchemaError
+from kedro_lakehouse.schema_registries.base import NoAnswerError, SchemaVersion, UnknownSchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
 _MAGIC: Final = 0
 _HEADER: Final = 5
@@ -45,16 +46,57 @@ class ConfluentRegistry:
 
     def schema(self, identity: str) -> str:
         """The text of a schema."""
-        asked = urllib.request.Request(f"{self.place}/schemas/ids/{identity}", headers=self._headers)  # noqa: S310
+        found = self._get(f"schemas/ids/{identity}")
+        if found is None or not _is_avro(found):
+            raise UnknownSchemaError(identity)
+        return str(found["schema"])
+
+    def subject(self, identity: str, preferred: Sequence[str]) -> tuple[str, int] | None:
+        """The subject of a schema, and its version there."""
+        listed = self._get(f"schemas/ids/{identity}/versions?deleted=true")
+        if listed is None:  # a registry that cannot be asked so, or a schema that is in no subject
+            return self._among(identity, preferred)
+        order = {name: place for place, name in enumerate(preferred)}
+        found = [(one["subject"], int(one["version"])) for one in listed]
+        return min(found, key=lambda one: (order.get(one[0], len(order)), one), default=None)
+
+    def _among(self, identity: str, subjects: Sequence[str]) -> tuple[str, int] | None:
+        for subject in subjects:
+            for one in self._numbers(subject):
+                version = self._version(subject, one)
+                if version is not None and version.identity == identity:
+                    return subject, one
+        return None
+
+    def versions(self, subject: str, until: int, known: Collection[int]) -> list[SchemaVersion]:
+        """The versions of a subject up to one of them."""
+        wanted = [one for one in self._numbers(subject) if one <= until and one not in known]
+        found = (self._version(subject, one) for one in wanted)
+        return [version for version in found if version is not None]
+
+    def _numbers(self, subject: str) -> list[int]:
+        found = self._get(f"subjects/{quote(subject, safe='')}/versions?deleted=true")
+        return sorted(map(int, found or ()))
+
+    def _version(self, subject: str, number: int) -> SchemaVersion | None:
+        found = self._get(f"subjects/{quote(subject, safe='')}/versions/{number}?deleted=true")
+        if found is None or not _is_avro(found):
+            return None
+        return SchemaVersion(number=number, identity=str(found["id"]), text=str(found["schema"]))
+
+    def _get(self, path: str) -> Any:
+        """The answer to a question; None where the registry has no such thing."""
+        asked = urllib.request.Request(f"{self.place}/{path}", headers=self._headers)  # noqa: S310
         try:
             with urllib.request.urlopen(asked, timeout=_SECONDS) as answer:  # noqa: S310 - the config's address
-                found = json.load(answer)
+                return json.load(answer)
         except urllib.error.HTTPError as error:
             if error.code == _NOT_FOUND:
-                raise UnknownSchemaError(identity) from error
+                return None
             raise NoAnswerError(f"it answers {error.code} {error.reason}") from error
         except (OSError, ValueError) as error:
             raise NoAnswerError(str(getattr(error, "reason", error))) from error
-        if found.get("schemaType", "AVRO") != "AVRO":
-            raise UnknownSchemaError(identity)
-        return str(found["schema"])
+
+
+def _is_avro(found: Mapping[str, Any]) -> bool:
+    return str(found.get("schemaType", "AVRO")) == "AVRO"

@@ -12,14 +12,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kedro_lakehouse.config.registries import GlueRegistryConfig
-from kedro_lakehouse.schema_registries.base import NoAnswerError, UnknownSchemaError
+from kedro_lakehouse.schema_registries.base import NoAnswerError, SchemaVersion, UnknownSchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
 _VERSION: Final = 3
 _PLAIN, _ZLIB = 0, 5
 _HEADER: Final = 18
+_AVAILABLE: Final = "AVAILABLE"
 
 
 class GlueRegistry:
@@ -46,19 +47,41 @@ class GlueRegistry:
 
     def schema(self, identity: str) -> str:
         """The text of a schema."""
+        found = self._get(SchemaVersionId=identity)
+        if found is None or not _is_avro(found):
+            raise UnknownSchemaError(identity)
+        return str(found["SchemaDefinition"])
+
+    def subject(self, identity: str, preferred: Sequence[str]) -> tuple[str, int] | None:  # noqa: ARG002
+        """The ARN of the schema that a version belongs to, and its number there."""
+        found = self._get(SchemaVersionId=identity)
+        return None if found is None else (str(found["SchemaArn"]), int(found["VersionNumber"]))
+
+    def versions(self, subject: str, until: int, known: Collection[int]) -> list[SchemaVersion]:
+        """The versions of a schema up to one of them: each is asked for, so that no list is needed."""
+        found = []
+        for number in range(1, until + 1):
+            if number in known:
+                continue
+            one = self._get(SchemaId={"SchemaArn": subject}, SchemaVersionNumber={"VersionNumber": number})
+            if one is not None and _is_avro(one) and one.get("Status", _AVAILABLE) == _AVAILABLE:
+                identity, text = str(one["SchemaVersionId"]), str(one["SchemaDefinition"])
+                found.append(SchemaVersion(number=number, identity=identity, text=text))
+        return found
+
+    def _get(self, **asked: Any) -> dict[str, Any] | None:
+        """A version as Glue describes it; None if there is none."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            found = self._client.get_schema_version(SchemaVersionId=identity)
+            found: dict[str, Any] = self._client.get_schema_version(**asked)
         except ClientError as error:
             if error.response["Error"]["Code"] == "EntityNotFoundException":
-                raise UnknownSchemaError(identity) from error
+                return None
             raise NoAnswerError(str(error)) from error
         except BotoCoreError as error:
             raise NoAnswerError(str(error)) from error
-        if found.get("DataFormat", "AVRO") != "AVRO":
-            raise UnknownSchemaError(identity)
-        return str(found["SchemaDefinition"])
+        return found
 
     @cached_property
     def _client(self) -> Any:
@@ -74,3 +97,7 @@ class GlueRegistry:
     def __getstate__(self) -> dict[str, Any]:
         """Without the client, which holds connections."""
         return {name: value for name, value in vars(self).items() if name != "_client"}
+
+
+def _is_avro(found: Mapping[str, Any]) -> bool:
+    return str(found.get("DataFormat", "AVRO")) == "AVRO"

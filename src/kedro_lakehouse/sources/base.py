@@ -137,6 +137,17 @@ class StreamSource(GivesChanges, Protocol):
         """
 
 
+@runtime_checkable
+class NamesSchemas(Protocol):
+    """A source whose records may name schemas of a registry."""
+
+    def row_schemas(self) -> list[str]:
+        """The schemas of the rows that were read last, by version; none where records are no such rows."""
+
+    def keep_schemas(self, batch: int) -> None:
+        """Keep the schemas that records of this batch were the first to name."""
+
+
 class GivesExtracts(FileSource, Protocol):
     """A source of files, each of which is the whole table at one time."""
 

@@ -27,12 +27,16 @@ _WHOLE: Final = {"enable.partition.eof": True, "isolation.level": "read_committe
 
 @dataclass(frozen=True, kw_only=True)
 class Letter:
-    """A quarantined record of a topic: where it lies there, its batch, and why it is in quarantine."""
+    """A quarantined record of a topic: where it lies there, its batch, and why it is in quarantine.
+
+    ``schema`` is the identity of its schema, if this does not fit; else empty.
+    """
 
     partition: int
     offset: int
     batch: int
     reasons: Sequence[str]
+    schema: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +155,7 @@ class DeadLetterTopic:
             "table": str(self.table), "batch": str(letter.batch), "topic": self.source,
             "partition": str(letter.partition), "offset": str(letter.offset),
             "reasons": json.dumps(list(letter.reasons)),
+            **({"schema_id": letter.schema} if letter.schema else {}),
         }  # fmt: skip
         return [(_PREFIX + name, fact.encode()) for name, fact in facts.items()]
 

@@ -10,16 +10,15 @@ from __future__ import annotations
 import dataclasses
 import re
 from abc import ABC, abstractmethod
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeVar, cast
 
 from kedro_lakehouse.config.sources import StreamSourceConfig
 from kedro_lakehouse.config.validation import validated
-from kedro_lakehouse.errors import SourceUnreachableError
 from kedro_lakehouse.ops.from_workers import carried
 from kedro_lakehouse.plugins import SOURCES, load_plugin
-from kedro_lakehouse.schema_registries.base import NoAnswerError
-from kedro_lakehouse.schema_registries.records import RecordReader, plain_text
+from kedro_lakehouse.schema_registries.records import RecordReader, named_by, plain_text
 from kedro_lakehouse.session.line import is_spark3
 from kedro_lakehouse.sources.files import LandedFile
 
@@ -33,9 +32,10 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.schema_registries.avro import Form
-    from kedro_lakehouse.schema_registries.base import SchemaRegistry
+    from kedro_lakehouse.schema_registries.base import Part, SchemaRegistry
     from kedro_lakehouse.sources.base import GivesChanges, Lag
     from kedro_lakehouse.sources.files import FileShape, Load
+    from kedro_lakehouse.sources.schemas import TopicSchemas
 
 _RANGE: Final = re.compile(
     r"(\w+)://(?P<id>[^/]+)/(?P<first>\d+)-(?P<end>\d+)/(?P<stream>[^/:]+):(?P<part>.+)"
@@ -111,11 +111,11 @@ class RecordStream(ABC, Generic[_C]):
         kind: Any = load_plugin(SOURCES, config.record_source)
         declared = validated(kind.config_model, config.of_records, "sources.yml", f"{table.source}.records")
         self._records: GivesChanges = kind(declared, name, table)
-        self._held: tuple[list[LandedFile], pa.Table | None] = [], None
+        self._held = _Held()
         self.credentials: Callable[[], Mapping[str, Any]] = dict
         """Fetches the entry of credentials.yml that the declaration names."""
-        self.registry: Callable[[], SchemaRegistry] | None = None
-        """Opens the schema registry that the declaration names."""
+        self.open_schemas: Callable[[], TopicSchemas] | None = None
+        """Opens the schemas of the registry that the declaration names."""
 
     @abstractmethod
     def before_start(self) -> list[LandedFile]:
@@ -181,68 +181,142 @@ class RecordStream(ABC, Generic[_C]):
         Schema:
             returns: ``value`` (null for a tombstone), ``key``, ``_position``, ``__file``.
         """
-        read, table, reader = self.read(), str(self._name), self._reader()
-        if sum(file.size for file in planned) <= self._few and not is_spark3():
-            if self._held[0] != list(planned):
-                self._held = list(planned), _read_here(planned, read, table, reader)
-            if self._held[1] is not None:
-                return session.createDataFrame(self._held[1])
-        facts = [(file.path, file.size, file.modified) for file in planned]
-        frame = session.createDataFrame(facts, "path string, size bigint, modified bigint")
-        if len(planned) > 1:
-            frame = frame.repartition(len(planned))
+        if self._held.planned != list(planned):
+            self._held = self._looked(session, planned)
+        held, read, reader = self._held, self.read(), self._held.reader
+        if held.lines is not None:
+            return session.createDataFrame(held.lines)
+        frame = self._ranges(session, planned)
 
         def lines(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-            for batch in batches:
-                for row in batch.to_pylist():
-                    with carried():
-                        yield from _batches(LandedFile(**row), read, table, reader)
+            for range_, chunk in _chunks(batches, read):
+                yield _batch(range_.name, chunk, reader)
 
         return frame.mapInArrow(lines, _LINES)
+
+    def _ranges(self, session: SparkSession, planned: Sequence[LandedFile]) -> DataFrame:
+        """Planned ranges as a frame, each in a partition of its own."""
+        facts = [(file.path, file.size, file.modified) for file in planned]
+        frame = session.createDataFrame(facts, "path string, size bigint, modified bigint")
+        return frame.repartition(len(planned)) if len(planned) > 1 else frame
+
+    def _looked(self, session: SparkSession, planned: Sequence[LandedFile]) -> _Held:
+        """Read the records of ranges if they are few, and find the schemas that they name.
+
+        Of many records, Spark's workers find these names, by one more reading, so that all schemas are known
+        before the first record is decoded.
+        """
+        read, by_workers = self.read(), is_spark3()
+        is_small = sum(file.size for file in planned) <= self._few
+        wanted = is_small and not (by_workers and self._schemas is None)
+        chunks = _read_here(planned, read) if wanted else None
+        if self._schemas is None:
+            return _Held(list(planned), _as_lines(chunks, None))
+        registry = self._schemas.registry
+        if chunks is not None:
+            named = {one for _, chunk in chunks for one in _named(registry, chunk)}
+        else:
+            named = _named_by_many(self._ranges(session, planned), read, registry)
+        reader = self._schemas.reader(named, self._form)
+        return _Held(list(planned), None if by_workers else _as_lines(chunks, reader), reader)
 
     _few: ClassVar[int] = _FEW_BYTES
     """Ranges of up to so many planned bytes are read by the driver."""
 
-    def _reader(self) -> RecordReader | None:
-        """What writes records in Avro as JSON; None where they are JSON."""
-        if self.registry is None:
-            return None
-        form: Form = "messages" if self._config.record_source == "debezium" else "rows"
-        return RecordReader(self.registry(), form)
+    @cached_property
+    def _schemas(self) -> TopicSchemas | None:
+        """The schemas that records in Avro name; None where they are JSON."""
+        return None if self.open_schemas is None else self.open_schemas()
+
+    @property
+    def _form(self) -> Form:
+        return "messages" if self._config.record_source == "debezium" else "rows"
+
+    def row_schemas(self) -> list[str]:
+        """The schemas of the rows that were read last, by version; none where they are JSON."""
+        reader = self._held.reader
+        return list(reader.values.values()) if reader is not None and self._form == "rows" else []
+
+    def keep_schemas(self, batch: int) -> None:
+        """Keep the schemas that records of this batch were the first to name."""
+        if self._schemas is not None:
+            self._schemas.keep(batch)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Held:
+    """What was found in ranges: their records as lines, if they are few, and what reads records in Avro."""
+
+    planned: Sequence[LandedFile] = ()
+    lines: pa.Table | None = None
+    reader: RecordReader | None = None
 
 
 def _read_here(
-    planned: Sequence[LandedFile],
-    read: Callable[[LandedFile], Iterator[Record]],
-    table: str,
-    reader: RecordReader | None,
+    planned: Sequence[LandedFile], read: Callable[[LandedFile], Iterator[Record]]
+) -> list[tuple[str, list[Record]]] | None:
+    """The records of ranges, read by this process; None if they are too large for it."""
+    found, size = list[tuple[str, list[Record]]](), 0
+    for wanted in planned:
+        records = read(wanted)
+        while chunk := list(islice(records, _AT_ONCE)):
+            found.append((wanted.name, chunk))
+            size += sum(len(one.value or b"") + len(one.key or b"") for one in chunk)
+            if size > _FEW_BYTES:
+                return None
+    return found
+
+
+def _as_lines(
+    chunks: Sequence[tuple[str, Sequence[Record]]] | None, reader: RecordReader | None
 ) -> pa.Table | None:
-    """The records of ranges, read by this process; None if they are too large for it, or there are none."""
+    """Records as lines; None if these are too large for this process, or there are none."""
     import pyarrow as pa
 
     found, size = list[pa.RecordBatch](), 0
-    for wanted in planned:
-        for batch in _batches(wanted, read, table, reader):
-            found.append(batch)
-            size += batch.nbytes
-            if size > _FEW_BYTES:
-                return None
+    for partition, chunk in chunks or ():
+        found.append(_batch(partition, chunk, reader))
+        size += found[-1].nbytes
+        if size > _FEW_BYTES:
+            return None
     return pa.Table.from_batches(found) if found else None
 
 
-def _batches(
-    planned: LandedFile,
-    read: Callable[[LandedFile], Iterator[Record]],
-    table: str,
-    reader: RecordReader | None,
-) -> Iterator[pa.RecordBatch]:
-    records = read(planned)
-    while chunk := list(islice(records, _AT_ONCE)):
-        try:
-            yield _batch(planned.name, chunk, reader)
-        except NoAnswerError as error:
-            place = f"the schema registry {reader.registry.place}" if reader else ""
-            raise SourceUnreachableError(table=table, place=place, detail=str(error)) from error
+def _chunks(
+    batches: Iterable[pa.RecordBatch], read: Callable[[LandedFile], Iterator[Record]]
+) -> Iterator[tuple[LandedFile, list[Record]]]:
+    """The records of planned ranges in a worker; an error of ours is carried to the driver."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            wanted = LandedFile(**row)
+            with carried():
+                records = read(wanted)
+                while chunk := list(islice(records, _AT_ONCE)):
+                    yield wanted, chunk
+
+
+def _named(registry: SchemaRegistry, records: Sequence[Record]) -> set[tuple[Part, str]]:
+    """The schemas that records name."""
+    values = named_by(registry, "value", (one.value for one in records))
+    return values | named_by(registry, "key", (one.key for one in records))
+
+
+def _named_by_many(
+    ranges: DataFrame, read: Callable[[LandedFile], Iterator[Record]], registry: SchemaRegistry
+) -> set[tuple[Part, str]]:
+    """The schemas that the records of ranges name, found by Spark's workers: one job."""
+
+    def names(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        import pyarrow as pa
+
+        seen: set[tuple[Part, str]] = set()
+        for _, chunk in _chunks(batches, read):
+            seen |= _named(registry, chunk)
+        rows = [{"part": part, "id": identity} for part, identity in sorted(seen)]
+        yield pa.RecordBatch.from_pylist(rows, pa.schema([("part", pa.string()), ("id", pa.string())]))
+
+    found = ranges.mapInArrow(names, "part string, id string").distinct().collect()
+    return {(row["part"], row["id"]) for row in found}
 
 
 def _batch(partition: str, records: Sequence[Record], reader: RecordReader | None) -> pa.RecordBatch:
@@ -253,8 +327,8 @@ def _batch(partition: str, records: Sequence[Record], reader: RecordReader | Non
     rows = pa.array([r.row for r in records], pa.int64())
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(reader.texts(values) if reader else map(plain_text, values), pa.string()),
-            pa.array(reader.keys(keys) if reader else map(plain_text, keys), pa.string()),
+            pa.array(map(reader.text, values, keys) if reader else map(plain_text, values), pa.string()),
+            pa.array(map(reader.key if reader else plain_text, keys), pa.string()),
             cast("pa.Array", pa.StructArray.from_arrays([places, rows], ["file", "row"])),
             pa.array([partition] * len(records), pa.string()),
         ],
