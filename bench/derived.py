@@ -1,6 +1,7 @@
 """What a change of ten rows costs in derived tables over a million rows: by keys, and computed whole.
 
-Usage: ``.venv/bin/python bench/derived.py [--orders 1000000] [--rounds 3] [--folder FOLDER]``.
+Usage: ``.venv/bin/python bench/derived.py [--orders 1000000] [--rounds 3] [--folder FOLDER]
+[--changes orders customer]``.
 
 Customers, their sites (twice as many) and orders; two tables are derived from them: ``summary``, a row for
 each customer with orders, and ``placed``, a row for each order. Each is made twice, by keys and whole. A
@@ -109,6 +110,9 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--orders", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--changes", nargs="+", choices=["orders", "customer"], default=["orders", "customer"]
+    )
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     (ROOT / ".bench").mkdir(exist_ok=True)
@@ -126,7 +130,7 @@ def main() -> int:
         number = len(list((project.landing / "in").glob("*/*.parquet")))
         found: dict[tuple[str, str, str], list[float]] = {}
         for _ in range(options.rounds):
-            for what in ("orders", "customer"):
+            for what in options.changes:
                 number += 1
                 land_change(project.landing, what, number, options.orders)
                 run(project, *INPUTS.values())
@@ -136,7 +140,7 @@ def main() -> int:
         print(f"| derived table | ten changed rows of | by keys | whole | part | load {load()} |")
         print("| --- | --- | --- | --- | --- | --- |")
         for name in QUERIES:
-            for what in ("orders", "customer"):
+            for what in options.changes:
                 keys, whole = (statistics.median(found[name, what, way]) for way in WAYS)
                 print(f"| {name} | {what} | {keys:.2f} s | {whole:.2f} s | {keys / whole:.3f} | |")
         wrong = {name: count for name in QUERIES if (count := differing(name))}

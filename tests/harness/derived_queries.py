@@ -70,6 +70,9 @@ SHAPES: dict[str, tuple[list[str], str]] = {
         group by placed.id"""),
     "required": (["id"], """
         select o.id, c.name from c left join s on c.id = s.c_id join o on o.s_id = s.id"""),
+    "crossed": (["id"], """
+        select s.id, count(*) as n, sum(o.amount) as total from c cross join s
+        left join o on o.s_id = s.id and o.id = c.main group by s.id"""),
 }  # fmt: skip
 """By name the keys and the text, which Spark and DuckDB understand alike; all are computed by keys."""
 REFUSED: dict[str, tuple[str, str]] = {

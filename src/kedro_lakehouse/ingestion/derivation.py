@@ -13,7 +13,7 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.commits.marks import FOLDED_AT, HORIZON, REFOLD, ROLLED_BACK
+from kedro_lakehouse.commits.marks import DERIVED, FOLDED_AT, HORIZON, REFOLD, ROLLED_BACK
 from kedro_lakehouse.ingestion.query_shape import ComputedWholeError
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ def changed_inputs(
             raise ComputedWholeError(
                 f"{table} was rolled back, folded again, compacted, or has other columns"
             )
+        if old.batch == now.inputs[alias].batch and old.snapshot != now.inputs[alias].snapshot:
+            raise ComputedWholeError(f"{table} has other rows without a new batch")
         if not table.format.holds_snapshot(table.name, old.snapshot):
             raise ComputedWholeError(f"the snapshot {old.snapshot} of {table} is gone")
     pairs = {alias: (before.inputs[alias], now.inputs[alias]) for alias in inputs}
@@ -143,8 +145,6 @@ def settled_state(table: LakeTable, chain_head: str) -> tuple[Derivation, TableS
     Raises:
         ComputedWholeError: The last batch is none of a derived result, or current does not hold it alone.
     """
-    from kedro_lakehouse.commits.marks import DERIVED
-
     changes, current = table.state("changes"), table.state("current")
     before = Derivation.from_property(changes.properties.get(DERIVED)) if changes else None
     if before is None or before.plan != chain_head:

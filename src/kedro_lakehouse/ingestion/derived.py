@@ -179,7 +179,7 @@ class DerivedPlanner(Planner):
     ) -> BatchToken:
         """The token of a planned batch, by which its commit records what it was computed from."""
         token = super().token(planned, unchanged, counted, at_least)
-        states, is_exact = self._states(planned.files[-1])
+        states, is_exact = self._states([f for f in planned.files if f not in planned.refused][-1])
         made = self._derivation(planned.content_hash, states if is_exact else {})
         return replace(token, properties={DERIVED: made.to_property()})
 

@@ -53,9 +53,14 @@ class Values:
         """
         if self.rows is not None and not self.rows:
             return frame.where(F.lit(False))
-        literals = [row[0] for row in self.rows or ()] if len(texts) == 1 else []
-        if literals and len(literals) <= _MOST_LITERALS and all(map(_is_plain, literals)):
-            return frame.where(F.expr(texts[0]).isin(literals))
+        if len(texts) == 1 and self.rows is not None and len(self.rows) <= _MOST_LITERALS:
+            literals = [row[0] for row in self.rows if row[0] is not None]
+            if all(map(_is_plain, literals)):
+                value = F.expr(texts[0])
+                has_null = len(literals) < len(self.rows)
+                return frame.where(
+                    value.isin(literals) | value.isNull() if has_null else value.isin(literals)
+                )
         asked = [f"__asked_{i}" for i in range(len(texts))]
         wanted = self.frame if self.rows is None else F.broadcast(self.frame)
         marked = frame.withColumns({name: F.expr(text) for name, text in zip(asked, texts, strict=True)})
@@ -63,11 +68,12 @@ class Values:
             one.eqNullSafe(other)
             for one, other in zip(columns(asked), columns(self.frame.columns), strict=True)
         )
-        return marked.join(wanted, same, "left_semi").drop(*asked)
+        # The values are distinct, so an inner join keeps each row once.
+        return marked.join(wanted, same, "inner").select(*columns(frame.columns))
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a value can be a literal of a filter: not null, nor a fraction that equals another notation."""
+    """Whether a value can be a literal of a filter: a fraction that has two notations cannot."""
     if isinstance(value, float):
         return value not in {0.0, float("inf"), float("-inf")} and value == value  # noqa: PLR0124 - NaN differs
     return isinstance(value, (int, str, Decimal, dt.date)) and not isinstance(value, (bool, dt.datetime))
