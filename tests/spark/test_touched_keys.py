@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-TRANSACTIONS = 500 if soaking() else len(SHAPES)
+TRANSACTIONS = 500 if soaking() else 8
 DDL = {
     "c": "id bigint, name string, boss bigint, main bigint, score int",
     "s": "id bigint, c_id bigint, city string",
