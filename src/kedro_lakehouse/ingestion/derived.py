@@ -209,7 +209,7 @@ class DerivedPlanner(Planner):
         keys = self._keys(whole, current)
         shape = shape_of(analysed_plan(whole), list(inputs), list(keys))
         found = {
-            alias: changed_keys(inputs[alias], old.batch, new.batch, new.rows, cached)
+            alias: changed_keys(inputs[alias], old.batch, new.rows, cached)
             for alias, (old, new) in changed.items()
         }
         if self._derivation("", self._states(file, anew=True)[0]) != now:

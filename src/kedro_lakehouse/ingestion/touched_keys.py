@@ -46,13 +46,14 @@ class KeyCut:
         return self.keys.rows_of(state, [quote(name) for name in self.names])
 
 
-def changed_keys(table: LakeTable, after: int, upto: int, rows: int, cached: ExitStack) -> Values:
-    """The keys of an input that batches after ``after`` up to ``upto`` have events of; it takes a job.
+def changed_keys(table: LakeTable, after: int, rows: int, cached: ExitStack) -> Values:
+    """The keys of an input that batches after ``after`` have events of; it takes a job.
+
+    Batches that its rows do not have yet are included: a repair may have moved events into them.
 
     Args:
         table: The input.
         after: The last batch that its rows of before hold.
-        upto: The last batch that its rows of after hold, or a later one.
         rows: How many rows it has.
         cached: Where frames are cached.
 
@@ -60,7 +61,7 @@ def changed_keys(table: LakeTable, after: int, upto: int, rows: int, cached: Exi
         ComputedWholeError: They are too many, or all: the input was truncated.
     """
     keys = table.config.keys
-    events = table.read("changes").where((column(BATCH) > after) & (column(BATCH) <= upto))
+    events = table.read("changes").where(column(BATCH) > after)
     is_truncate = column(OP) == TRUNCATE
     found = Values.of(events.select(*columns(keys), is_truncate.alias("__truncates")), cached)
     if found.rows is None:
