@@ -123,9 +123,9 @@ class IngestionCommit(runner.Change):
             stage.drop()  # a batch without accepted events changes the bookmark and nothing else
 
     def properties(self, _: TableState) -> Mapping[str, str]:
-        """That the first batch has distinct keys: a target that has no batch yet need not fold it."""
+        """Those of the batch, and whether it is the first and has distinct keys: then nobody need fold it."""
         is_told = self._staged is not None and self._staged.has_distinct_keys and self.batch == 1
-        return {DISTINCT: str(self.batch)} if is_told else {}
+        return (self._token.properties or {}) | ({DISTINCT: str(self.batch)} if is_told else {})
 
     def _check_limits(self, staged: Staged) -> None:
         limit = 0.0 if self.table.config.on_invalid == "fail" else self.table.config.max_invalid_fraction

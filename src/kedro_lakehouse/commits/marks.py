@@ -26,6 +26,9 @@ DECIDED: Final = "kedro_lakehouse.decided"
 ROLLED_BACK: Final = "kedro_lakehouse.rolled_back"
 """On a rolled back target: an id of the rollback. A stage planned before it cannot be published."""
 
+DERIVED: Final = "kedro_lakehouse.derived"
+"""On the change log of a derived table: what its last batch was computed from."""
+
 
 def horizon_of(state: TableState | None) -> dt.datetime | None:
     """The time up to which a change log is compacted; None where it is whole."""

@@ -3,35 +3,61 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache as cache_of
+from functools import reduce
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import POSITION, RAW, columns
+from kedro_lakehouse.changes.events import BATCH, POSITION, RAW, column, columns
+from kedro_lakehouse.commits.marks import DERIVED
 from kedro_lakehouse.config.sources import CsvOptions, SourceConfig
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
 from kedro_lakehouse.errors import ConfigurationError
+from kedro_lakehouse.ingestion.derivation import (
+    Derivation,
+    changed_inputs,
+    declaration_digest,
+    input_state,
+    refuse_declaration,
+    settled_state,
+)
+from kedro_lakehouse.ingestion.few_values import Values
 from kedro_lakehouse.ingestion.planner import Planner
+from kedro_lakehouse.ingestion.query_shape import ComputedWholeError, shape_of
 from kedro_lakehouse.ingestion.reading import FileReader
+from kedro_lakehouse.ingestion.touched_keys import KeyCut, TouchedKeys, changed_keys
 from kedro_lakehouse.names import TableName, is_reserved_column, quote
+from kedro_lakehouse.session.plans import analysed_plan
 from kedro_lakehouse.session.query import first_line, mistake_in
 from kedro_lakehouse.sources.extract import refuse_unfit
 from kedro_lakehouse.sources.files import FileShape, LandedFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import ExitStack
 
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.config.tables import DeriveConfig
+    from kedro_lakehouse.formats.base import TableState
+    from kedro_lakehouse.ingestion.derivation import InputState
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.sources.extract import ExtractOrder
     from kedro_lakehouse.sources.files import Load
+    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
 
 logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "derived:"
+_MOST_TOUCHED: Final = 0.25
+"""If more than this part of the keys can be touched, the whole result is computed in less time."""
+_READ_BACK: Final = (T.StringType, T.IntegralType, T.DecimalType, T.DateType, T.BooleanType, T.FractionalType)
+"""Types of keys that JSON holds without loss."""
 
 
 def set_of(snapshots: Mapping[str, int]) -> str:
@@ -129,8 +155,10 @@ class DerivedPlanner(Planner):
 
     def __init__(self, table: LakeTable, derive: DeriveConfig) -> None:
         """Refuse a declaration that does not fit extracts; no input is read yet."""
-        self._inputs = DerivedSource(table, derive)
-        super().__init__(table, self._inputs, QueryReader(table, self._inputs, derive.sql))
+        self._inputs, self._derive = DerivedSource(table, derive), derive
+        self._reader = QueryReader(table, self._inputs, derive.sql)
+        self._seen_states: tuple[LandedFile, dict[str, InputState]] | None = None
+        super().__init__(table, self._inputs, self._reader)
         refuse_unfit(table.name, table.config)
 
     @property
@@ -142,6 +170,121 @@ class DerivedPlanner(Planner):
         """The sets of input snapshots that maintenance or a rollback has removed."""
         return [f.name for f in files if not self._inputs.still_there(f)]
 
+    def token(
+        self,
+        planned: PlannedFiles,
+        unchanged: int | None = None,
+        counted: dict[str, int] | None = None,
+        at_least: int = 0,
+    ) -> BatchToken:
+        """The token of a planned batch, by which its commit records what it was computed from."""
+        token = super().token(planned, unchanged, counted, at_least)
+        states, is_exact = self._states([f for f in planned.files if f not in planned.refused][-1])
+        made = self._derivation(planned.content_hash, states if is_exact else {})
+        return replace(token, properties={DERIVED: made.to_property()})
+
+    def cut(self, files: Sequence[LandedFile], chain: Chain, cached: ExitStack) -> KeyCut | None:
+        """The part of the result that can differ from the last one; None, with a log line, if it is all."""
+        self._reader.cut = None
+        try:
+            found = self._cut(files[-1], chain, cached)
+        except ComputedWholeError as why:
+            logger.info("%s: its result is computed whole: %s", self.table, why)
+            return None
+        self._reader.cut = found
+        return found
+
+    def _cut(self, file: LandedFile, chain: Chain, cached: ExitStack) -> KeyCut:
+        table, inputs = self.table, self._inputs.inputs
+        if not chain.published:
+            raise ComputedWholeError("it is the first one")
+        refuse_declaration(table, inputs)
+        before, current = settled_state(table, chain.head)
+        states, _ = self._states(file)
+        if (rows := sum(state.rows for state in states.values())) < self._derive.by_keys_from:
+            raise ComputedWholeError(f"its inputs have only {rows} rows (by_keys_from)")
+        now = self._derivation("", states)
+        changed = changed_inputs(before, now, inputs)
+        whole = self._reader.result(file)
+        keys = self._keys(whole, current)
+        shape = shape_of(analysed_plan(whole), list(inputs), list(keys))
+        found = {
+            alias: changed_keys(inputs[alias], old.batch, new.rows, cached)
+            for alias, (old, new) in changed.items()
+        }
+        if self._derivation("", self._states(file, anew=True)[0]) != now:
+            raise ComputedWholeError("an input was changed while its changes were read")
+        keys_of = {alias: one.config.keys for alias, one in inputs.items()}
+        touched = TouchedKeys(keys_of, cache_of(self._reader.rows), self._reader.over, shape, cached)
+        at = [{alias: state.snapshot for alias, state in of.items()} for of in (before.inputs, states)]
+        frames = touched.of(found, *at)
+        frames += rejected_keys(table, chain.batch, keys)
+        if not frames:
+            frames = [whole.select(*columns(keys)).where(F.lit(False))]
+        values = Values.of(reduce(lambda a, b: a.union(b), frames), cached)
+        if values.rows is None and values.count() > _MOST_TOUCHED * current.rows:
+            raise ComputedWholeError("the changes of its inputs can touch too many of its keys")
+        logger.info(
+            "%s: %s of its keys are computed, those that changes of %s can touch",
+            table, "many" if values.rows is None else len(values.rows), ", ".join(changed) or "no input",
+        )  # fmt: skip
+        result = touched.result(values, list(keys), at[1])
+        return KeyCut(values, list(table.config.keys), file, result, current.rows)
+
+    def _keys(self, result: DataFrame, current: TableState) -> dict[str, T.DataType]:
+        """The names and types by which the query returns the keys, in the order of the declared keys.
+
+        Raises:
+            ComputedWholeError: A key gets another type in the table: two of the query's may be one there.
+        """
+        received = self.table.contract.received_names
+        found: dict[str, T.DataType] = {}
+        for key in self.table.config.keys:
+            name = received.get(key, key)
+            fields = [f for f in result.schema.fields if f.name == name] or [
+                f for f in result.schema.fields if f.name.lower() == name.lower()
+            ]
+            if len(fields) != 1 or fields[0].dataType != current.columns.get(key):
+                raise ComputedWholeError(f"its key {key} is of another type in the query than in the table")
+            found[fields[0].name] = fields[0].dataType
+        return found
+
+    def _derivation(self, plan: str, states: Mapping[str, InputState]) -> Derivation:
+        return Derivation(plan, declaration_digest(self.table, self._inputs.inputs), states)
+
+    def _states(self, file: LandedFile, *, anew: bool = False) -> tuple[dict[str, InputState], bool]:
+        """The state of each input at its snapshot in a set, and whether all are in these states now.
+
+        An input that has gone on since is given its present last batch: no batch of its snapshot is missed.
+        """
+        if anew or self._seen_states is None or self._seen_states[0] != file:
+            now = {alias: input_state(table) for alias, table in self._inputs.inputs.items()}
+            self._seen_states = file, {alias: state for alias, state in now.items() if state is not None}
+        snapshots, found = snapshots_of(file.path), self._seen_states[1]
+        if snapshots.keys() != found.keys():
+            return {}, False
+        is_exact = all(found[alias].snapshot == snapshot for alias, snapshot in snapshots.items())
+        return {a: replace(state, snapshot=snapshots[a]) for a, state in found.items()}, is_exact
+
+
+def rejected_keys(table: LakeTable, batch: int, keys: Mapping[str, T.DataType]) -> list[DataFrame]:
+    """The keys of the rows that the last result had and validation rejected: they are rejected each time.
+
+    Raises:
+        ComputedWholeError: They cannot be read back from quarantine.
+    """
+    changes = table.state("changes")
+    expected = (changes.bookmark.counts.get("quarantined") or 0) if changes and changes.bookmark else 0
+    if not expected:
+        return []
+    if any(not isinstance(kind, _READ_BACK) for kind in keys.values()):
+        raise ComputedWholeError("the keys of its rejected rows cannot be read back from quarantine")
+    rows = table.read("quarantine").where(column(BATCH) == batch)
+    if rows.count() != expected:
+        raise ComputedWholeError("its rejected rows are no longer in quarantine")
+    schema = T.StructType([T.StructField(name, kind) for name, kind in keys.items()])
+    return [rows.select(F.from_json(RAW, schema).alias("k")).select("k.*")]
+
 
 class QueryReader(FileReader):
     """Reads the result of a derived table's query over sets of input snapshots."""
@@ -150,6 +293,8 @@ class QueryReader(FileReader):
         """Take the inputs and the query; nothing is read yet."""
         super().__init__(table, inputs)
         self._inputs, self._query = inputs.inputs, query
+        self.cut: KeyCut | None = None
+        """The part of a result that is read in place of all of it."""
 
     def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
         """The columns and types of each result; no row is computed."""
@@ -160,7 +305,7 @@ class QueryReader(FileReader):
         return [self._records(shape) for shape in looked]
 
     def _shape(self, file: LandedFile) -> FileShape:
-        fields = self._result(file).schema.fields
+        fields = self.result(file).schema.fields
         names = [f.name.lower() for f in fields]
         if doubled := sorted({n for n in names if names.count(n) > 1}):
             raise self._wrong(f"the query gives several columns named '{doubled[0]}'", "Name each by AS.")
@@ -168,7 +313,8 @@ class QueryReader(FileReader):
         return FileShape(file, "full_load", found, has_rows=True, self_describing=True)
 
     def _records(self, shape: FileShape) -> RecordGroup:
-        result = self._result(shape.file)
+        is_cut = self.cut is not None and self.cut.file == shape.file
+        result = self.cut.result if self.cut is not None and is_cut else self.result(shape.file)
         values = columns(result.columns)
         place = F.struct(F.lit(shape.file.name).alias("file"), F.lit(None).cast("long").alias("row"))
         records = result.select(
@@ -182,21 +328,29 @@ class QueryReader(FileReader):
             records=records, load=shape.load, columns=dict(shape.columns), files=[shape.file.name]
         )
 
-    def _result(self, file: LandedFile) -> DataFrame:
+    def result(self, file: LandedFile) -> DataFrame:
         """The query over each input at exactly its snapshot, so that running it again gives the same result.
 
         The inputs are named inside the statement, not by views: tables that are derived in parallel would
         share these.
         """
+        snapshots = snapshots_of(file.path)
+        return self.over({alias: self._input(self._inputs[alias], at) for alias, at in snapshots.items()})
+
+    def rows(self, alias: str, snapshot: int) -> DataFrame:
+        """The rows of an input at a snapshot, as the query sees them."""
+        return self.table.session.sql(self._input(self._inputs[alias], snapshot))
+
+    def over(self, inputs: Mapping[str, str]) -> DataFrame:
+        """The query over a SELECT for each of its inputs.
+
+        Raises:
+            ConfigurationError: Spark refuses it.
+        """
         from pyspark.errors import AnalysisException, ParseException
 
-        inputs = {
-            alias: self._input(self._inputs[alias], snapshot)
-            for alias, snapshot in snapshots_of(file.path).items()
-        }
-        statement = statement_over(inputs, self._query)
         try:
-            return self.table.session.sql(statement)
+            return self.table.session.sql(statement_over(inputs, self._query))
         except (AnalysisException, ParseException) as error:
             # Of the query alone, for what Spark says of the statement that holds it misleads.
             first = mistake_in(self.table.session, self._query.strip().rstrip(";")) or first_line(error)

@@ -56,7 +56,7 @@ from kedro_lakehouse.errors import (
     SnapshotOutOfOrderError,
 )
 from kedro_lakehouse.formats.base import enter_phase
-from kedro_lakehouse.ingestion.guards import counts_by_extract, first_refused
+from kedro_lakehouse.ingestion.guards import add_untouched, counts_by_extract, first_refused
 from kedro_lakehouse.sources.files import LandedFile, bounded
 from kedro_lakehouse.sources.read import number_lines
 
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.decoders.records import Columns
     from kedro_lakehouse.ingestion.guards import ExtractCounts
     from kedro_lakehouse.ingestion.planner import Planner
+    from kedro_lakehouse.ingestion.touched_keys import KeyCut
     from kedro_lakehouse.sources.base import GivesExtracts
     from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
 
@@ -128,6 +129,8 @@ class ExtractBatches:
         self._waiting: dict[LandedFile, str] = {}
         self._chain: Chain | None = None
         self._cached = ExitStack()
+        self._cut: KeyCut | None = None
+        self._cut_cached = ExitStack()
 
     def next_batch(self, chain: Chain) -> LandedExtracts | None:
         """The unfinished batch of a dead run, or the next new one; frames stay cached until ``release``."""
@@ -137,7 +140,7 @@ class ExtractBatches:
         unfinished = self._planner.unfinished(chain)
         if unfinished is not None:
             files = [f for f in unfinished.files if f not in unfinished.refused]
-            return self._given(unfinished, self._look(files))
+            return self._given(unfinished, self._look(files, chain))
         for files in bounded(self._in_order(chain), *self._planner.limits):
             given = self._guarded(files, chain)
             if given is not None:
@@ -145,17 +148,19 @@ class ExtractBatches:
             self.release()
         return None
 
-    def _look(self, files: Sequence[LandedFile]) -> _Seen:
+    def _look(self, files: Sequence[LandedFile], chain: Chain) -> _Seen:
         """Read extracts and compare them; they are read again if one of them has a key twice."""
+        self._cut = self._planner.cut(files, chain, self._cut_cached)
         seen = self._see(self._rows(files, self._cached, sorts=False), files)
         if seen.has_doubled_keys:
-            self.release()
+            self._cached.close()
             seen = self._see(self._rows(files, self._cached), files)
         return seen
 
     def release(self) -> None:
         """Release the cached frames of the last batch."""
         self._cached.close()
+        self._cut_cached.close()
 
     def forget_refusals(self) -> None:
         """Forget the refusals of guards, which were decided against another state of the table."""
@@ -202,7 +207,7 @@ class ExtractBatches:
         It takes a job, another one for each refusal, and one more where an extract has a key twice.
         """
         planner = self._planner
-        seen = self._look(files)
+        seen = self._look(files, chain)
         rows, accepted, refused = seen.rows, list(files), dict[LandedFile, RefusedExtractError]()
         while accepted:
             bad = first_refused(seen.counts, [f.name for f in accepted], self._table.config, self._table.name)
@@ -232,6 +237,8 @@ class ExtractBatches:
             counted.append(count_doubled_keys(rows, contract))
         if contract.keys:
             state = self._state()
+            if self._cut is not None and state is not None:
+                state = self._cut.rows_before(state)
             before = None if state is None else rows_before(state, rows, contract)
             differences = snapshot_diff(rows, before, contract, extracts=extracts, count=len(files))
             differences = cache(differences, self._cached)
@@ -240,7 +247,10 @@ class ExtractBatches:
                 counted.append(count_in_scope(rows, differences, before, contract, extracts))
         with reading_errors(self._table.name, rows):
             found = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), counted).collect()
-        return _Seen(files=files, rows=rows, differences=differences, counts=counts_by_extract(found))
+        counts = counts_by_extract(found)
+        if self._cut is not None:
+            add_untouched(counts, before=self._cut.rows)
+        return _Seen(files=files, rows=rows, differences=differences, counts=counts)
 
     def _given(self, planned: PlannedFiles, seen: _Seen) -> LandedExtracts:
         valid = sum(c.rows for c in seen.counts.values())

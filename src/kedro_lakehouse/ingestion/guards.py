@@ -50,6 +50,21 @@ def counts_by_extract(found: Iterable[Row]) -> dict[int, ExtractCounts]:
     return counts
 
 
+def add_untouched(counts: dict[int, ExtractCounts], *, before: int) -> None:
+    """Count the rows that were not compared because they cannot have changed, as if they had been.
+
+    Args:
+        counts: Those of the only extract, over the rows that were compared.
+        before: All rows of the table before it.
+    """
+    facts = counts.setdefault(1, ExtractCounts())
+    untouched = before - facts.in_scope
+    facts.landed += untouched
+    facts.keyed += untouched
+    facts.rows += untouched
+    facts.in_scope = before
+
+
 def first_refused(
     counts: Mapping[int, ExtractCounts], names: Sequence[str], table: TableConfig, name: TableName
 ) -> tuple[int, RefusedExtractError] | None:

@@ -20,11 +20,13 @@ from kedro_lakehouse.sources.base import StreamSource, Waiting, gone_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import ExitStack
 
     from kedro_lakehouse.changes.lookup import Lookup
     from kedro_lakehouse.decoders.records import Columns
     from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.ingestion.reading import FileReader
+    from kedro_lakehouse.ingestion.touched_keys import KeyCut
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.patience import Patience
@@ -257,6 +259,10 @@ class Planner:
     def gone(self, files: Sequence[LandedFile]) -> list[str]:
         """The names of the files that are no longer there as they were planned."""
         return gone_from(self.source, files)
+
+    def cut(self, files: Sequence[LandedFile], chain: Chain, cached: ExitStack) -> KeyCut | None:  # noqa: ARG002
+        """The part of extracts that can differ from the rows before them; None if they are read whole."""
+        return None
 
     def token(
         self,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.lineage.columns import ColumnLineage, changes_lineage, target_lineage, view_lineage
 from kedro_lakehouse.lineage.events import Described
@@ -18,6 +17,7 @@ from kedro_lakehouse.lineage.places import (
 )
 from kedro_lakehouse.lineage.plans import UntracedPlanError, plan_lineage
 from kedro_lakehouse.names import TableName, is_reserved_column, quote
+from kedro_lakehouse.session.plans import analysed_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -167,8 +167,7 @@ class Datasets:
         for alias, one in inputs.items():
             values = ", ".join(quote(c) for c in self._columns(one) if not is_reserved_column(c))
             selects[alias] = f"SELECT {values} FROM {self._project.format_of(one).sql(one)}"  # noqa: S608
-        frame: Any = self._project.session.sql(statement_over(selects, table.derive.sql))
-        plan = json.loads(frame._jdf.queryExecution().analyzed().toJSON())
+        plan = analysed_plan(self._project.session.sql(statement_over(selects, table.derive.sql)))
         try:
             return plan_lineage(plan, list(inputs))
         except UntracedPlanError as error:

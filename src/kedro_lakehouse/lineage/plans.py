@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.lineage.columns import ColumnLineage, Direct, Indirect, InputColumn
+from kedro_lakehouse.session.plans import expression_id, expressions_in, tree_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kedro_lakehouse.session.plans import PlanNode
 
 _RANK: Final[tuple[Direct, ...]] = ("IDENTITY", "TRANSFORMATION", "AGGREGATION")
 _HIDES_RIGHT: Final = ("LeftSemi$", "LeftAnti$")
@@ -32,15 +35,6 @@ _Origins = dict[tuple[str, str], Direct]
 
 class UntracedPlanError(Exception):
     """A plan has a part whose columns cannot be followed: no lineage is better than a wrong one."""
-
-
-@dataclass(frozen=True)
-class _Node:
-    """A node of a plan or an expression: Spark writes trees as lists, each node before its children."""
-
-    kind: str
-    fields: Mapping[str, Any]
-    children: Sequence[_Node]
 
 
 @dataclass(frozen=True)
@@ -73,7 +67,7 @@ def plan_lineage(plan: Sequence[Mapping[str, Any]], inputs: Sequence[str]) -> Co
     """
     trace = _Trace(inputs)
     try:
-        found = _columns(_tree(plan), {}, trace)
+        found = _columns(tree_of(plan), {}, trace)
     except LookupError as error:  # a node without a field that those of its kind have
         raise UntracedPlanError(str(error)) from error
     columns = {
@@ -84,50 +78,44 @@ def plan_lineage(plan: Sequence[Mapping[str, Any]], inputs: Sequence[str]) -> Co
     return ColumnLineage(columns, list(trace.deciding))
 
 
-def _tree(nodes: Sequence[Mapping[str, Any]]) -> _Node:
-    def grow(rest: Iterator[Mapping[str, Any]]) -> _Node:
-        node = next(rest)
-        kind = str(node["class"]).rpartition(".")[2]
-        return _Node(kind, node, [grow(rest) for _ in range(int(node["num-children"]))])
-
-    return grow(iter(nodes))
-
-
-def _columns(plan: _Node, outer: Mapping[int, _Origins], trace: _Trace) -> list[_Column]:
+def _columns(plan: PlanNode, outer: Mapping[int, _Origins], trace: _Trace) -> list[_Column]:
     """The columns that a plan returns, with their origins; ``outer`` are the columns around a subquery."""
     if plan.kind == "CTERelationDef" and (given := _input(plan, trace)):
         return given
     below = [_columns(child, outer, trace) for child in plan.children]
     scope = dict(outer) | {c.id: c.origins for columns in below for c in columns}
     for name, how in _DECIDING.get(plan.kind, {}).items():
-        for expression in _expressions(plan.fields[name]):
+        for expression in expressions_in(plan.fields[name]):
             origins = _origins(expression, scope, trace)
             trace.deciding |= {InputColumn(source, column, how): None for source, column in origins}
     return _output(plan, below, scope, trace)
 
 
 def _output(  # noqa: C901, PLR0911 - a table of cases
-    plan: _Node, below: list[list[_Column]], scope: Mapping[int, _Origins], trace: _Trace
+    plan: PlanNode, below: list[list[_Column]], scope: Mapping[int, _Origins], trace: _Trace
 ) -> list[_Column]:
     match plan.kind:
         case "Project" | "Aggregate" | "Window":
-            named = [_named(e, scope, trace) for e in _expressions(plan.fields[_MAKES[plan.kind]])]
+            named = [_named(e, scope, trace) for e in expressions_in(plan.fields[_MAKES[plan.kind]])]
             return (below[0] if plan.kind == "Window" else []) + named
         case "Generate":
-            origins = _origins(_tree(plan.fields["generator"]), scope, trace)
+            origins = _origins(tree_of(plan.fields["generator"]), scope, trace)
             made_here = {origin: _at_least("TRANSFORMATION", how) for origin, how in origins.items()}
-            given = _expressions(plan.fields["generatorOutput"])
-            return below[0] + [_Column(_id(e), str(e.fields["name"]), made_here) for e in given]
+            given = expressions_in(plan.fields["generatorOutput"])
+            return below[0] + [_Column(expression_id(e), str(e.fields["name"]), made_here) for e in given]
         case "Join":
             hides = str(plan.fields["joinType"]).endswith(tuple(f"{kind}'}}" for kind in _HIDES_RIGHT))
             return below[0] if hides else below[0] + below[1]
         case "Expand":
             made_of = [
-                [_origins(e, scope, trace) for e in _expressions(p)] for p in plan.fields["projections"]
+                [_origins(e, scope, trace) for e in expressions_in(p)] for p in plan.fields["projections"]
             ]
-            given = _expressions(plan.fields["output"])
+            given = expressions_in(plan.fields["output"])
             merged = [_merged(origins) for origins in zip(*made_of, strict=True)]
-            return [_Column(_id(e), str(e.fields["name"]), m) for e, m in zip(given, merged, strict=True)]
+            return [
+                _Column(expression_id(e), str(e.fields["name"]), m)
+                for e, m in zip(given, merged, strict=True)
+            ]
         case "Union":
             return [
                 _Column(c[0].id, c[0].name, _merged(x.origins for x in c)) for c in zip(*below, strict=True)
@@ -141,49 +129,56 @@ def _output(  # noqa: C901, PLR0911 - a table of cases
             return below[0]
         case "CTERelationRef":
             defined = trace.defined[int(plan.fields["cteId"])]
-            given = _expressions(plan.fields["output"])
-            return [_Column(_id(e), c.name, c.origins) for e, c in zip(given, defined, strict=True)]
+            given = expressions_in(plan.fields["output"])
+            return [_Column(expression_id(e), c.name, c.origins) for e, c in zip(given, defined, strict=True)]
         case "WithCTE":
             return below[-1]
         case "OneRowRelation":
             return []
         case "LocalRelation":
-            return [_Column(_id(e), str(e.fields["name"]), {}) for e in _expressions(plan.fields["output"])]
+            return [
+                _Column(expression_id(e), str(e.fields["name"]), {})
+                for e in expressions_in(plan.fields["output"])
+            ]
         case kind if kind in _KEEPS_COLUMNS:
             return below[0]
     raise UntracedPlanError(plan.kind)
 
 
-def _input(plan: _Node, trace: _Trace) -> list[_Column]:
+def _input(plan: PlanNode, trace: _Trace) -> list[_Column]:
     """The columns of an input, if this is the first common table expression of its name; else none."""
     name = str((plan.children[0].fields.get("identifier") or {}).get("name", ""))
     if name not in trace.inputs or name in trace.named:
         return []
     trace.named.add(name)
     select = plan.children[0].children[0]
-    columns = [(_id(e), str(e.fields["name"])) for e in _expressions(select.fields["projectList"])]
+    columns = [
+        (expression_id(e), str(e.fields["name"])) for e in expressions_in(select.fields["projectList"])
+    ]
     found = [_Column(number, column, {(name, column): "IDENTITY"}) for number, column in columns]
     trace.defined[int(plan.fields["id"])] = found
     return found
 
 
-def _named(expression: _Node, scope: Mapping[int, _Origins], trace: _Trace) -> _Column:
+def _named(expression: PlanNode, scope: Mapping[int, _Origins], trace: _Trace) -> _Column:
     value = expression.children[0] if expression.kind == "Alias" else expression
-    return _Column(_id(expression), str(expression.fields.get("name")), _origins(value, scope, trace))
+    return _Column(
+        expression_id(expression), str(expression.fields.get("name")), _origins(value, scope, trace)
+    )
 
 
-def _origins(expression: _Node, scope: Mapping[int, _Origins], trace: _Trace) -> _Origins:
+def _origins(expression: PlanNode, scope: Mapping[int, _Origins], trace: _Trace) -> _Origins:
     """The inputs' columns from which an expression is made."""
     if expression.kind == "AttributeReference":
-        if _id(expression) not in scope:
+        if expression_id(expression) not in scope:
             raise UntracedPlanError(str(expression.fields["name"]))
-        return scope[_id(expression)]
+        return scope[expression_id(expression)]
     if expression.kind == "OuterReference":
-        return _origins(_tree(expression.fields["e"]), scope, trace)
+        return _origins(tree_of(expression.fields["e"]), scope, trace)
     parts = [_origins(child, scope, trace) for child in expression.children]
     if isinstance(expression.fields.get("plan"), list):
         # The children of a subquery repeat what it uses from outside; its value comes from its own plan.
-        inner = _columns(_tree(expression.fields["plan"]), scope, trace)
+        inner = _columns(tree_of(expression.fields["plan"]), scope, trace)
         parts = [column.origins for column in inner]
     how: Direct = "AGGREGATION" if expression.kind == "AggregateExpression" else "TRANSFORMATION"
     merged = _merged(parts)
@@ -200,14 +195,3 @@ def _merged(many: Iterable[_Origins]) -> _Origins:
 
 def _at_least(one: Direct, other: Direct) -> Direct:
     return max(one, other, key=_RANK.index)
-
-
-def _expressions(written: Any) -> list[_Node]:
-    """The expressions of a field: Spark writes one as a list of nodes, several as a list of such lists."""
-    if not written:
-        return []
-    return [_tree(one) for one in written] if isinstance(written[0], list) else [_tree(written)]
-
-
-def _id(expression: _Node) -> int:
-    return int(expression.fields["exprId"]["id"])
