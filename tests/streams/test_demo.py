@@ -50,3 +50,5 @@ def test_what_is_missing_is_said_with_what_installs_it(monkeypatch, tmp_path):
     java, postgres = demo.missing()
     assert "apt-get install openjdk-17" in java
     assert "apt-get install postgresql" in postgres
+    _, mariadb = demo.missing("mariadb")
+    assert "apt-get install mariadb-server" in mariadb
