@@ -22,6 +22,11 @@ INSTALLED_BY: Final = {
 """What to say where a server's program is not on PATH, by the program."""
 
 
+def is_installed(program: str) -> bool:
+    """Whether a server's program is on PATH; Debian keeps MariaDB's where only root has it there."""
+    return shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is not None
+
+
 class _Database(Server):
     """A database server that runs as a user without privileges, in a folder of its own."""
 
@@ -167,7 +172,6 @@ class MariaDb(_Database):
         self._run("mariadb-install-db", f"--defaults-file={self.folder}/my.cnf", *options)
 
     def _server(self) -> list[str]:
-        # Debian keeps the server's program where only root has it on PATH.
         return [shutil.which("mariadbd") or "/usr/sbin/mariadbd", f"--defaults-file={self.folder}/my.cnf"]
 
     def client(self) -> list[str]:
@@ -188,7 +192,7 @@ class MariaDb(_Database):
         )
         self.script(f"GRANT {rights} ON *.* TO 'debezium'@'127.0.0.1' IDENTIFIED BY 'debezium';")
         return {
-            "name": "mariadb", "topic.prefix": "maria",
+            "name": "maria", "topic.prefix": "maria",
             "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
             "database.hostname": "127.0.0.1", "database.port": str(self.port),
             "database.user": "debezium", "database.password": "debezium",

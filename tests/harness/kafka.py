@@ -229,21 +229,17 @@ class Captured(Protocol):
 
 
 class Connect(Server):
-    """A Kafka Connect worker with Debezium's connector for a database; it can be killed and started again."""
+    """A Kafka Connect worker with a connector of Debezium for each of some databases; it can be killed."""
 
-    def __init__(self, folder: Path, broker: Broker, database: Captured, **connector: str) -> None:
-        """Write its configuration, and start it with the connector; keys have underscores for dots.
+    def __init__(self, folder: Path, broker: Broker, *databases: Captured, **connector: str) -> None:
+        """Write its configuration, and start it; what connectors share is given with underscores for dots.
 
         ``value_converter_schemas_enable="true"`` puts its schema into every message.
         """
         self.folder, self.port = folder, free_port()
         folder.mkdir(parents=True)
-        plugins = folder / "plugins/connector"
-        plugins.mkdir(parents=True)
-        for jar in server_jars(database.connector_packages, excludes="org.apache.kafka:*,org.slf4j:*"):
-            (plugins / Path(jar).name).symlink_to(jar)
         converter = "org.apache.kafka.connect.json.JsonConverter"
-        worker = {
+        self._write("worker", {
             "bootstrap.servers": broker.address,
             "plugin.path": str(folder / "plugins"),
             "plugin.discovery": "service_load",
@@ -253,24 +249,34 @@ class Connect(Server):
             "offset.flush.interval.ms": "500",
             "listeners": f"HTTP://127.0.0.1:{self.port}",
             "topic.creation.enable": "true",
-        }  # fmt: skip
-        declared = {
+        })  # fmt: skip
+        shared = {
             "value.converter": converter, "value.converter.schemas.enable": "false",
             "tasks.max": "1", "skipped.operations": "none", "poll.interval.ms": "100",
             "topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": "1",
             # Only connectors of databases whose log lacks the tables' columns read these two.
             "schema.history.internal.kafka.bootstrap.servers": broker.address,
             "schema.history.internal.kafka.topic": f"schemas-of-{self.port}",
-            **database.connector(),
         }  # fmt: skip
-        declared |= {key.replace("_", "."): value for key, value in connector.items()}
-        for name, content in (("worker", worker), ("connector", declared)):
-            text = "".join(f"{key}={value}\n" for key, value in content.items())
-            (folder / f"{name}.properties").write_text(text, encoding="utf-8")
+        own = {key.replace("_", "."): value for key, value in connector.items()}
+        self._configured = ["worker"]
+        for database in databases:
+            properties = shared | dict(database.connector()) | own
+            # Each connector sees its own version of what Debezium's connectors have in common.
+            plugin = folder / "plugins" / properties["name"]
+            plugin.mkdir(parents=True)
+            for jar in server_jars(database.connector_packages, excludes="org.apache.kafka:*,org.slf4j:*"):
+                (plugin / Path(jar).name).symlink_to(jar)
+            self._write(properties["name"], properties)
+            self._configured.append(properties["name"])
         self.start()
+
+    def _write(self, name: str, properties: Mapping[str, str]) -> None:
+        text = "".join(f"{key}={value}\n" for key, value in properties.items())
+        (self.folder / f"{name}.properties").write_text(text, encoding="utf-8")
 
     def start(self) -> None:
         """Start the worker."""
-        files = [str(self.folder / f"{name}.properties") for name in ("worker", "connector")]
+        files = [str(self.folder / f"{name}.properties") for name in self._configured]
         self._process = self._java(CONNECT, "org.apache.kafka.connect.cli.ConnectStandalone", *files)
         wait_for(self.port, self._process, self.log)

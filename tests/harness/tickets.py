@@ -101,9 +101,14 @@ class TicketOffice:
         )
 
     @property
-    def topics(self) -> str:
-        """What the names of its tables' topics begin with."""
-        return "pg.public" if self._is_postgres else "maria.shop"
+    def name(self) -> str:
+        """The name of its connector, which its topics begin with."""
+        return "pg" if self._is_postgres else "maria"
+
+    @property
+    def schema(self) -> str:
+        """What the database says before a table's name."""
+        return "public" if self._is_postgres else "shop"
 
     @property
     def _is_postgres(self) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,9 +51,9 @@ def mariadb() -> Iterator[MariaDb]:
 @contextmanager
 def _running(program: str, kind: type[Database]) -> Iterator[Database]:
     """A database server, in a folder that its own user can reach: pytest's are closed to others."""
-    from harness.databases import INSTALLED_BY
+    from harness.databases import INSTALLED_BY, is_installed
 
-    if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is None:
+    if not is_installed(program):
         pytest.skip(INSTALLED_BY[program])
     with tempfile.TemporaryDirectory(prefix=f"kedro-lakehouse-{kind.user}-") as folder:
         running = kind(Path(folder, "server"))

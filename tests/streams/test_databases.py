@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the extra kafka")
+from harness.databases import INSTALLED_BY, is_installed
 from harness.kafka import Connect
 from harness.project import TemporaryProject, environment
 from harness.soak import soaking
@@ -36,7 +37,6 @@ from harness.tickets import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from harness.databases import MariaDb, Postgres
     from harness.kafka import Broker
     from harness.tickets import Row
 
@@ -46,28 +46,34 @@ TRANSACTIONS: Final = 2_000 if soaking() else 150
 PEOPLE, TICKETS = (5_000, 10_000) if soaking() else (300, 600)
 KILLS: Final = int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or (10 if soaking() else 1))
 """How often each of the loop, the connector's worker and the broker is killed."""
+PROGRAMS: Final = {"postgres": "initdb", "mariadb": "mariadbd"}
 PART: Final = 15
 """Transactions between two pauses, in which something may be killed."""
 PATIENCE: Final = 600 if soaking() else 150
 
 
-class Following:
-    """Debezium's connector and the loop over a ticket office's tables; each can be killed and started."""
+Table = tuple[TicketOffice, str]
+"""A table that is followed: the ticket office, and the table's name there."""
 
-    def __init__(self, folder: Path, broker: Broker, office: TicketOffice, prefix: str) -> None:
-        self.folder, self.broker, self.office = folder, broker, office
-        self.topics = {table: f"{prefix}.{table}" for table in COLUMNS}
-        schema = prefix.split(".")[1]
-        source = {
-            "type": "kafka", "bootstrap_servers": broker.address, "topic": f"{prefix}.{{entity}}",
-        }  # fmt: skip
-        tables = {f"box.{t}": {"source": "office", "keys": KEYS[t], "history": {}} for t in COLUMNS}
-        self.project = TemporaryProject.make(folder / "project", {"office": source}, tables)
+
+class Following:
+    """Debezium's connectors and the loop over tables of ticket offices; each can be killed and started."""
+
+    def __init__(self, folder: Path, broker: Broker, offices: list[TicketOffice]) -> None:
+        self.folder, self.broker = folder, broker
+        self.tables: list[Table] = [(office, table) for office in offices for table in COLUMNS]
+        self.topics = {(o.name, t): f"{o.name}.{o.schema}.{t}" for o, t in self.tables}
         for topic in self.topics.values():
             broker.make_topic(topic, 3)
+        kafka = {"type": "kafka", "bootstrap_servers": broker.address}
+        self.project = TemporaryProject.make(
+            folder / "project",
+            {o.name: kafka | {"topic": f"{o.name}.{o.schema}.{{entity}}"} for o in offices},
+            {f"{o.name}.{t}": {"source": o.name, "keys": KEYS[t], "history": {}} for o, t in self.tables},
+        )
         self.connect = Connect(
-            folder / "connect", broker, office.database,
-            table_include_list=",".join(f"{schema}.{table}" for table in COLUMNS),
+            folder / "connect", broker, *(office.database for office in offices),
+            table_include_list=",".join(f"{o.schema}.{t}" for o, t in self.tables),
             decimal_handling_mode="precise", value_converter_schemas_enable="true",
         )  # fmt: skip
         self.start_loop()
@@ -119,34 +125,37 @@ class Following:
 
     # What the tables hold.
 
-    def rows(self, table: str) -> Counter[Row]:
+    def rows(self, table: Table) -> Counter[Row]:
         """The current rows."""
-        return Counter(self.office.row(table, row) for row in self._stored(f"box.{table}"))
+        office, name = table
+        return Counter(office.row(name, row) for row in self._stored(table))
 
-    def versions(self, table: str, *, snapshot: bool) -> Counter[Row]:
+    def versions(self, table: Table, *, snapshot: bool) -> Counter[Row]:
         """The history: (row, from, to). Since when a row of the snapshot is there, nobody knows."""
-        stored = self._stored(f"box.{table}_history")
+        office, name = table
+        stored = self._stored(table, "_history")
         begin = min((_position(r) for r in stored), default=()) if snapshot else None
         return Counter(
             (
-                self.office.row(table, r),
+                office.row(name, r),
                 None if _position(r) == begin else r["effective_from"],
                 r["effective_to"],
             )
             for r in stored
         )
 
-    def events(self, table: str) -> Counter[Row]:
+    def events(self, table: Table) -> Counter[Row]:
         """The change log: (operation, row or key)."""
+        office, name = table
         found: Counter[Row] = Counter()
-        for r in self._stored(f"box.{table}_changes"):
-            row = None if r["_op"] == "truncate" else self.office.row(table, r)
-            found[r["_op"], self.office.key(table, row) if r["_op"] == "delete" else row] += 1
+        for r in self._stored(table, "_changes"):
+            row = None if r["_op"] == "truncate" else office.row(name, r)
+            found[r["_op"], office.key(name, row) if r["_op"] == "delete" else row] += 1
         return found
 
-    def _stored(self, table: str) -> list[dict[str, Any]]:
+    def _stored(self, table: Table, role: str = "") -> list[dict[str, Any]]:
         try:
-            return self.project.rows(table)
+            return self.project.rows(f"{table[0].name}.{table[1]}{role}")
         except (AssertionError, ValueError):
             return []  # the table is being made
 
@@ -156,77 +165,89 @@ def _position(version: dict[str, Any]) -> Row:
     return tuple(version["_order_from"].values())
 
 
-@pytest.fixture(params=["postgres", "mariadb"])
-def office(request: pytest.FixtureRequest) -> Iterator[TicketOffice]:
-    """A ticket office in a real database."""
-    database: Postgres | MariaDb = request.getfixturevalue(request.param)
-    opened = TicketOffice(database, PEOPLE, TICKETS)
+@pytest.fixture
+def offices(request: pytest.FixtureRequest) -> Iterator[list[TicketOffice]]:
+    """A ticket office in each database that is installed; that one is not, test_mariadb.py says too."""
+    kinds = [kind for kind, program in PROGRAMS.items() if is_installed(program)]
+    if not kinds:
+        pytest.skip("; ".join(INSTALLED_BY.values()))
+    opened = [TicketOffice(request.getfixturevalue(kind), PEOPLE, TICKETS) for kind in kinds]
     try:
-        opened.open()
+        for office in opened:
+            office.open()
         yield opened
     finally:
-        opened.close()
+        for office in opened:
+            office.close()
 
 
 @pytest.fixture
-def following(broker: Broker, office: TicketOffice, tmp_path: Path) -> Iterator[Following]:
-    """The loop follows the tables, and has their snapshots."""
-    made = Following(tmp_path, broker, office, office.topics)
+def following(broker: Broker, offices: list[TicketOffice], tmp_path: Path) -> Iterator[Following]:
+    """The loop follows the tables of all offices."""
+    made = Following(tmp_path, broker, offices)
     try:
         yield made
     finally:
         made.stop()
-        office.database.forget()
+        for office in offices:
+            office.database.forget()
 
 
 @pytest.mark.parametrize("kills", [0, KILLS] if soaking() else [KILLS])
-def test_tables_and_histories_are_what_the_database_wrote_down(following: Following, kills: int) -> None:
-    office = following.office
-    first = {table: office.held(table) for table in COLUMNS}
-    # What the snapshot finds comes as rows, what follows it as changes.
-    following.wait_until(lambda: all(following.rows(t) == Counter(first[t]) for t in (*COLUMNS,) if first[t]))
-    office.forget_audit()
-    work(following, kills)
+def test_tables_are_what_the_databases_wrote_down(
+    following: Following, offices: list[TicketOffice], kills: int
+) -> None:
+    tables = following.tables
+    first = [Counter(office.held(name)) for office, name in tables]
+    # What the snapshots find comes as rows, what follows them as changes.
+    following.wait_until(lambda: [following.rows(t) for t in tables] == first)
+    for office in offices:
+        office.forget_audit()
+    work(following, offices, kills)
 
-    audit = {table: office.audit(table) for table in COLUMNS}
-    held = {t: Counter(office.held(t)) for t in COLUMNS}
-    versions = {t: expected_history(office, t, first[t], audit[t]) for t in COLUMNS}
-    events = {t: expected_events(office, t, first[t], audit[t]) for t in COLUMNS}
+    audit = [office.audit(name) for office, name in tables]
+    held = [Counter(office.held(name)) for office, name in tables]
+    events = [expected_events(*t, f, a) for t, f, a in zip(tables, first, audit, strict=True)]
+    versions = [expected_history(*t, f, a) for t, f, a in zip(tables, first, audit, strict=True)]
 
-    def kept(table: str) -> Counter[Row]:
-        return following.versions(table, snapshot=bool(first[table]))
+    def kept() -> list[Counter[Row]]:
+        return [following.versions(t, snapshot=bool(f)) for t, f in zip(tables, first, strict=True)]
 
-    following.wait_until(lambda: all(following.rows(t) == held[t] for t in COLUMNS))
-    following.wait_until(lambda: all(kept(t) == versions[t] for t in COLUMNS))
+    following.wait_until(lambda: [following.rows(t) for t in tables] == held)
+    following.wait_until(lambda: kept() == versions)
     following.end()
-    for table in COLUMNS:
-        assert_same(following.rows(table), held[table], f"{table}\n{following.said}")
-        assert_same(kept(table), versions[table], f"history of {table}")
-        assert_same(following.events(table), events[table], f"changes of {table}")
+    for n, (table, version) in enumerate(zip(tables, kept(), strict=True)):
+        what = f"{table[1]} of {table[0].name}"
+        assert_same(following.rows(table), held[n], f"{what}\n{following.said}")
+        assert_same(version, versions[n], f"the history of {what}")
+        assert_same(following.events(table), events[n], f"the changes of {what}")
         # The workload is no empty one.
-        assert {n.op for n in audit[table]} >= {"INSERT", "UPDATE", "DELETE"}, table
-    told(following, events)
+        assert {noted.op for noted in audit[n]} >= {"INSERT", "UPDATE", "DELETE"}, what
+        told(following, table, events[n])
 
 
-def work(following: Following, kills: int) -> None:
-    """Let two clients work at once, pause, alter and truncate tables, and kill what follows."""
-    office, rng = following.office, random.Random(kills)  # noqa: S311 - no secret
+def work(following: Following, offices: list[TicketOffice], kills: int) -> None:
+    """Let two clients of each office work at once, alter and truncate tables, and kill what follows them."""
+    rng = random.Random(kills)  # noqa: S311 - no secret
     victims = ["loop", "connect", "broker"] * kills
     rng.shuffle(victims)
     parts = TRANSACTIONS // PART
-    between = {
-        parts // 3: office.add_email,
-        parts // 2: lambda: office.empty(SALE),
-        parts * 3 // 4: lambda: (office.empty(TICKET), office.restock()),
-    }
-    with ThreadPoolExecutor(2) as clients:
+    with ThreadPoolExecutor(2 * len(offices)) as clients:
         for number in range(parts):
-            between.get(number, lambda: None)()
-            steps = list(transactions(rng, office, PART, number * PART))
-            # A deadlock or a key that is there already rolls a transaction back: the audit knows.
-            halves = ["\n".join(steps[::2]), "\n".join(steps[1::2])]
-            for done in [clients.submit(office.run, half, to_the_end=True) for half in halves]:
-                done.result()
+            halves = []
+            for office in offices:
+                if number == parts // 3:
+                    office.add_email()
+                if number == parts // 2:
+                    office.empty(SALE)
+                if number == parts * 3 // 4:
+                    office.empty(TICKET)
+                    office.restock()
+                steps = list(transactions(rng, office, PART, number * PART))
+                halves += [(office, steps[::2]), (office, steps[1::2])]
+            # A deadlock or a key that is there already rolls something back: the audit knows.
+            done = clients.map(lambda half: half[0].run("\n".join(half[1]), to_the_end=True), halves)
+            assert len(list(done)) == len(halves)
             time.sleep(rng.uniform(0.2, 0.8))
             for victim in victims[number * len(victims) // parts : (number + 1) * len(victims) // parts]:
                 following.kill(victim)
@@ -239,10 +260,10 @@ def assert_same(found: Counter[Row], expected: Counter[Row], what: str) -> None:
     assert not doubled, f"{what}: {doubled.total()} too many: {list(doubled)[:3]}"
 
 
-def told(following: Following, events: dict[str, Counter[Row]]) -> None:
+def told(following: Following, table: Table, events: Counter[Row]) -> None:
     """Say how much was followed, and how many records Debezium sent again; each delete has a tombstone."""
-    made = sum(e.total() for e in events.values())
-    sent = sum(sum(following.broker.ends(t).values()) for t in following.topics.values())
-    tombstones = sum(n for e in events.values() for (op, _), n in e.items() if op == "delete")
-    kind = type(following.office.database).__name__
-    print(f"{kind}: {made} events, {sent - made - tombstones} records sent again")  # noqa: T201
+    office, name = table
+    sent = sum(following.broker.ends(following.topics[office.name, name]).values())
+    tombstones = sum(n for (op, _), n in events.items() if op == "delete")
+    again = sent - events.total() - tombstones
+    print(f"{office.name}.{name}: {events.total()} events, {again} records sent again")  # noqa: T201

@@ -218,6 +218,7 @@ def test_each_kind_of_change_and_each_alter(shop: Shop, call: Callable[..., Resu
 
     shop.change(
         ORDERS, 16,
+        "FLUSH BINARY LOGS",  # positions begin anew in the next file
         "ALTER TABLE orders MODIFY COLUMN n BIGINT, DROP COLUMN doc",
         "ALTER TABLE orders RENAME COLUMN via TO channel",
         "UPDATE orders SET n = 5000000000, channel = 'shop' WHERE id = 4",
