@@ -14,10 +14,11 @@ import pytest
 pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the extra kafka")
 from harness.databases import INSTALLED_BY, is_installed
 from harness.project import ROOT, environment
-from harness.soak import only_in_soak
+from harness.soak import soaking
 
 pytestmark = pytest.mark.streams
 
+only_in_soak = pytest.mark.skipif(not soaking(), reason="takes a minute; `make soak-streams` runs it")
 DEMO = ROOT / "examples/stream/demo.py"
 NAME = "kedro-lakehouse-demo-"
 
