@@ -42,7 +42,8 @@ _FIRST_IN_MARIADB: Final = """
     CREATE TABLE purchase (id bigint PRIMARY KEY, customer_id bigint, amount decimal(10,2), at datetime);
     INSERT INTO customer SELECT seq, concat('customer ', seq), elt(seq % 3 + 1, 'Bonn', 'Kiel', 'Ulm')
         FROM seq_1_to_30;
-    INSERT INTO purchase SELECT seq, seq % 30 + 1, seq * 1.25, timestamp '2026-01-01 00:00:00' + interval seq hour
+    INSERT INTO purchase
+        SELECT seq, seq % 30 + 1, seq * 1.25, timestamp '2026-01-01 00:00:00' + interval seq hour
         FROM seq_1_to_200;
 """
 _CHANGE: Final = "UPDATE customer SET city = 'Trier' WHERE id = 1;"
