@@ -115,10 +115,6 @@ class Postgres(_Database):
         place = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres"]
         return ["psql", *place, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
 
-    def sql(self, text: str) -> list[list[str]]:
-        """Run SQL, and return the rows as text."""
-        return [line.split("|") for line in self.script(text)]
-
     @property
     def shell(self) -> str:
         """The command with which a person looks into it."""

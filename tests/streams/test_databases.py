@@ -167,7 +167,7 @@ def _position(version: dict[str, Any]) -> Row:
 
 @pytest.fixture
 def offices(request: pytest.FixtureRequest) -> Iterator[list[TicketOffice]]:
-    """A ticket office in each database that is installed; that one is not, test_mariadb.py says too."""
+    """A ticket office in each database that is installed; what is missing is said by test_mariadb.py."""
     kinds = [kind for kind, program in PROGRAMS.items() if is_installed(program)]
     if not kinds:
         pytest.skip("; ".join(INSTALLED_BY.values()))
