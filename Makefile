@@ -99,9 +99,14 @@ test-cluster: classes model ## Run with --env=cluster on a master and two worker
 
 # Their packages and the servers' jars are no part of the default set-up: `.cache/ivy-servers` is filled by the tests.
 .PHONY: test-streams
-test-streams: classes jars-delta ## Make tables of topics: a Kafka broker, Debezium on PostgreSQL, the loop
+test-streams: classes jars-delta ## Make tables of topics: Kafka, Debezium on PostgreSQL and MariaDB, the loop; kill each once
 	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/streams.txt
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m streams tests/streams
+
+.PHONY: soak-streams
+soak-streams: classes jars-delta ## 2,000 transactions in PostgreSQL and in MariaDB, whole and with ten kills of each part (20 minutes)
+	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/streams.txt
+	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -rP -m streams tests/streams/test_databases.py tests/streams/test_demo.py
 
 .PHONY: conformance
 conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMAT=delta or hudi)
@@ -129,7 +134,7 @@ simulate: setup ## Run the commit protocol under random schedules, in memory (SC
 	@PYTHONPATH=src:tests $(BIN)/python -m simulator $(SCHEDULES) $(SEED)
 
 .PHONY: demo-stream
-demo-stream: classes model ## Follow a PostgreSQL database: Debezium, Kafka, the loop and the console, until Ctrl-C
+demo-stream: classes model ## Follow a database (DEMO="--database mariadb"): Debezium, Kafka, the loop, the console, until Ctrl-C
 	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/streams.txt
 	@$(BIN)/python examples/stream/demo.py $(DEMO)
 

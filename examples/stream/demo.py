@@ -25,7 +25,7 @@ HERE: Final = Path(__file__).resolve().parent
 KEDRO: Final = str(Path(sys.executable).with_name("kedro"))
 _POSTGRES: Final = "/usr/lib/postgresql"
 _PATIENCE: Final = 180.0
-_FIRST: Final = """
+_FIRST_IN_POSTGRES: Final = """
     CREATE TABLE customer (id bigint PRIMARY KEY, name text, city text);
     CREATE TABLE purchase (id bigint PRIMARY KEY, customer_id bigint, amount numeric(10,2), at timestamp);
     ALTER TABLE customer REPLICA IDENTITY FULL;
@@ -35,23 +35,37 @@ _FIRST: Final = """
     INSERT INTO purchase SELECT n, n % 30 + 1, n * 1.25, timestamp '2026-01-01' + n * interval '1 hour'
         FROM generate_series(1, 200) AS n;
 """
+_FIRST_IN_MARIADB: Final = """
+    CREATE DATABASE shop;
+    USE shop;
+    CREATE TABLE customer (id bigint PRIMARY KEY, name varchar(80), city varchar(80));
+    CREATE TABLE purchase (id bigint PRIMARY KEY, customer_id bigint, amount decimal(10,2), at datetime);
+    INSERT INTO customer SELECT seq, concat('customer ', seq), elt(seq % 3 + 1, 'Bonn', 'Kiel', 'Ulm')
+        FROM seq_1_to_30;
+    INSERT INTO purchase
+        SELECT seq, seq % 30 + 1, seq * 1.25, timestamp '2026-01-01 00:00:00' + interval seq hour
+        FROM seq_1_to_200;
+"""
+_CHANGE: Final = "UPDATE customer SET city = 'Trier' WHERE id = 1;"
 
 
-def missing() -> list[str]:
+def missing(database: str = "postgres") -> list[str]:
     """What the demo needs and is not there, each with the command that installs it."""
     found = []
     if find_spec("confluent_kafka") is None:
         found.append("the extra kafka: make demo-stream installs it, or pip install 'kedro-lakehouse[kafka]'")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         found.append("Java 17: apt-get install openjdk-17-jre-headless")
-    if shutil.which("initdb") is None:
+    if database == "postgres" and shutil.which("initdb") is None:
         found.append("PostgreSQL: apt-get install postgresql (its programs are looked for on PATH, too)")
+    if database == "mariadb" and shutil.which("mariadbd") is None:
+        found.append("MariaDB: apt-get install mariadb-server (its programs are looked for on PATH, too)")
     return found
 
 
-def find_postgres() -> None:
-    """Put Debian's place of PostgreSQL's programs on PATH."""
-    places = [str(place) for place in sorted(Path(_POSTGRES).glob("*/bin"))]
+def find_servers() -> None:
+    """Put Debian's places of the databases' programs on PATH."""
+    places = [*(str(place) for place in sorted(Path(_POSTGRES).glob("*/bin"))), "/usr/sbin"]
     os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *places])
 
 
@@ -63,21 +77,31 @@ class Demo:
         self.folder, self._started = folder, started
         self.logs: dict[str, Path] = {}
 
-    def start(self, *, console: bool) -> None:
+    def start(self, database: str, *, console: bool) -> None:
         """Start everything, and say of each its port and its log."""
         from harness.cluster import free_port
-        from harness.kafka import Broker, Connect, Postgres
+        from harness.databases import MariaDb, Postgres
+        from harness.kafka import Broker, Connect
 
-        self.postgres = self._server("PostgreSQL", Postgres(self.folder / "postgres"))
-        self.postgres.sql(_FIRST)
+        self.database: Postgres | MariaDb
+        if database == "mariadb":
+            self.database = self._server("MariaDB", MariaDb(self.folder / "mariadb"))
+            self.database.script(_FIRST_IN_MARIADB)
+            schema = "shop"
+        else:
+            self.database = self._server("PostgreSQL", Postgres(self.folder / "postgres"))
+            self.database.script(_FIRST_IN_POSTGRES)
+            schema = "public"
         broker = self._server("Kafka", Broker(self.folder / "kafka"))
-        tables = "public.customer,public.purchase"
+        tables = f"{schema}.customer,{schema}.purchase"
         connect = Connect(
-            self.folder / "connect", broker, self.postgres, topic_prefix="shop", table_include_list=tables
+            self.folder / "connect", broker, self.database, topic_prefix="shop", table_include_list=tables
         )
         self._server("Kafka Connect with Debezium", connect)
-        lakehouse = self.folder / "lakehouse"
-        os.environ |= {"DEMO_KAFKA": broker.address, "DEMO_LAKEHOUSE": str(lakehouse), "DO_NOT_TRACK": "1"}
+        os.environ |= {
+            "DEMO_KAFKA": broker.address, "DEMO_SCHEMA": schema,
+            "DEMO_LAKEHOUSE": str(self.folder / "lakehouse"), "DO_NOT_TRACK": "1",
+        }  # fmt: skip
         self._process("the loop", "stream", "--every", "1 s")
         if console:
             port = str(free_port())
@@ -139,9 +163,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="change a row, wait for it, and end")
     parser.add_argument("--no-console", action="store_true", help="without the pages in a browser")
+    databases = ("postgres", "mariadb")
+    parser.add_argument("--database", choices=databases, default="postgres", help="which is followed")
     asked = parser.parse_args()
-    find_postgres()
-    if lacking := missing():
+    find_servers()
+    if lacking := missing(asked.database):
         print("The demo needs more than is there:\n- " + "\n- ".join(lacking))
         return 1
     console = not asked.no_console and find_spec("streamlit") is not None
@@ -150,15 +176,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kedro-lakehouse-demo-") as place, ExitStack() as started:
         demo = Demo(Path(place), started)
         try:
-            demo.start(console=console)
+            demo.start(asked.database, console=console)
             took = demo.wait_for("shop.city_sales", city="Kiel")
             print(f"\nAll tables are there after {took:.0f} s. Change something:\n")
-            print(f"  psql -h 127.0.0.1 -p {demo.postgres.port} -U postgres")
-            print("  UPDATE customer SET city = 'Trier' WHERE id = 1;\n")
+            print(f"  {demo.database.shell}")
+            print(f"  {_CHANGE}\n")
             print("and look, in another shell:\n")
-            print(
-                f"  cd {HERE}; export DEMO_KAFKA={os.environ['DEMO_KAFKA']} DEMO_LAKEHOUSE={place}/lakehouse"
-            )
+            names = ("DEMO_KAFKA", "DEMO_SCHEMA", "DEMO_LAKEHOUSE")
+            print(f"  cd {HERE}; export {' '.join(f'{name}={os.environ[name]}' for name in names)}")
             print("  ../../.venv/bin/kedro lakehouse sql 'SELECT * FROM shop.city_sales'")
             print(
                 "  ../../.venv/bin/kedro lakehouse sql 'SELECT * FROM shop.customer_history WHERE id = 1'\n"
@@ -175,7 +200,8 @@ def main() -> int:
 
 def check(demo: Demo) -> int:
     """Change a row, and wait for it in the table."""
-    demo.postgres.sql("UPDATE customer SET city = 'Trier' WHERE id = 1")
+    use = "USE shop; " if os.environ["DEMO_SCHEMA"] == "shop" else ""
+    demo.database.script(f"{use}{_CHANGE}")
     print(f"A change was in shop.customer after {demo.wait_for('shop.customer', id=1, city='Trier'):.1f} s,")
     took = demo.wait_for("shop.city_sales", city="Trier")
     print(f"and in shop.city_sales {took:.1f} s later: {demo.city_sales()['Trier']}", flush=True)

@@ -1,4 +1,4 @@
-"""Real servers for the tests of streams: a Kafka broker, started once a run, on ports of its own."""
+"""Real servers for the tests of streams: a Kafka broker and Kafka Connect, on ports of their own."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import time
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import pyspark
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from harness.cluster import free_port
 from harness.project import ROOT
@@ -30,7 +30,7 @@ _LOGGING: Final = (
     "Configuration: {Appenders: {Console: {name: C}}, "
     "Loggers: {Root: {level: WARN, AppenderRef: {ref: C}}}}\n"
 )
-_PATIENCE: Final = 60
+PATIENCE: Final = 60
 
 
 def server_jars(packages: str, *, excludes: str = "") -> list[str]:
@@ -55,7 +55,7 @@ def server_jars(packages: str, *, excludes: str = "") -> list[str]:
 
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait until something listens on a port."""
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         with socket.socket() as asked:
             if asked.connect_ex(("127.0.0.1", port)) == 0:
@@ -66,7 +66,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError(f"nothing listens on {port}: {log.read_text(errors='replace')[-2000:]}")
 
 
-class _Server:
+class Server:
     """A process that listens on a port of its own, and keeps what it needs in a folder."""
 
     folder: Path
@@ -92,18 +92,18 @@ class _Server:
         (self.folder / "log4j2.yaml").write_text(_LOGGING, encoding="utf-8")
         logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}"
         options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", logging]
-        with self._log.open("ab") as log:
+        with self.log.open("ab") as log:
             return subprocess.Popen(
                 [str(java), *options, "-cp", os.pathsep.join(server_jars(packages)), *words],
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
     @property
-    def _log(self) -> Path:
+    def log(self) -> Path:
         return self.folder / "server.log"
 
 
-class Broker(_Server):
+class Broker(Server):
     """One Kafka broker in KRaft mode, with its data in a folder; it can be killed and started again."""
 
     def __init__(self, folder: Path) -> None:
@@ -144,7 +144,7 @@ group.initial.rebalance.delay.ms=0
     def start(self) -> None:
         """Start it on its data."""
         self._process = self._java(KAFKA, "kafka.Kafka", str(self._config))
-        wait_for(self.port, self._process, self._log)
+        wait_for(self.port, self._process, self.log)
 
     @property
     def address(self) -> str:
@@ -170,6 +170,24 @@ group.initial.rebalance.delay.ms=0
         """Delete a topic and its records."""
         self.admin.delete_topics([name])[name].result(30)
         time.sleep(0.5)  # the name is free a moment later
+
+    def ends(self, name: str) -> dict[int, int]:
+        """The next offset of each partition of a topic; empty while there is no such topic."""
+        described = self.admin.list_topics(timeout=10).topics
+        partitions = described[name].partitions if name in described else {}
+        wanted = {TopicPartition(name, number): OffsetSpec.latest() for number in partitions}
+        found = self.admin.list_offsets(wanted) if wanted else {}
+        return {place.partition: answer.result(10).offset for place, answer in found.items()}
+
+    def wait_for_records(self, name: str, total: int) -> None:
+        """Wait until a topic has so many records."""
+        end, found = time.monotonic() + PATIENCE, -1
+        while found < total:
+            assert time.monotonic() < end, f"{name} has {found} records, not {total}"
+            with suppress(KafkaException):  # a partition that was just made has no leader for a moment
+                found = sum(self.ends(name).values())
+            time.sleep(0.1)
+        assert found == total
 
     def send(self, topic: str, messages: Iterable[Mapping[str, Any]], **settings: Any) -> None:
         """Send messages of ``value``, ``key`` and ``partition``, and wait until the broker has all."""
@@ -198,98 +216,67 @@ CONNECT: Final = (
     "org.apache.kafka:connect-runtime:4.3.1,org.apache.kafka:connect-json:4.3.1,"
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
 )
-POSTGRES_CONNECTOR: Final = "io.debezium:debezium-connector-postgres:3.6.1.Final"
 
 
-class Postgres(_Server):
-    """One PostgreSQL server with logical decoding, with its data in a folder."""
+class Captured(Protocol):
+    """A database whose changes a connector of Debezium captures."""
 
-    def __init__(self, folder: Path) -> None:
-        """Make an empty cluster and start it."""
+    connector_packages: ClassVar[str]
+
+    def connector(self) -> Mapping[str, str]:
+        """The properties of its connector: the class, the server's address, how its log is read."""
+        ...
+
+
+class Connect(Server):
+    """A Kafka Connect worker with a connector of Debezium for each of some databases; it can be killed."""
+
+    def __init__(self, folder: Path, broker: Broker, *databases: Captured, **connector: str) -> None:
+        """Write its configuration, and start it; what connectors share is given with underscores for dots.
+
+        ``value_converter_schemas_enable="true"`` puts its schema into every message.
+        """
         self.folder, self.port = folder, free_port()
         folder.mkdir(parents=True)
-        shutil.chown(folder, "postgres")
-        folder.parent.chmod(0o711)  # the server's user passes through it
-        self._run("initdb", "-D", "data", "--auth=trust", "--username=postgres", "--no-sync")
-        settings = f"port={self.port}\nwal_level=logical\nlisten_addresses='127.0.0.1'\nfsync=off\n"
-        with (folder / "data/postgresql.conf").open("a", encoding="utf-8") as file:
-            file.write(f"{settings}unix_socket_directories='{folder}'\n")
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._as_its_user("postgres", "-D", "data"), cwd=folder, stdout=log, stderr=log
-            )
-        wait_for(self.port, self._process, self._log)
-        end = time.monotonic() + _PATIENCE
-        while not self._answers():
-            assert time.monotonic() < end
-            time.sleep(0.1)
-
-    def _answers(self) -> bool:
-        return subprocess.run(self._psql("SELECT 1"), capture_output=True, check=False).returncode == 0
-
-    def _psql(self, sql: str) -> list[str]:
-        place = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres"]
-        return ["psql", *place, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql]
-
-    @staticmethod
-    def _as_its_user(*words: str) -> list[str]:
-        return ["runuser", "-u", "postgres", "--", *words] if os.getuid() == 0 else [*words]
-
-    def _run(self, *words: str) -> None:
-        subprocess.run(self._as_its_user(*words), cwd=self.folder, check=True, capture_output=True)
-
-    def sql(self, text: str) -> list[list[str]]:
-        """Run SQL in one transaction a call, and return the rows as text."""
-        ended = subprocess.run(self._psql(text), check=True, capture_output=True, text=True)
-        return [line.split("|") for line in ended.stdout.splitlines()]
-
-    def script(self, text: str) -> None:
-        """Run statements, each as it says itself, in one session."""
-        command = self._psql("")[:-2]
-        subprocess.run(command, input=text, check=True, capture_output=True, text=True)
-
-
-class Connect(_Server):
-    """A Kafka Connect worker with Debezium's connector for PostgreSQL; it can be killed and started again."""
-
-    def __init__(self, folder: Path, broker: Broker, postgres: Postgres, **connector: str) -> None:
-        """Write its configuration, and start it with the connector; keys have underscores for dots."""
-        self.folder, self.port = folder, free_port()
-        folder.mkdir(parents=True)
-        plugins = folder / "plugins/postgres"
-        plugins.mkdir(parents=True)
-        for jar in server_jars(POSTGRES_CONNECTOR, excludes="org.apache.kafka:*,org.slf4j:*"):
-            (plugins / Path(jar).name).symlink_to(jar)
         converter = "org.apache.kafka.connect.json.JsonConverter"
-        worker = {
+        self._write("worker", {
             "bootstrap.servers": broker.address,
             "plugin.path": str(folder / "plugins"),
             "plugin.discovery": "service_load",
-            "key.converter": converter, "value.converter": converter,
-            "key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false",
+            "key.converter": converter, "key.converter.schemas.enable": "false",
+            "value.converter": converter,
             "offset.storage.file.filename": str(folder / "offsets"),
             "offset.flush.interval.ms": "500",
             "listeners": f"HTTP://127.0.0.1:{self.port}",
             "topic.creation.enable": "true",
-        }  # fmt: skip
-        declared = {
-            "name": "pg",
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "tasks.max": "1",
-            "database.hostname": "127.0.0.1", "database.port": str(postgres.port),
-            "database.user": "postgres", "database.password": "x", "database.dbname": "postgres",
-            "topic.prefix": "pg", "plugin.name": "pgoutput", "slot.name": "lakehouse",
-            "decimal.handling.mode": "string", "skipped.operations": "none", "slot.retry.delay.ms": "500",
+        })  # fmt: skip
+        shared = {
+            "value.converter": converter, "value.converter.schemas.enable": "false",
+            "tasks.max": "1", "skipped.operations": "none", "poll.interval.ms": "100",
             "topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": "1",
-            "poll.interval.ms": "100",
-        } | {key.replace("_", "."): value for key, value in connector.items()}  # fmt: skip
-        for name, content in (("worker", worker), ("connector", declared)):
-            text = "".join(f"{key}={value}\n" for key, value in content.items())
-            (folder / f"{name}.properties").write_text(text, encoding="utf-8")
+            # Only connectors of databases whose log lacks the tables' columns read these two.
+            "schema.history.internal.kafka.bootstrap.servers": broker.address,
+            "schema.history.internal.kafka.topic": f"schemas-of-{self.port}",
+        }  # fmt: skip
+        own = {key.replace("_", "."): value for key, value in connector.items()}
+        self._configured = ["worker"]
+        for database in databases:
+            properties = shared | dict(database.connector()) | own
+            # Each connector sees its own version of what Debezium's connectors have in common.
+            plugin = folder / "plugins" / properties["name"]
+            plugin.mkdir(parents=True)
+            for jar in server_jars(database.connector_packages, excludes="org.apache.kafka:*,org.slf4j:*"):
+                (plugin / Path(jar).name).symlink_to(jar)
+            self._write(properties["name"], properties)
+            self._configured.append(properties["name"])
         self.start()
+
+    def _write(self, name: str, properties: Mapping[str, str]) -> None:
+        text = "".join(f"{key}={value}\n" for key, value in properties.items())
+        (self.folder / f"{name}.properties").write_text(text, encoding="utf-8")
 
     def start(self) -> None:
         """Start the worker."""
-        files = [str(self.folder / f"{name}.properties") for name in ("worker", "connector")]
+        files = [str(self.folder / f"{name}.properties") for name in self._configured]
         self._process = self._java(CONNECT, "org.apache.kafka.connect.cli.ConnectStandalone", *files)
-        wait_for(self.port, self._process, self._log)
+        wait_for(self.port, self._process, self.log)

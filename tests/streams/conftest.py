@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from harness.commands import call
@@ -13,9 +13,12 @@ from harness.commands import call
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.kafka import Broker, Postgres
+    from harness.databases import MariaDb, Postgres
+    from harness.kafka import Broker
 
 __all__ = ["call"]
+
+Database = TypeVar("Database", "MariaDb", "Postgres")
 
 
 @pytest.fixture(scope="session")
@@ -29,13 +32,31 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL server, in a folder that its own user can reach: pytest's are closed to others."""
-    from harness.kafka import Postgres
+    """A PostgreSQL server."""
+    from harness.databases import Postgres
 
-    if shutil.which("initdb") is None:
-        pytest.skip("PostgreSQL's server is not there: apt-get install postgresql-15, and put it on PATH")
-    with tempfile.TemporaryDirectory(prefix="kedro-lakehouse-postgres-") as folder:
-        running = Postgres(Path(folder, "server"))
+    with _running("initdb", Postgres) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDb]:
+    """A MariaDB server."""
+    from harness.databases import MariaDb
+
+    with _running("mariadbd", MariaDb) as running:
+        yield running
+
+
+@contextmanager
+def _running(program: str, kind: type[Database]) -> Iterator[Database]:
+    """A database server, in a folder that its own user can reach: pytest's are closed to others."""
+    from harness.databases import INSTALLED_BY, is_installed
+
+    if not is_installed(program):
+        pytest.skip(INSTALLED_BY[program])
+    with tempfile.TemporaryDirectory(prefix=f"kedro-lakehouse-{kind.user}-") as folder:
+        running = kind(Path(folder, "server"))
         try:
             yield running
         finally:
