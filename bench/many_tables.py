@@ -147,6 +147,9 @@ def main() -> int:
         begun = time.perf_counter()
         bench.run("__default__")
         show("nothing new, warm", len(names), time.perf_counter() - begun)
+        begun = time.perf_counter()
+        subprocess.run([ROOT / ".venv/bin/kedro", "run"], cwd=folder, check=True, capture_output=True)
+        show("nothing new, kedro run", len(names), time.perf_counter() - begun)
         if asked.peers:
             for turn, taken in enumerate(dlt_seconds(bench.landing, asked.rounds + 1)):
                 show(

@@ -1,0 +1,195 @@
+"""A topic's backlog into tables beside Structured Streaming, a backlog with poison, and how late rows are.
+
+Usage: ``.venv/bin/python bench/streams.py [--messages 1000000] [--poison 0] [--no-peer] [--latency 60]``.
+
+Messages of 200 bytes in four partitions, an object in JSON each, ten for each key, become a current table
+and a history in batches of at most 250,000 records; a topic of 200,000 warms Spark up. Beside it, in a
+process of its own, Spark's Structured Streaming merges the same topic into one table (``plain_stream.py``).
+With ``--poison N`` every N-th message is no JSON. Exits 1 where rows are lost or doubled, or where what is
+no JSON is not in quarantine as it was.
+
+With ``--latency SECONDS`` only this: ten topics get ten messages a second each for that time, while the loop
+follows them. A row is late by the time from its message to the commit of the current table that holds it.
+
+The broker needs what ``make test-streams`` installs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lake import ROOT, BenchProject, load, print_machine
+
+sys.path.append(str(ROOT / "tests"))
+
+from confluent_kafka import Producer
+from harness.kafka import running_broker
+
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.ops.store import BATCHES
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.project import Project
+
+PARTITIONS, VERSIONS, AT_ONCE, WARM = 4, 10, 250_000, 200_000
+TABLE = {
+    "source": "shop", "keys": ["id"], "order_by": ["at"], "types": {"id": "long", "at": "long", "n": "long"},
+    "history": {},
+}  # fmt: skip
+TOPICS, KEYS, A_SECOND, START = 10, 1_000, 10, 40
+"""START: the seconds that Spark's start and the first batches may take."""
+PIPELINES = ("ingestion", "cdc_merge", "scd2")
+
+
+def message(number: int, keys: int) -> str:
+    """A message of 200 bytes."""
+    text = json.dumps({"id": number % keys, "at": number, "n": number, "pad": ""})
+    return text[:-2] + "x" * (200 - len(text)) + '"}'
+
+
+def poison(number: int) -> str:
+    """A message that is no JSON; no two are alike."""
+    return f'{{"id": {number}, "at": broken'
+
+
+def send(address: str, topic: str, number: int, every: int) -> None:
+    """Send messages, those of a key to one partition."""
+    producer = Producer(
+        {"bootstrap.servers": address, "linger.ms": 50, "queue.buffering.max.messages": 200_000}
+    )
+    keys = number // VERSIONS
+    for i in range(number):
+        text = poison(i) if every and i % every == every - 1 else message(i, keys)
+        producer.produce(topic, text, partition=i % keys % PARTITIONS)
+        if i % 10_000 == 0:
+            producer.flush()
+    producer.flush()
+
+
+def wrong(project: Project, number: int, every: int) -> list[str]:
+    """What the tables lack or have too much, by the messages that were sent."""
+    keys = number // VERSIONS
+    is_poison = [bool(every) and i % every == every - 1 for i in range(number)]
+    newest = {i % keys: i for i in range(number) if not is_poison[i]}
+    name, found = TableName("shop", "item"), []
+    held = project.catalog.find(name).scan(selected_fields=("id", "at")).to_arrow()
+    rows = dict(zip(held["id"].to_pylist(), held["at"].to_pylist(), strict=True))
+    if rows != newest or held.num_rows != len(newest):
+        found.append("current")
+    good = is_poison.count(False)
+    if project.catalog.rows(name.with_suffix("history")) != good:
+        found.append("history")
+    if every:
+        stored = project.catalog.find(name.with_suffix("quarantine"))
+        raws = stored.scan(selected_fields=("_raw",)).to_arrow()["_raw"].to_pylist() if stored else []
+        if sorted(raws) != sorted(poison(i) for i in range(number) if is_poison[i]):
+            found.append("quarantine")
+    return found
+
+
+def show(what: str, number: int, taken: float) -> None:
+    """Print a row of the table."""
+    print(
+        f"| {what} | {number:,} | {taken:.1f} s | {number / taken:,.0f} a second | load {load()} |",
+        flush=True,
+    )
+
+
+def latencies(folder: Path, seconds: int) -> list[float]:
+    """How late each row was that came while the loop ran, in seconds; without the loop's start."""
+    names = [f"t{n}" for n in range(TOPICS)]
+    with running_broker(folder / "broker") as broker:
+        for name in names:
+            broker.make_topic(name, 2)
+        source = {"type": "kafka", "bootstrap_servers": broker.address, "decoder": "json"}
+        bench = BenchProject(folder).write({"shop": source}, {f"shop.{name}": TABLE for name in names})
+        producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 5})
+        words = [ROOT / ".venv/bin/kedro", "lakehouse", "stream", "--every", "1 s"]
+        with (folder / "loop.txt").open("wb") as log:
+            loop = subprocess.Popen(words, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+            number, begun = 0, time.time()
+            while (now := time.time()) < begun + START + seconds:
+                for name in names:
+                    row = {"id": number % KEYS, "at": time.time_ns() // 1000, "n": number}
+                    producer.produce(name, json.dumps(row), partition=number % 2)
+                producer.poll(0)
+                number += 1
+                time.sleep(max(0.0, now + 1 / A_SECOND - time.time()))
+            producer.flush()
+            time.sleep(15)
+            loop.terminate()
+            loop.wait(60)
+        project = bench.open()
+        late = []
+        for name in names:
+            table = TableName("shop", name)
+            commits = sorted(
+                (row["batch"], row["committed_at"].timestamp())
+                for row in project.ops.read(BATCHES, of_table=str(table))
+                if row["stage"] == "current"
+            )
+            log_rows = project.catalog.find(table.with_suffix("changes")).scan(
+                selected_fields=("at", "_batch")
+            )
+            for row in log_rows.to_arrow().to_pylist():
+                published = next(at for batch, at in commits if batch >= row["_batch"])
+                if row["at"] / 1e6 >= begun + START:
+                    late.append(published - row["at"] / 1e6)
+        project.session.stop()
+    return sorted(late)
+
+
+def main() -> int:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--poison", type=int, default=0)
+    parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--latency", type=int, default=0)
+    asked = parser.parse_args()
+    if asked.latency:
+        with tempfile.TemporaryDirectory(prefix="streams_") as made:
+            late = latencies(Path(made), asked.latency)
+        median, last = late[len(late) // 2], late[len(late) * 99 // 100]
+        print(f"{len(late):,} rows: median {median:.1f} s, 99th percentile {last:.1f} s, load {load()}")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="streams_") as made:
+        folder = Path(made)
+        with running_broker(folder / "broker") as broker:
+            for topic, number, every in (("warm", WARM, 0), ("item", asked.messages, asked.poison)):
+                broker.make_topic(topic, PARTITIONS)
+                send(broker.address, topic, number, every)
+            source: dict[str, Any] = {
+                "type": "kafka", "bootstrap_servers": broker.address, "decoder": "json",
+                "max_records": AT_ONCE,
+            }  # fmt: skip
+            bench = BenchProject(folder)
+            bench.write({"shop": source}, {"shop.warm": TABLE})
+            bench.run(*PIPELINES)
+            bench.write({"shop": source}, {"shop.item": TABLE})
+            begun = time.perf_counter()
+            project = bench.run(*PIPELINES)
+            show("current and history", asked.messages, time.perf_counter() - begun)
+            failed = wrong(project, asked.messages, asked.poison)
+            print_machine(project, "pyiceberg")
+            project.session.stop()
+            if not asked.no_peer:
+                words = [ROOT / "bench/plain_stream.py", broker.address, "item", folder / "plain"]
+                done = subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True)
+                told = json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])
+                show("foreachBatch, one MERGE, current only", asked.messages, told["seconds"])
+                if told["rows"] != asked.messages // VERSIONS:
+                    failed.append(f"foreachBatch: {told['rows']:,} rows")
+    print(f"wrong: {failed or 'nothing'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
