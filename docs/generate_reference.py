@@ -88,6 +88,7 @@ _FEATURES: Final[Mapping[str, str]] = {
     "as_of": "read as of a time",
     "evolve": "columns added, types widened",
     "drop_columns": "columns dropped",
+    "follows_references": "rows follow references",
     "partition_transforms": "partitions by a function, as days(ts)",
     "views": "a history's view in the catalog (else in the session)",
     "maintenance": "pipeline `maintenance`",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from harness.kills import stopping
 from harness.project import TemporaryProject, write_text
 from property.seeds import SWITCH, the_seed
+
+from kedro_lakehouse.formats.iceberg.format import IcebergFormat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -157,6 +160,24 @@ def test_a_batch_that_was_stopped_looks_up_in_the_state_of_its_plan(tmp_path: Pa
     land(project, "shop/orders/2", EVENTS, ["b,India,1.5,2026-01-01 10:05,I"])
     project.run()
     assert found(project, "shop.arrival") == {"a": ("IN", "IN-India"), "b": ("IN", "IN-Bharat")}
+
+
+def test_a_format_that_cannot_let_rows_follow_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {
+        "ref.country": {"source": "ref"} | COUNTRY,
+        "shop.now": {"source": "shop", "entity": "orders", "enrich": [LOOKUP], "reenrich": True} | ORDER,
+    }
+    project = TemporaryProject.make(tmp_path / "p", {"shop": source("shop"), "ref": source("ref")}, tables)
+    land(project, "ref/country/1", REFERENCE, ["India,IN,IN-India,2026-01-01 10:00,I"])
+    land(project, "shop/orders/1", EVENTS, ["a,India,1.5,2026-01-01 10:05,I"])
+    lacking = replace(IcebergFormat.capabilities, follows_references=False)
+    monkeypatch.setattr(IcebergFormat, "capabilities", lacking)
+    (error,) = project.failures().values()
+    assert "shop.now: rows of tables in iceberg cannot follow their reference" in str(error)
+    assert project.rows("ref.country")
+    assert not project.rows("shop.now")
 
 
 ORDERS, WAVES, NAMES, KEYS = 200, 4, ("India", "China", "Peru"), 12

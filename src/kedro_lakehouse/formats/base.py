@@ -106,6 +106,8 @@ class Capabilities:
     """Columns and struct fields can be added to a table, and types widened."""
     drop_columns: bool = True
     """Columns can be dropped from a table."""
+    follows_references: bool = True
+    """Rows can follow a reference that changes: events of a change log become others of equal order."""
     partition_transforms: bool = True
     """Partitions by a function of a column, such as days(ts) or bucket(8, id); if not, by columns only."""
     views: bool = True

@@ -14,6 +14,7 @@ from kedro_lakehouse.errors import (
     ConfigurationError,
     LakehouseError,
     LeaseLostError,
+    UnsupportedError,
 )
 from kedro_lakehouse.ingestion.changes import ChangeBatches, StreamBatches
 from kedro_lakehouse.ingestion.derived import DerivedPlanner
@@ -51,6 +52,11 @@ def planner_of(table: LakeTable) -> Planner:
             key=f"{table}.enrich",
             problem="the table is made from extracts: a changed reference would look like changed rows.",
             remedy="Keep the extracts in a table of their own, and join it with the reference by `derive`.",
+        )
+    if table.config.repairs_rows and not table.format.capabilities.follows_references:
+        raise UnsupportedError(
+            what=f"{table}: rows of tables in {table.format.name} cannot follow their reference.",
+            remedy="Use `as_of: arrival` without `reenrich`, or another `format`.",
         )
     reader = FileReader(table, source)
     return Planner(table, source, reader)
