@@ -183,10 +183,11 @@ def main() -> int:
             if not asked.no_peer:
                 words = [ROOT / "bench/plain_stream.py", broker.address, "item", folder / "plain"]
                 done = subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True)
-                told = json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])
-                show("foreachBatch, one MERGE, current only", asked.messages, told["seconds"])
-                if told["rows"] != asked.messages // VERSIONS:
-                    failed.append(f"foreachBatch: {told['rows']:,} rows")
+                lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+                peer = json.loads(lines[-1])
+                show("foreachBatch, one MERGE, current only", asked.messages, peer["seconds"])
+                if peer["rows"] != asked.messages // VERSIONS:
+                    failed.append(f"foreachBatch: {peer['rows']:,} rows")
     print(f"wrong: {failed or 'nothing'}")
     return 1 if failed else 0
 

@@ -43,7 +43,7 @@ def frames_of(session: SparkSession, inputs: Inputs) -> dict[str, DataFrame]:
     }
 
 
-def told(plan: Any, keys: list[str]) -> object:
+def decision_of(plan: Any, keys: list[str]) -> object:
     """What is decided about a plan: how it is computed by keys, or why it is not."""
     try:
         return shape_of(plan, list(SCHEMAS), keys)
@@ -56,7 +56,7 @@ def test_the_recorded_plans_are_decided_as_those_of_this_spark(session: SparkSes
     texts = dict(SHAPES.items()) | {name: (["id"], sql) for name, (sql, _) in REFUSED.items()}
     assert recorded.keys() == texts.keys()
     for name, (keys, sql) in texts.items():
-        assert told(plan_of(session, sql), keys) == told(recorded[name], keys), name
+        assert decision_of(plan_of(session, sql), keys) == decision_of(recorded[name], keys), name
 
 
 def test_touched_keys_are_all_that_change(session: SparkSession) -> None:

@@ -32,11 +32,12 @@ from kedro_lakehouse.sources.files import LandedFile, line_shapes
 pytestmark = pytest.mark.unit
 
 POSITION = ("file", "pos", "row")
+NOWHERE = "nowhere.invalid"
 
 
 def of_confluent(schemas: dict[str, str], form: Form = "messages") -> RecordReader:
     """A reader of records with Confluent's header; the registry itself would not answer."""
-    config = ConfluentRegistryConfig(type="confluent", url="http://nowhere.invalid")
+    config = ConfluentRegistryConfig(type="confluent", url=NOWHERE)
     return RecordReader(ConfluentRegistry(config, {}), form, schemas, schemas)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import Role, TableName
     from kedro_lakehouse.ops.report import CommitReport
@@ -90,9 +91,10 @@ def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:
     whole = recorded() if any(one.target not in ops.verified for one in targets) else None
     for one in targets:
         table = one.table
-        if _unrecorded(one, whole or recorded(str(table))):
+        if _unrecorded(one, one.state, whole or recorded(str(table))):
             with table.lease(one.step):
-                for report, snapshot in reversed(_unrecorded(one, recorded(str(table)))):
+                state = table.format.state(one.stored)
+                for report, snapshot in reversed(_unrecorded(one, state, recorded(str(table)))):
                     tell_glue(table, report)
                     ops.append(BATCHES, [report.row(snapshot)], unless=_IDENTITY)
                     written += 1
@@ -102,10 +104,11 @@ def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Target:
-    """A stored table that has a bookmark, its lease, and the last commit of which a row is owed."""
+    """A stored table with a bookmark: its published state, its writers' lease, and its last commit."""
 
     table: LakeTable
     stored: TableName
+    state: TableState
     step: str
     last: tuple[Any, ...]
 
@@ -127,7 +130,7 @@ def _targets(table: LakeTable) -> list[_Target]:
         if state is not None and state.bookmark is not None:
             row = state.bookmark.row(None)
             last = tuple(row[c] for c in _READ)
-            found.append(_Target(table=table, stored=name, step=step, last=last))
+            found.append(_Target(table=table, stored=name, state=state, step=step, last=last))
     return found
 
 
@@ -172,13 +175,14 @@ def _before(row: Mapping[str, Any]) -> _Place | None:
     return (row["table"], row["stage"], batch, follows) if batch > 0 and follows else None
 
 
-def _unrecorded(target: _Target, recorded: _Recorded) -> list[tuple[CommitReport, int | None]]:
+def _unrecorded(
+    target: _Target, state: TableState | None, recorded: _Recorded
+) -> list[tuple[CommitReport, int | None]]:
     """The commits of a stored table that have no row, newest first, as far back as the format lists them.
 
     If the rows show that none is missing, the list of earlier commits is not read.
     """
     lake = target.table.format
-    state = lake.state(target.stored)
     if state is None or state.bookmark is None:
         return []
     if recorded.has(state.bookmark) and not recorded.lacks_one_before(state.bookmark):

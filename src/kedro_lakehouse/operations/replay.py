@@ -86,9 +86,10 @@ class Replay:
     """One replay of one table's quarantine."""
 
     # Each attempt begins with these: the table's planner, with the ledger as it is then; the batches that are
-    # published; and the lease.
+    # published; the snapshots of references that events are looked up in; and the lease.
     planner: Planner
     chain: Chain
+    references: Mapping[str, int]
     lease: Lease
 
     def __init__(self, table: LakeTable) -> None:
@@ -123,6 +124,7 @@ class Replay:
     def _replay(self, held: Lease) -> Replayed:
         self.lease, self.planner = held, planner_of(self.table)
         self.chain = self.planner.chain(anew=True)
+        self.references = self.planner.references_after(self.chain)
         if (unfinished := self.planner.unfinished(self.chain)) is not None:
             raise UnsupportedError(
                 what=f"{self.table}: batch {unfinished.batch} is planned and not finished.",
@@ -201,7 +203,7 @@ class Replay:
                 decoder=source.decoder,
                 layout=source.layout(),
                 columns=resolved,
-                lookups=planner.lookups(planner.references_after(self.chain), resolved),
+                lookups=planner.lookups(self.references, resolved),
                 keeps_lookups=planner.references.repairs,
             )
             again = [dataclasses.replace(g, records=records_at(g.records, found)) for g in groups]
@@ -238,8 +240,7 @@ class Replay:
 
     def plan(self, files: Sequence[LandedFile], what: str) -> BatchToken:
         """Write the plan of the replayed batch to the ledger."""
-        references = self.planner.references_after(self.chain)
-        planned = self.planner.ledger.plan(self.chain, files, {}, replayed=what, references=references)
+        planned = self.planner.ledger.plan(self.chain, files, {}, replayed=what, references=self.references)
         enter_phase("planned", self.table, STEP, planned.batch)
         return self.planner.token(planned)
 

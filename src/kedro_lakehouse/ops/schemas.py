@@ -23,10 +23,11 @@ _UNIQUE: Final = ("table", "place", "id", "part", "subject", "batch")
 class KeptSchema:
     """A schema as ``lake.ops.schemas`` has it.
 
-    ``place`` is the registry's address, ``id`` what records name. ``subject`` is None while the registry has
-    not told it; ``version`` is 0 and ``subject`` empty where it lists the schema in none. ``batch`` is the
-    first one of the table with a record of this schema; None where there is none, and the version is kept
-    because later ones are compared with it.
+    - ``place`` is the registry's address, ``id`` what records name.
+    - ``subject`` is None until the registry answers which one the schema belongs to. If it belongs to none,
+      ``subject`` is empty and ``version`` is 0.
+    - ``batch`` is the table's first batch with a record of this schema. It is None if no record names the
+      schema: then it is kept because later versions are compared with it.
     """
 
     table: str

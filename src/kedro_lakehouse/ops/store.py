@@ -306,10 +306,12 @@ class OpsStore:
                     transaction.overwrite(left, snapshot_properties=mark)
                     transaction.set_properties({_KEPT_SINCE: since.isoformat()})
 
+        def is_done(stored: Table) -> bool:
+            rows = rows_of(stored)
+            return bool(kept(rows).num_rows == rows.num_rows)
+
         if self._catalog.find(TableName.ops(table)) is not None:
-            self._commit(
-                table, rewrite, lambda stored: kept(rows_of(stored)).num_rows == rows_of(stored).num_rows
-            )
+            self._commit(table, rewrite, is_done)
         return gone
 
     @property

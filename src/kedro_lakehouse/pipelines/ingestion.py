@@ -62,10 +62,6 @@ def create_pipeline(declarations: Declarations) -> Pipeline:
 
 def _tables_read(table: TableConfig) -> list[str]:
     """The inputs of a derived table and the references of an enriched one, as they are published."""
-    by_time = {entry.table for entry in table.enrich if entry.as_of == "event"}
-    as_it_is = {entry.table for entry in table.enrich if entry.as_of == "arrival"}
-    inputs = set(table.derive.inputs.values()) if table.derive else set()
-    return [
-        *(f"{one}.published" for one in table.tables_read if one in inputs | as_it_is),
-        *(f"{one}.published_history" for one in table.tables_read if one in by_time),
-    ]
+    read = [f"{name}.published" for name in (table.derive.inputs.values() if table.derive else ())]
+    read += [f"{e.table}.published" + ("_history" if e.as_of == "event" else "") for e in table.enrich]
+    return list(dict.fromkeys(read))
