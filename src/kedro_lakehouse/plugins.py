@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.errors import UnknownPluginError, UnsupportedError, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SOURCES: Final = "kedro_lakehouse.sources"
 CHANGE_DECODERS: Final = "kedro_lakehouse.change_decoders"
@@ -44,9 +47,14 @@ def load_plugin(group: str, name: str) -> object:
 
 
 @cache
-def _installed(group: str, _path: tuple[str, ...]) -> EntryPoints:
-    """The entry points on a path: to read them opens a file of each distribution, some hundred of them."""
-    return entry_points(group=group)
+def _every(_path: tuple[str, ...]) -> Mapping[str, EntryPoints]:
+    """The entry points on a path, by group: to read them opens a file of each distribution, some hundred."""
+    found = entry_points()
+    return {group: found.select(group=group) for group in GROUPS}
+
+
+def _installed(group: str, path: tuple[str, ...]) -> EntryPoints:
+    return _every(path).get(group, EntryPoints())
 
 
 def _points(group: str) -> dict[str, EntryPoint]:

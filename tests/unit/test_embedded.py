@@ -123,7 +123,9 @@ def test_of_a_large_file_only_row_groups_that_may_fit_are_read(catalog, monkeypa
     rows = [{"table": f"t{n // 4_000}", "batch": n if n % 1_000 else None} for n in range(20_000)]
     store.append(BATCH_LEDGER, rows)
     without_pyiceberg(monkeypatch, catalog)
-    table = EmbeddedTable.read(next(iter(catalog._locations(TableName.ops(BATCH_LEDGER)).values())))
+    table = EmbeddedTable.read(
+        next(iter(catalog._locations(TableName.ops(BATCH_LEDGER).identifier).values()))
+    )
     read = len(table.read_rows(("table", "t3")))
     assert read == (20_000 if small else 10_000), "two groups of 5,000 hold rows of t3"
     assert sorted(r["batch"] or 0 for r in store.read(BATCH_LEDGER, of_table="t3")) == sorted(

@@ -58,13 +58,12 @@ class SpaceStore:
 
         Where another machine's run commits first, its map stands: the next run compares again.
         """
+        state, mapped = str(signatures.snapshot_id() or ""), self._catalog.outline(SPACE)
+        if not state or (mapped is not None and mapped.properties.get(_STATE) == state):
+            return
         from pyiceberg.exceptions import CommitFailedException
 
-        state = str(signatures.snapshot_id() or "")
-        found = self._catalog.find(SPACE)
-        if not state or (found is not None and found.properties.get(_STATE) == state):
-            return
-        table = found or self._catalog.catalog.create_table_if_not_exists(
+        table = self._catalog.find(SPACE) or self._catalog.catalog.create_table_if_not_exists(
             SPACE.identifier, schema=SPACE_SCHEMA, properties={"format-version": "2"}
         )
         rows = [row for model in signatures.models() for row in _rows(model, signatures.read(model))]

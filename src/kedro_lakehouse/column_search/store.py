@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kedro_lakehouse.column_search.signature import (
     ASPECTS,
@@ -113,7 +114,8 @@ class SignatureStore:
         rows = self._catalog.read_rows(SIGNATURES, ("model_id", model_id))
         if rows is None:
             return []
-        return from_arrow(rows.sort_by([(name, "ascending") for name in ("namespace", "table", "ordinal")]))
+        by = [(name, "ascending") for name in ("namespace", "table", "ordinal")]
+        return from_arrow(rows.take(pc.sort_indices(rows, by)))  # Table.sort_by would import pandas
 
     def models(self) -> list[str]:
         """The models that have signatures."""
@@ -145,6 +147,9 @@ class SignatureStore:
         self, name: TableName, schema: pa.Schema, fields: tuple[str, ...], wanted: Any = "true"
     ) -> pa.Table:
         """Some rows and columns of a table; none where it has not been made yet."""
+        if wanted == "true":
+            rows = self._catalog.read_rows(name, columns=fields)
+            return schema.empty_table() if rows is None else rows
         found = self._catalog.find(name)
         if found is None:
             return schema.empty_table()

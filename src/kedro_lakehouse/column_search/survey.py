@@ -33,27 +33,27 @@ class Survey:
 
 def lake_tables(catalog: MetadataCatalog, declared: Mapping[TableName, TableConfig]) -> list[TableVersion]:
     """The current tables of the lake, also those that the project does not own; no row is read."""
-    found = []
-    for namespace in set(catalog.namespaces()) - {OPS_NAMESPACE}:
-        names = {identifier[-1] for identifier in catalog.tables(namespace)}
-        derived = {name + end for name in names for end in _DERIVED}
-        found += [_lake_table(catalog, namespace, table, declared) for table in names - derived]
+    with catalog.listed():
+        names = {
+            (namespace, table) for namespace, table in catalog.all_tables() if namespace != OPS_NAMESPACE
+        }
+        derived = {(namespace, table + end) for namespace, table in names for end in _DERIVED}
+        found = [_lake_table(catalog, *name, declared) for name in names - derived]
     return sorted(filter(None, found), key=lambda table: (table.namespace, table.table))
 
 
 def _lake_table(
     catalog: MetadataCatalog, namespace: str, table: str, declared: Mapping[TableName, TableConfig]
 ) -> TableVersion | None:
-    stored = catalog.load((namespace, table))
-    snapshot = stored.current_snapshot() if stored is not None else None
-    if stored is None or snapshot is None:
+    stored = catalog.outline_at((namespace, table))
+    if stored is None or stored.snapshot_id is None:
         return None
     report: CommitReport | None = bookmark_of(stored.properties)
     if report is not None and report.stage != "current":
         return None
     config = next((c for name, c in declared.items() if name.identifier == (namespace, table)), None)
     return table_version(
-        namespace, table, location=stored.location(), snapshot=snapshot.snapshot_id, config=config
+        namespace, table, location=stored.location, snapshot=stored.snapshot_id, config=config
     )
 
 

@@ -96,6 +96,7 @@ class TableOutline:
     properties: Mapping[str, str]
     snapshot_id: int | None
     summary: Mapping[str, str]
+    location: str
 
 
 class MetadataCatalog:
@@ -224,12 +225,22 @@ class MetadataCatalog:
         Raises:
             PlaceUnusableError: The file of its metadata is empty or damaged.
         """
+        return self.outline_at(name.identifier)
+
+    def outline_at(self, identifier: tuple[str, str]) -> TableOutline | None:
+        """The same of any table of the catalog; its name need not be one of ours.
+
+        Raises:
+            PlaceUnusableError: The file of its metadata is empty or damaged.
+        """
         with contextlib.suppress(UnusualError):
-            plain = self._embedded(name, self._listing)
+            plain = self._embedded(identifier, self._listing)
             if plain is None:
                 return None
-            return TableOutline(len(plain.columns), plain.properties, plain.snapshot_id, plain.summary)
-        found = self.find(name)
+            return TableOutline(
+                len(plain.columns), plain.properties, plain.snapshot_id, plain.summary, plain.location
+            )
+        found = self.load(identifier)
         return None if found is None else _outline_of(found)
 
     def read_rows(
@@ -245,32 +256,32 @@ class MetadataCatalog:
             columns: The wanted columns; default: all.
         """
         with contextlib.suppress(UnusualError):
-            plain = self._embedded(name)
+            plain = self._embedded(name.identifier)
             return None if plain is None else _having(plain.read_rows(where, columns), where)
         found = self.find(name)
         wanted = ("*",) if columns is None else tuple(columns)
         return None if found is None else found.scan(_expression(where), wanted).to_arrow()
 
     def _embedded(
-        self, name: TableName, listing: Mapping[tuple[str, str], str] | None = None
+        self, identifier: tuple[str, str], listing: Mapping[tuple[str, str], str] | None = None
     ) -> EmbeddedTable | None:
         """A table of an embedded catalog, read without pyiceberg; None if there is no such table.
 
         Raises:
             UnusualError: The catalog is another one, or only pyiceberg can read this or say what is wrong.
         """
-        known = self._locations(name) if listing is None else listing
-        location = known.get(name.identifier)
+        known = self._locations(identifier) if listing is None else listing
+        location = known.get(identifier)
         return EmbeddedTable.read(location) if location else None
 
-    def _locations(self, name: TableName | None = None) -> Mapping[tuple[str, str], str]:
+    def _locations(self, identifier: tuple[str, str] | None = None) -> Mapping[tuple[str, str], str]:
         """Where the metadata of each table is, or of one."""
         if self._is_missing():
             return {}
         if catalog_properties(self._conf)["type"] != "sql":
             raise UnusualError
         close_to_others(self._conf)
-        return locations(Path(self.place), CATALOG, None if name is None else name.identifier)
+        return locations(Path(self.place), CATALOG, identifier)
 
     def rows(self, name: TableName) -> int | None:
         """Row count of a table, from its metadata; None if there is no such table."""
@@ -351,6 +362,12 @@ class MetadataCatalog:
         """The identifiers of a namespace's tables."""
         return list(self.catalog.list_tables(namespace))
 
+    def all_tables(self) -> list[tuple[str, str]]:
+        """Namespace and name of each table of the catalog."""
+        with contextlib.suppress(UnusualError):
+            return sorted(self._locations() if self._listing is None else self._listing)
+        return [(n, str(found[-1])) for n in self.namespaces() for found in self.tables(n)]
+
 
 def _outline_of(table: Table) -> TableOutline:
     snapshot = table.current_snapshot()
@@ -359,6 +376,7 @@ def _outline_of(table: Table) -> TableOutline:
         properties=table.properties,
         snapshot_id=snapshot.snapshot_id if snapshot else None,
         summary=snapshot.summary.additional_properties if snapshot and snapshot.summary else {},
+        location=table.location(),
     )
 
 

@@ -85,7 +85,7 @@ class EmbeddedTable:
             made = cls(json.loads(_local(location).read_bytes()))
             if made.metadata["format-version"] not in _VERSIONS:
                 raise UnusualError
-            _ = made.columns, made.summary, made.properties
+            _ = made.columns, made.summary, made.properties, made.location
         return made
 
     @cached_property
@@ -103,6 +103,11 @@ class EmbeddedTable:
         """Its properties."""
         found: Mapping[str, str] = self.metadata["properties"]
         return found
+
+    @property
+    def location(self) -> str:
+        """Its folder."""
+        return str(self.metadata["location"])
 
     @cached_property
     def _snapshot(self) -> Mapping[str, Any] | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -160,6 +162,26 @@ def test_tables_that_were_never_indexed_are_told(run, tmp_path):
     told = "1 table is not in the index (shop.item): `kedro run --pipelines=column_index` indexes all."
     assert told in ended.stderr
     assert "files.towns.town" in ended.stdout
+
+
+def test_to_open_a_search_imports_neither_pyiceberg_nor_pandas(run, tmp_path):
+    (tmp_path / "data/towns.csv").write_text("town,zcode\nBonn,53111\n", encoding="utf-8")
+    run("--add", tmp_path / "data")
+    code = """
+import sys
+from pathlib import Path
+from kedro.framework.startup import bootstrap_project
+from kedro_lakehouse.column_search.project_search import open_search, tables_not_indexed
+from kedro_lakehouse.project import Project
+bootstrap_project(Path.cwd())
+project = Project.load(str(Path("conf").absolute()), None)
+search = open_search(project)
+assert len(search.table("files.towns")) == 2
+assert tables_not_indexed(project, search) == []
+print([name for name in ("pandas", "pyiceberg", "sqlalchemy") if name in sys.modules])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
 
 
 def test_a_file_finds_tables_and_joins(run, tmp_path):
