@@ -89,6 +89,27 @@ class Double:
         self.schemas[identity] = json.dumps(schema)
         self.subjects.setdefault(subject, []).append(identity)
 
+    def registered(self, subject: str, text: str) -> tuple[str, int]:
+        """The number and the version of a schema in a subject, where it is added if it is not there."""
+        schema = json.loads(text)
+        held = self.subjects.setdefault(subject, [])
+        known = [n for n, one in self.schemas.items() if json.loads(one) == schema]
+        identity = known[0] if known else str(max(map(int, self.schemas), default=0) + 1)
+        if identity not in held:
+            self.register(subject, identity, schema)
+        return identity, held.index(identity) + 1
+
+    def take(self, path: str, subject: str, text: str) -> tuple[int, Any]:
+        """Status and body for a schema that a converter sends, by Apicurio's interface (version 2)."""
+        if self.is_away or path.partition("?")[0] != "/apis/registry/v2/groups/default/artifacts":
+            return (503 if self.is_away else 404), {"error_code": 404, "message": path}
+        identity, version = self.registered(subject, text)
+        return 200, {
+            "id": subject, "groupId": "default", "version": str(version), "type": "AVRO", "state": "ENABLED",
+            "globalId": int(identity), "contentId": int(identity),
+            "createdOn": "2026-01-01T00:00:00+0000", "modifiedOn": "2026-01-01T00:00:00+0000",
+        }  # fmt: skip
+
     def answer(self, path: str) -> tuple[int, Any]:
         """Status and body."""
         if self.is_away:
@@ -130,7 +151,17 @@ def registry(schemas: Mapping[str, str] | Double, user: str = "") -> Iterator[st
             status, body = double.answer(self.path)
             if user and self.headers.get("Authorization") != wanted:
                 status, body = 401, {"error_code": 401, "message": "Unauthorized"}
+            self._say(status, body)
+
+        def do_POST(self) -> None:
+            text = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            if "create.extended" in self.headers["Content-Type"]:
+                text = json.loads(text)["content"]
+            self._say(*double.take(self.path, self.headers["X-Registry-ArtifactId"], text))
+
+        def _say(self, status: int, body: Any) -> None:
             self.send_response(status)
+            self.send_header("Content-Type", "application/json")
             self.end_headers()
             self.wfile.write(json.dumps(body).encode())
 

@@ -1,107 +1,168 @@
-"""Sales from a topic take the country's code from a reference that changes while they come."""
+"""Sales from a topic and a stream of Kinesis take the country's code from a table of MariaDB that changes.
+
+The loop runs as a user starts it, and the reference changes beside it.
+"""
 
 from __future__ import annotations
 
 import json
-import random
+import subprocess
+import sys
+import time
 from collections import Counter
-from datetime import date, timedelta
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import pytest
 
 pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the extra kafka")
-from harness.project import TemporaryProject
+from harness.aws import moto_aws
+from harness.kafka import Connect
+from harness.project import TemporaryProject, environment
+from harness.sales import DATES, KEPT, REFERENCE, SALES, corrected, sales
+from harness.soak import soaking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from harness.databases import MariaDb
     from harness.kafka import Broker
 
 pytestmark = pytest.mark.streams
 
-# The names of keys, columns and countries, and the two wrong values, are those of the published system.
-COUNTRIES = ("India", "China", "Albania", "Sri Lanka", "Haiti", "Norway")
-REFERENCE = (("IN", "India"), ("US", "USA"), ("CA", "Canada"), ("CN", "China"))
-LEFT_OUT = ("country", "unitprice", "unitcost", "totalrevenue", "totalcost", "totalprofit")
-KEPT = {
-    "uuid", "itemtype", "saleschannel", "orderpriority", "orderdate", "region", "shipdate", "unitssold",
-    "impressiontime", "code", "combinedname",
-}  # fmt: skip
-SALES: dict[str, Any] = {
-    "source": "sales", "entity": "generate-data", "keys": ["uuid"], "order_by": ["orderdate"],
-    "types": {"orderdate": "date"}, "columns": {"exclude": list(LEFT_OUT)},
-    "enrich": [
-        {
-            "table": "ref.tgt_country_lookup_table", "on": {"country": "countryname"},
-            "columns": ["code", "combinedname"],
-        }
-    ],
-}  # fmt: skip
 TABLES: dict[str, Any] = {
     "ref.tgt_country_lookup_table": {
-        "source": "ref", "keys": ["countryname"], "order_by": ["at"], "types": {"at": "long"},
+        "source": "ref", "entity": "country_lookup_table", "keys": ["countryname"],
     },
     "sales.joined": SALES,
     "sales.joined_delta": SALES | {"format": "delta"},
+    "sales.joined_kinesis": SALES | {"source": "stream"},
     "sales.follows": SALES | {"reenrich": True},
 }  # fmt: skip
-RUN = ("ingestion", "cdc_merge")
-
-
-def sales(first: int, count: int) -> Iterator[dict[str, str]]:
-    """Records of the generator, with numbers from ``first`` on; the same in every run."""
-    for number in range(first, first + count):
-        chance = random.Random(number)  # noqa: S311 - reproducible
-        ordered = date(2012, 1, 1) + timedelta(days=chance.randrange(360))
-        wrong = number % 7 == 0
-        yield {
-            "uuid": f"u{number}", "country": COUNTRIES[number % len(COUNTRIES)], "itemtype": "Household",
-            "saleschannel": chance.choice(["Online", "Offline"]), "orderpriority": chance.choice("LMHC"),
-            "orderdate": f"{ordered.month}/{ordered.day}/{ordered:%y}",
-            "region": "AsiaEurope" if wrong else "Asia",
-            "shipdate": "1/2/13", "unitssold": str(chance.randrange(9999)), "unitprice": "9.33",
-            "unitcost": "6.92", "totalrevenue": "1", "totalcost": "1", "totalprofit": "1",
-            "impressiontime": "2022-13-24T02:27:41Z" if wrong else "2022-10-24T02:27:41Z",
-        }  # fmt: skip
+SOLD = ("sales.joined", "sales.joined_delta", "sales.joined_kinesis", "sales.follows")
+MARIA = "maria.mydev.country_lookup_table"
+PATIENCE = 90
 
 
 def messages(rows: Iterator[dict[str, str]]) -> list[dict[str, Any]]:
     return [{"key": row["uuid"], "value": json.dumps(row)} for row in rows]
 
 
-def country(code: str, name: str, at: int, combined: str | None = None) -> dict[str, Any]:
-    row = {"code": code, "countryname": name, "combinedname": combined or f"{code}-{name}", "at": at}
-    return {"key": name, "value": json.dumps(row)}
+@dataclass
+class Shop:
+    """Where sales and countries come from, and the loop that follows them."""
+
+    broker: Broker
+    mariadb: MariaDb
+    kinesis: Any
+    project: TemporaryProject
+
+    def sell(self, *rows: dict[str, str]) -> None:
+        """Send the same records to the topic and to the stream of Kinesis."""
+        self.broker.send("generate-data", messages(iter(rows)))
+        records = [{"Data": json.dumps(row).encode(), "PartitionKey": row["uuid"]} for row in rows]
+        assert self.kinesis.put_records(StreamName="generate-data", Records=records)["FailedRecordCount"] == 0
+
+    def start_loop(self) -> subprocess.Popen[bytes]:
+        """Start the loop as a user does."""
+        kedro = str(Path(sys.executable).with_name("kedro"))
+        with (self.project.path / "loop.log").open("ab") as log:
+            return subprocess.Popen(
+                [kedro, "lakehouse", "stream", "--every", "1 s"],
+                cwd=self.project.path, stdout=log, stderr=log, env=environment(),
+            )  # fmt: skip
+
+    def wait_until(self, reached: Callable[[], bool]) -> None:
+        """Wait until something is so."""
+        end = time.monotonic() + PATIENCE
+        while not reached():
+            assert time.monotonic() < end, (self.project.path / "loop.log").read_text(encoding="utf-8")[
+                -3000:
+            ]
+            time.sleep(0.5)
+
+    def names(self) -> set[str]:
+        """What the reference table has."""
+        return {row["combinedname"] for row in self.stored("ref.tgt_country_lookup_table")}
+
+    def stored(self, table: str) -> list[dict[str, Any]]:
+        """The rows of a table; none while it is being made."""
+        try:
+            return self.project.rows(table)
+        except (AssertionError, ValueError):
+            return []
 
 
 @pytest.fixture(scope="module")
-def project(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
-    kafka = {"type": "kafka", "bootstrap_servers": broker.address, "decoder": "json"}
+def project(
+    broker: Broker, mariadb: MariaDb, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TemporaryProject]:
+    """What the loop made of 60 sales, a change of the reference, and 74 records more."""
+    folder = tmp_path_factory.mktemp("reference")
+    mariadb.script("""
+        CREATE DATABASE mydev; USE mydev;
+        CREATE TABLE country_lookup_table(
+            code VARCHAR(5), countryname VARCHAR(40) NOT NULL, combinedname VARCHAR(40) NOT NULL);
+    """)
+    values = ", ".join(f"('{code}', '{name}', '{code}-{name}')" for code, name in REFERENCE)
+    mariadb.script(f"INSERT INTO mydev.country_lookup_table VALUES {values}")
+    kafka = {"type": "kafka", "bootstrap_servers": broker.address}
+    rows = {"decoder": "json", "max_records": 50, "records": DATES}
     sources = {
-        "sales": kafka
-        | {"topic": "{entity}", "max_records": 50, "records": {"csv": {"date_format": "M/d/yy"}}},
-        "ref": kafka | {"topic": "{entity}"},
+        "sales": kafka | rows | {"topic": "{entity}"},
+        "stream": rows | {"type": "kinesis", "stream": "{entity}"},
+        "ref": kafka | {"topic": "maria.mydev.{entity}"},
     }
     broker.make_topic("generate-data", 2)
-    broker.make_topic("tgt_country_lookup_table", 1)
-    made = TemporaryProject.make(tmp_path_factory.mktemp("reference") / "project", sources, TABLES)
-    broker.send("tgt_country_lookup_table", [country(code, name, 1) for code, name in REFERENCE])
-    broker.send("generate-data", messages(sales(0, 60)))
-    made.run(*RUN)
-    broker.send("tgt_country_lookup_table", [country("CN", "China", 2, "CN-CHN-China")])
-    again = {"uuid": "u1", "country": "China", "orderdate": "9/24/12", "itemtype": "late"}
-    later = again | {"orderdate": "12/29/12", "itemtype": "Household"}
-    broker.send("generate-data", messages(iter([later, again, *sales(60, 60), *sales(0, 12)])))
-    made.run(*RUN)
-    return made
+    made = TemporaryProject.make(folder / "project", sources, TABLES)
+    connect = Connect(
+        folder / "connect", broker, mariadb,
+        database_include_list="mydev", value_converter_schemas_enable="true",
+    )  # fmt: skip
+    try:
+        with moto_aws():
+            kinesis = boto3.client("kinesis")
+            kinesis.create_stream(StreamName="generate-data", ShardCount=2)
+            follow(Shop(broker, mariadb, kinesis, made))
+            yield made
+    finally:
+        connect.stop()
+        mariadb.script("DROP DATABASE mydev")
+
+
+def follow(shop: Shop) -> None:
+    """Sell, change the reference while the loop runs, and sell again; a soak kills the loop then."""
+    shop.broker.wait_for_records(MARIA, len(REFERENCE))
+    shop.sell(*sales(0, 60))
+    loop = shop.start_loop()
+    try:
+        shop.wait_until(lambda: all(len(shop.stored(table)) == 60 for table in SOLD))
+        update = "UPDATE country_lookup_table SET combinedname = 'CN-CHN-China' WHERE code = 'CN'"
+        shop.mariadb.script(f"USE mydev; {update}")
+        shop.wait_until(lambda: "CN-CHN-China" in shop.names())
+        shop.sell(*corrected(1), *sales(60, 60), *sales(0, 12))
+        if soaking():
+            shop.wait_until(lambda: any(len(shop.stored(table)) > 60 for table in SOLD))
+            loop.kill()
+            loop.wait()
+            loop = shop.start_loop()
+        shop.wait_until(lambda: all(len(shop.stored(table)) == 120 for table in SOLD))
+        shop.wait_until(lambda: not any(shop.waiting().values()))
+        loop.terminate()
+        assert loop.wait(PATIENCE) == 0, shop.said
+    finally:
+        loop.kill()
+        loop.wait()
 
 
 def by_uuid(project: TemporaryProject, table: str) -> dict[str, dict[str, Any]]:
     return {row["uuid"]: row for row in project.rows(table)}
 
 
-@pytest.mark.parametrize("table", ["sales.joined", "sales.joined_delta"])
+@pytest.mark.parametrize("table", ["sales.joined", "sales.joined_delta", "sales.joined_kinesis"])
 def test_rows_after_a_change_have_the_new_value_and_rows_before_keep_the_old(
     project: TemporaryProject, table: str
 ) -> None:
@@ -117,7 +178,7 @@ def test_rows_after_a_change_have_the_new_value_and_rows_before_keep_the_old(
 
 def test_dates_are_compared_as_dates(project: TemporaryProject) -> None:
     row = by_uuid(project, "sales.joined")["u1"]
-    assert (row["orderdate"], row["itemtype"]) == (date(2012, 12, 29), "Household")
+    assert (row["orderdate"], row["itemtype"]) == (date(2012, 12, 29), "newer")
 
 
 def test_old_rows_follow_where_that_is_declared(project: TemporaryProject) -> None:
@@ -127,16 +188,25 @@ def test_old_rows_follow_where_that_is_declared(project: TemporaryProject) -> No
 
 
 def test_batches_are_bounded_and_wrong_texts_are_kept_as_they_are(project: TemporaryProject) -> None:
-    taken = [
-        b["events_in"]
-        for b in project.ops("batches")
-        if (b["table"], b["stage"]) == ("sales.joined", "ingestion")
-    ]
-    assert max(taken) <= 50
-    assert sum(taken) == 60 + 2 + 60 + 12
+    for table in ("sales.joined", "sales.joined_kinesis"):
+        taken = Counter(row["_batch"] for row in project.rows(f"{table}_changes"))
+        assert max(taken.values()) <= 50
+        assert taken.total() == 60 + 2 + 60, "what was sent again is there once"
     row = by_uuid(project, "sales.joined")["u7"]
     assert (row["impressiontime"], row["region"]) == ("2022-13-24T02:27:41Z", "AsiaEurope")
     assert not project.rows("sales.joined_quarantine")
+
+
+def test_the_published_query_answers(project: TemporaryProject) -> None:
+    columns = ("shipdate", "unitssold", "impressiontime", "code", "combinedname")
+    where = "WHERE combinedname IS NOT NULL LIMIT 10"
+    query = f"SELECT {', '.join(columns)} FROM sales.joined {where}"
+    told = project.command("lakehouse", "sql", query, "--json")
+    assert told.returncode == 0, told.stderr
+    found = json.loads(told.stdout)
+    assert len(found) == 10
+    assert {tuple(row) for row in found} == {columns}
+    assert {row["combinedname"] for row in found} <= {"IN-India", "CN-China", "CN-CHN-China"}
 
 
 def test_the_console_says_what_waits_when_it_is_asked(

@@ -53,6 +53,22 @@ class StagedChange:
     on: Sequence[str] = ()
     near: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
+    def new_rows(self) -> DataFrame:
+        """The rows that the change adds, and those that it puts in the place of others."""
+        return self.rows.where(_has_mark(ADDED, CHANGED)).drop(MARK) if self.kind == "merge" else self.rows
+
+    def applied_to(self, published: DataFrame) -> DataFrame:
+        """The whole table with the change applied: published rows less deleted ones, plus new ones."""
+        if self.kind == "replace":
+            return self.new_rows()
+        kept = published
+        if self.kind == "replace_where":
+            kept = kept.where(f"NOT coalesce(({self.condition}), false)")
+        elif self.kind == "merge":
+            rows_to_delete = self.rows.where(_has_mark(CHANGED, GONE)).select(*map(quote, self.on))
+            kept = kept.join(rows_to_delete, [*self.on], "left_anti").select(*map(quote, kept.columns))
+        return kept.unionByName(self.new_rows(), allowMissingColumns=True)
+
 
 class Commit(Protocol):
     """How a format publishes a staged change: in exactly one commit, with the bookmark in it."""
@@ -195,27 +211,12 @@ class StagedFiles:
 
     def staged(self) -> DataFrame:
         """The whole table with the staged change applied: published rows less deleted ones, plus new ones."""
-        change = self._change
-        if change is None:
-            return self._published()
-        if change.kind == "replace":
-            return self.appended()
-        kept = self._published()
-        if change.kind == "replace_where":
-            kept = kept.where(f"NOT coalesce(({change.condition}), false)")
-        elif change.kind == "merge":
-            rows_to_delete = change.rows.where(_has_mark(CHANGED, GONE)).select(*map(quote, change.on))
-            kept = kept.join(rows_to_delete, [*change.on], "left_anti").select(*map(quote, kept.columns))
-        return kept.unionByName(self.appended(), allowMissingColumns=True)
+        published = self._published()
+        return published if self._change is None else self._change.applied_to(published)
 
     def appended(self) -> DataFrame:
         """The new rows of the staged change, read back from their files."""
-        change = self._change
-        if change is None:
-            return self._published().limit(0)
-        if change.kind != "merge":
-            return change.rows
-        return change.rows.where(_has_mark(ADDED, CHANGED)).drop(MARK)
+        return self._published().limit(0) if self._change is None else self._change.new_rows()
 
     def written(self, columns: Sequence[str]) -> pa.Table | None:
         """Columns of the new rows, if they are few and their files are on a local disk; else None."""

@@ -108,6 +108,29 @@ class TableFormatContract(CommitContract):
             stage.publish(report(2))
         assert rows_of(made.read(table), *columns) == sorted([*closed, opened[1]], key=repr)
 
+    def test_rows_of_a_table_without_identity_are_merged(
+        self, made: TableFormat, session: SparkSession, table: TableName
+    ) -> None:
+        held, on = [*FIRST, (1, "one again", 2)], ["id", "n"]
+        made.create(table, COLUMNS, Layout())
+        with made.stage(table, made.state(table)) as stage:
+            stage.append(frame_of(session, *held))
+            stage.publish(report(1))
+        if not made.capabilities.merge:
+            return
+        rows_to_delete = frame_of(session, (1, "", 1), (2, "", 2)).select(*on)
+        with made.stage(table, made.state(table)) as stage:
+            stage.merge(rows_to_delete, frame_of(session, (2, "zwei", 2), (4, "four", 4)), on)
+            stage.expect(4)
+            stage.publish(report(2))
+        expected = [(1, "one again", 2), (2, "zwei", 2), (3, "three", 3), (4, "four", 4)]
+        assert (rows_of(made.read(table)), state_of(made, table).rows) == (expected, 4)
+        with made.stage(table, made.state(table)) as stage:
+            stage.merge(frame_of(session, (2, "", 2), (4, "", 4)).select(*on), None, on)
+            stage.expect(2)
+            stage.publish(report(3))
+        assert rows_of(made.read(table)) == [expected[0], expected[2]]
+
     def test_a_merge_of_rows_that_are_not_there_is_seen_by_the_audit(
         self, made: TableFormat, session: SparkSession, filled: TableName
     ) -> None:

@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 _OPERATIONS: Final = {
     "append": "bulk_insert",
     "merge": "upsert",
-    "replace": "insert_overwrite_table",
-    "replace_where": "insert_overwrite_table",
 }
+_REPLACES: Final = "insert_overwrite_table"
 RACED: Final = "HoodieWriteConflictException"
 """The name of a lost race in the text of Hudi's error."""
 _PATIENCE: Final = timedelta(seconds=5)
@@ -165,7 +164,7 @@ class HudiCommit:
         if change is None:
             rows, operation = self._table.none(schema), self._table.adding
         else:
-            rows, operation = self._marked(change, schema), _OPERATIONS[change.kind]
+            rows, operation = self._to_write(change, schema)
         carried = {BOOKMARK: report.to_property(), TOKEN: uuid.uuid4().hex}
         failed: Exception | None = None
         turn.confirm()
@@ -185,13 +184,18 @@ class HudiCommit:
             raise CommitConflictError(table=self._table.name, attempts=1) from failed
         raise failed
 
-    def _marked(self, change: StagedChange, schema: T.StructType) -> DataFrame:
-        rows = change.rows
-        if change.kind == "replace_where":  # Hudi replaces only whole tables
-            stays = self._table.read().where(f"NOT coalesce(({change.condition}), false)")
-            rows = stays.unionByName(rows, allowMissingColumns=True)
-        deleted = column(MARK) == GONE if change.kind == "merge" else F.lit(False)
-        return self._table.keyed(rows, schema, deleted)
+    def _to_write(self, change: StagedChange, schema: T.StructType) -> tuple[DataFrame, str]:
+        """The rows to write, and Hudi's operation.
+
+        Hudi finds the rows that a merge changes by their record keys. In a table without identity (a change
+        log, a quarantine) each row has a key that Hudi made, so there the whole table is written again.
+        """
+        by_key = change.kind == "merge" and self._table.identity()
+        if not by_key and change.kind != "append":
+            whole = change.applied_to(self._table.read())
+            return self._table.keyed(whole, schema, F.lit(False)), _REPLACES
+        deleted = column(MARK) == GONE if by_key else F.lit(False)
+        return self._table.keyed(change.rows, schema, deleted), _OPERATIONS[change.kind]
 
     def _published(self, token: str, before: CompletedCommit | None, batch: int) -> str | None:
         """The instant of the commit with this token, if there is one after the planned state; else None.

@@ -42,7 +42,6 @@ class HudiFormat(FormatAtPaths):
     capabilities: ClassVar[Capabilities] = Capabilities(
         glue_provider="hudi",
         staged_audit=False,
-        follows_references=False,
         partition_transforms=False,
         views=False,
         safe_without_lease=False,
