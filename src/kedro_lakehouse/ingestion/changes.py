@@ -155,6 +155,10 @@ class StreamBatches(ChangeBatches):
         self._planner.reader.keep_schemas(planned.batch)
         return super()._landed(planned, looked, columns)
 
+    def release(self) -> None:
+        """Let the records of the last batch go, which were kept so that they are read once."""
+        self._planner.reader.release()
+
     def end(self) -> None:
         """Write what was quarantined to the stream's topic for dead letters, if it has one."""
         if (topic := getattr(self._stream, "dead_letters", None)) is not None:
