@@ -196,7 +196,7 @@ class DerivedPlanner(Planner):
 
     def _cut(self, file: LandedFile, chain: Chain, cached: ExitStack) -> KeyCut:
         table, inputs = self.table, self._inputs.inputs
-        if not chain.published:
+        if chain.last is None:
             raise ComputedWholeError("it is the first one")
         refuse_declaration(table, inputs)
         before, current = settled_state(table, chain.head)
