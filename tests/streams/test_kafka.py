@@ -43,7 +43,6 @@ TABLES: dict[str, Any] = {
     "shop.orders": {"source": "debezium", "keys": ["id"], "history": {}},
     "shop.away": ROW | {"source": "away"},
     "shop.absent": ROW,
-    "shop.placed": {"source": "shop", "keys": ["id"], "types": {"id": "long"}, "history": {}},
 }
 
 
@@ -79,14 +78,13 @@ def project(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Tempora
 @pytest.fixture(scope="module")
 def first(broker: Broker, project: TemporaryProject) -> Outcome:
     """The first run, after the first messages of each topic."""
-    for name in ("item", "gone", "again", "transactions", "poison", "typed", "orders", "placed"):
+    for name in ("item", "gone", "again", "transactions", "poison", "typed", "orders"):
         broker.make_topic(f"in.{name}", 3)
     broker.make_topic(
         "in.compacted", cleanup_policy="compact", segment_ms="200", min_cleanable_dirty_ratio="0.01",
         max_compaction_lag_ms="200", delete_retention_ms="100",
     )  # fmt: skip
     broker.send("in.item", [row(n) for n in range(20)])
-    broker.send("in.placed", [row(n) for n in range(9)])
     broker.send("in.gone", [row(n) | {"partition": 0} for n in range(3)])
     broker.send("in.again", [row(n) for n in range(3)])
     transactions(broker)
@@ -139,7 +137,6 @@ def second(broker: Broker, project: TemporaryProject, first: Outcome) -> Outcome
     del first
     broker.add_partitions("in.item", 4)
     broker.send("in.item", [row(3, 2, name="later"), row(50) | {"partition": 3}, row(51) | {"partition": 3}])
-    broker.send("in.placed", [row(n, name=f"at {at}") for at in range(3) for n in range(5, 12)])
     broker.send("in.gone", [row(n) | {"partition": 0} for n in range(3, 9)])
     broker.admin.delete_records([TopicPartition("in.gone", 0, 5)])
     broker.delete_topic("in.again")
@@ -179,27 +176,14 @@ def test_a_run_goes_on_where_the_last_one_ended(project: TemporaryProject, secon
 
 
 @pytest.mark.skipif(is_spark3(), reason="Sail speaks to clients of Spark 4")
-@pytest.mark.parametrize("table", ["shop.item", "shop.placed"])
 def test_few_plain_rows_of_a_known_table_are_stored_without_spark(
-    project: TemporaryProject, second: Outcome, table: str
+    project: TemporaryProject, second: Outcome
 ) -> None:
-    """Also where their places order them: what an earlier batch may hold too is not looked for."""
-    assert not second.counts(table, "ingestion")[0]["quarantined"]
-    found = project._project.catalog.find(TableName.parse(f"{table}_changes"))
+    assert second.counts("shop.item", "ingestion")
+    found = project._project.catalog.find(TableName.parse("shop.item_changes"))
     assert found is not None
     made = [s.summary.additional_properties for s in found.metadata.snapshots if s.summary]
     assert ["spark.app.id" in one for one in made] == [True, False]
-
-
-def test_places_in_a_topic_order_rows_without_another_order(
-    project: TemporaryProject, second: Outcome
-) -> None:
-    (counts,) = second.counts("shop.placed", "ingestion")
-    assert (counts["events_in"], counts["applied"], counts["duplicates"]) == (21, 21, 0)
-    assert names(project, "shop.placed") == {n: f"n{n}" for n in range(5)} | dict.fromkeys(
-        range(5, 12), "at 2"
-    )
-    assert len(project.rows("shop.placed_history")) == 9 + 21
 
 
 def test_latest_begins_at_the_end_but_a_new_partition_at_its_beginning(

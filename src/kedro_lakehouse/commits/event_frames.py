@@ -107,7 +107,10 @@ class EventFrames:
                 return found
             stage.drop()
         found = self._written(stage, state)
-        if found.applied and state.rows and self._may_overlap() and self._overlaps(found, state):
+        overlapping = (
+            found.applied and state.rows and self._contract.write == "merge" and self._overlaps(found, state)
+        )
+        if overlapping:
             stage.drop()
             found = self._written(stage, state, overlap=found)
         return found
@@ -161,11 +164,6 @@ class EventFrames:
         if overlap is None:
             return flagged
         return _without(flagged, self._format.read(self._changes), self._contract, overlap)
-
-    def _may_overlap(self) -> bool:
-        """Whether an earlier batch may have an event of the same order at all."""
-        own = vars(self._events).get("attached") is not None  # a node of the user may have changed the order
-        return self._contract.write == "merge" and not (own and self._token.own_places)
 
     def _overlaps(self, found: Staged, state: TableState) -> bool:
         """Whether files of earlier batches may contain events with the same orders; reads only metadata."""

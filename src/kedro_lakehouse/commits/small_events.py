@@ -65,26 +65,15 @@ def small_events(
         return None
     if pc.any(pc.greater(pc.list_value_length(events[REASONS]), 0)).as_py():
         return None
-    may_overlap = table.contract.write == "merge" and not token.own_places
-    return SmallEvents(table, events.drop_columns([REASONS]), large, may_overlap=may_overlap)
+    return SmallEvents(table, events.drop_columns([REASONS]), large)
 
 
 class SmallEvents:
     """The accepted events of a batch that has no others, which a commit stages as files."""
 
-    def __init__(
-        self, table: LakeTable, events: pa.Table, large: Callable[[], EventFrames], *, may_overlap: bool
-    ) -> None:
-        """Take the checked events, and what makes the events of the large way.
-
-        Args:
-            table: The table.
-            events: Its checked events.
-            large: Makes the events of the large way.
-            may_overlap: Whether earlier batches may hold some of the events.
-        """
+    def __init__(self, table: LakeTable, events: pa.Table, large: Callable[[], EventFrames]) -> None:
+        """Take the checked events, and what makes the events of the large way."""
         self._table, self._events, self._large = table, events, large
-        self._may_overlap = may_overlap
         marked = REPEAT in events.column_names
         self._kept = events.filter(pc.invert(events[REPEAT])) if marked else events
 
@@ -105,7 +94,7 @@ class SmallEvents:
         staged, table, rows = self._staged(), self._table, self._rows()
         if not rows.num_rows:
             return staged
-        if state.rows and self._may_overlap and self._overlaps(staged):
+        if state.rows and table.contract.write == "merge" and self._overlaps(staged):
             return self._large().write(stage, state)
         files = cast("Any", table.format).write_files(table.changes, state, rows, [])
         if files is None:

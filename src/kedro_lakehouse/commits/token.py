@@ -44,8 +44,6 @@ class BatchToken:
     lag_from: str | None = None
     full_load: bool = False
     """Whether the events are the rows of a full load, in which a key has hardly ever two rows."""
-    own_places: bool = False
-    """Whether events are ordered by their places in a stream: no earlier batch has such an order."""
     properties: dict[str, str] | None = None
     """Table properties that the batch's commit sets on the change log."""
     log: str = ""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.commits.marks import horizon_of
-from kedro_lakehouse.decoders.changes import ChangesLayout
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ingestion.dead_letters import write_dead_letters
 from kedro_lakehouse.ingestion.planner import known_ranges
@@ -105,9 +104,7 @@ class ChangeBatches:
         resolved = columns or planner.reader.columns(looked)
         return LandedChanges(
             planned=planned,
-            token=replace(
-                planner.token(planned), full_load=loads == {"full_load"}, own_places=self._orders_by_place()
-            ),
+            token=replace(planner.token(planned), full_load=loads == {"full_load"}),
             reader=planner.reader,
             looked=looked,
             rules=RecordRules(
@@ -119,10 +116,6 @@ class ChangeBatches:
                 keeps_lookups=planner.references.repairs,
             ),
         )
-
-    def _orders_by_place(self) -> bool:
-        """Whether events are ordered by places that are read once; the name of a file may come again."""
-        return False
 
     def release(self) -> None:
         """Do nothing: no frame is cached."""
@@ -161,10 +154,6 @@ class StreamBatches(ChangeBatches):
     ) -> LandedChanges:
         self._planner.reader.keep_schemas(planned.batch)
         return super()._landed(planned, looked, columns)
-
-    def _orders_by_place(self) -> bool:
-        by_rows = isinstance(self._stream.layout(), ChangesLayout)
-        return by_rows and not self._planner.table.contract.order_by
 
     def release(self) -> None:
         """Let the records of the last batch go, which were kept so that they are read once."""
