@@ -135,6 +135,16 @@ class StreamBatches(ChangeBatches):
         super().__init__(planner, source)
         self._stream = source
 
+    def next_batch(self, chain: Chain) -> LandedChanges | None:
+        """Plan the next batch; the records that were looked at are let go if there is none, or it fails."""
+        found = None
+        try:
+            found = super().next_batch(chain)
+        finally:
+            if found is None:
+                self.release()
+        return found
+
     def _backlog(self, chain: Chain) -> Iterator[Sequence[LandedFile]]:
         """The next ranges, and as long as these hold no rows, longer ones: no record is passed over."""
         ledger, known = self._planner.ledger, known_ranges(chain)
