@@ -43,6 +43,7 @@ TABLES: dict[str, Any] = {
     "shop.orders": {"source": "debezium", "keys": ["id"], "history": {}},
     "shop.away": ROW | {"source": "away"},
     "shop.absent": ROW,
+    "shop.few": ROW,
 }
 
 
@@ -78,7 +79,7 @@ def project(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Tempora
 @pytest.fixture(scope="module")
 def first(broker: Broker, project: TemporaryProject) -> Outcome:
     """The first run, after the first messages of each topic."""
-    for name in ("item", "gone", "again", "transactions", "poison", "typed", "orders"):
+    for name in ("item", "gone", "again", "transactions", "poison", "typed", "orders", "few"):
         broker.make_topic(f"in.{name}", 3)
     broker.make_topic(
         "in.compacted", cleanup_policy="compact", segment_ms="200", min_cleanable_dirty_ratio="0.01",
@@ -86,6 +87,7 @@ def first(broker: Broker, project: TemporaryProject) -> Outcome:
     )  # fmt: skip
     broker.send("in.item", [row(n) for n in range(20)])
     broker.send("in.gone", [row(n) | {"partition": 0} for n in range(3)])
+    broker.send("in.few", [row(n) for n in range(9)])
     broker.send("in.again", [row(n) for n in range(3)])
     transactions(broker)
     broker.send("in.poison", poison())
@@ -138,6 +140,7 @@ def second(broker: Broker, project: TemporaryProject, first: Outcome) -> Outcome
     broker.add_partitions("in.item", 4)
     broker.send("in.item", [row(3, 2, name="later"), row(50) | {"partition": 3}, row(51) | {"partition": 3}])
     broker.send("in.gone", [row(n) | {"partition": 0} for n in range(3, 9)])
+    broker.send("in.few", [row(n, 2, name="later") for n in range(5, 12)])
     broker.admin.delete_records([TopicPartition("in.gone", 0, 5)])
     broker.delete_topic("in.again")
     broker.make_topic("in.again", 3)
@@ -179,8 +182,10 @@ def test_a_run_goes_on_where_the_last_one_ended(project: TemporaryProject, secon
 def test_few_plain_rows_of_a_known_table_are_stored_without_spark(
     project: TemporaryProject, second: Outcome
 ) -> None:
-    assert second.counts("shop.item", "ingestion")
-    found = project._project.catalog.find(TableName.parse("shop.item_changes"))
+    (counts,) = second.counts("shop.few", "ingestion")
+    assert (counts["events_in"], counts["applied"]) == (7, 7)
+    assert names(project, "shop.few") == {n: f"n{n}" for n in range(5)} | dict.fromkeys(range(5, 12), "later")
+    found = project._project.catalog.find(TableName.parse("shop.few_changes"))
     assert found is not None
     made = [s.summary.additional_properties for s in found.metadata.snapshots if s.summary]
     assert ["spark.app.id" in one for one in made] == [True, False]

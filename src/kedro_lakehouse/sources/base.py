@@ -118,8 +118,10 @@ class StreamSource(GivesChanges, Protocol):
         """The next range of each partition that has records after the published ranges.
 
         Args:
-            published: The ranges of the published batches, and what ``before_start`` left out.
-            begun: All ranges that were ever planned: where a table that is built anew begins.
+            published: The ranges of the published batches, and what ``before_start`` left out; of many, for
+                each partition those that end last and were read last.
+            begun: The ranges that were ever planned: where a table that is built anew begins; of many, for
+                each partition the one that begins first.
             times: By what the greatest number of records of a batch is multiplied.
         """
 

@@ -8,6 +8,7 @@ asks for a batch before the remembered ones reads the ledger whole, as without a
 from __future__ import annotations
 
 import threading
+from array import array
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -39,43 +40,33 @@ class Extremes:
 
     def __init__(self) -> None:
         """Know no range yet."""
-        self._first: dict[tuple[str, str], LandedFile] = {}
-        self._last: dict[tuple[str, str, str], LandedFile] = {}
+        self._first: dict[tuple[str, str], tuple[int, LandedFile]] = {}
+        self._ends: dict[tuple[str, str], tuple[tuple[int, int], LandedFile]] = {}
+        self._untils: dict[tuple[str, str], tuple[tuple[int, int], LandedFile]] = {}
 
     def add(self, ranges: Iterable[LandedFile]) -> None:
         """Take up ranges: those of a published batch, or of any plan."""
         for one in ranges:
-            *_, identity, ends, name = one.path.split("/")
-            begin, _, end = ends.partition("-")
-            held = self._first.get((identity, name))
-            if begin != end and (held is None or int(begin) < _begin(held)):
-                self._first[identity, name] = one
-            for what, key in (("end", (_end, _until)), ("until", (_until, _end))):
-                kept = self._last.get((identity, name, what))
-                if kept is None or [k(one) for k in key] > [k(kept) for k in key]:
-                    self._last[identity, name, what] = one
+            *_, identity, ends, name = one.path.rsplit("/", 3)
+            partition, (first, _, last) = (identity, name), ends.partition("-")
+            begin, end, until = int(first), int(last), one.modified
+            if begin < end and ((held := self._first.get(partition)) is None or begin < held[0]):
+                self._first[partition] = begin, one
+            if (kept := self._ends.get(partition)) is None or (end, until) > kept[0]:
+                self._ends[partition] = (end, until), one
+            if (kept := self._untils.get(partition)) is None or (until, end) > kept[0]:
+                self._untils[partition] = (until, end), one
 
     @property
     def first(self) -> tuple[LandedFile, ...]:
         """Those with records that begin first."""
-        return tuple(self._first.values())
+        return tuple(one for _, one in self._first.values())
 
     @property
     def last(self) -> tuple[LandedFile, ...]:
         """Those that end last, and those that were read last."""
-        return tuple(dict.fromkeys(self._last.values()))
-
-
-def _begin(one: LandedFile) -> int:
-    return int(one.path.split("/")[-2].partition("-")[0])
-
-
-def _end(one: LandedFile) -> int:
-    return int(one.path.split("/")[-2].partition("-")[2])
-
-
-def _until(one: LandedFile) -> int:
-    return one.modified
+        kept = [*self._ends.values(), *self._untils.values()]
+        return tuple(dict.fromkeys(one for _, one in kept))
 
 
 @dataclass(frozen=True)
@@ -121,7 +112,7 @@ class Remembered:
     def forget(self) -> None:
         """Remember nothing any more."""
         with self._lock:
-            self._files: dict[str, Counter[int]] = {}
+            self._files: dict[str, array[int]] = {}
             self._rows: list[dict[str, Any]] = []
             self._settled: Settled | None = None
             self._hashes: list[str] = []
@@ -147,24 +138,20 @@ class Remembered:
 
     def _take_up(self, found: Mapping[str, Sequence[Row] | None]) -> bool:
         """Take up what new files hold; false if they lack rows of files that are not there any more."""
-        new = {path: list(rows) for path, rows in found.items() if rows is not None}
-        counted = {path: Counter(_identity(row) for row in rows) for path, rows in new.items()}
-        came, gone = Counter[int](), Counter[int]()
-        for count in counted.values():
-            came += count
-        for path, count in self._files.items():
-            if path not in found:
-                gone += count
-        if gone - came:
+        new = {path: rows for path, rows in found.items() if rows is not None}
+        told = {path: array("q", map(_identity, rows)) for path, rows in new.items()}
+        gone = Counter(one for path, held in self._files.items() if path not in found for one in held)
+        if gone - Counter(one for held in told.values() for one in held):
             return False
-        added = came - gone
-        for row in (row for rows in new.values() for row in rows):
-            if added[_identity(row)] > 0:
-                added[_identity(row)] -= 1
+        for path, rows in new.items():
+            for identity, row in zip(told[path], rows, strict=True):
+                if gone[identity] > 0:
+                    gone[identity] -= 1
+                    continue
                 self._rows.append(dict(row))
                 if row["batch"] is not None:
                     self._firsts.add(LandedFile(**file) for file in row["files"] or ())
-        self._files = {path: counted[path] if path in counted else self._files[path] for path in found}
+        self._files = {path: told[path] if path in told else self._files[path] for path in found}
         return True
 
     def settle(self, before: Settled | None, published: Sequence[PlannedFiles]) -> None:
