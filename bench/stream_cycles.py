@@ -1,7 +1,7 @@
 """What a thousand cycles of the loop leave behind: memory, threads, open files, files of tables, read time.
 
-A part of streams.py: ``--cycles 1000``. One topic gets a few messages each time the loop has published the
-last ones: each cycle has one small batch. Between two cycles a table is maintained. While a file named
+A part of streams.py: ``--cycles 1000``. One topic gets twenty messages five times a second, and the loop has
+one small batch after the other. Between two cycles a table is maintained. While a file named
 ``pause`` lies in ``--folder`` nothing is sent, and the loop idles.
 """
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 ITEM: Final = TableName("shop", "item")
 STORED: Final = (ITEM, ITEM.with_suffix("history"), ITEM.with_suffix("changes"))
 ROWS, KEYS, TURNS = 20, 5_000, 12
-"""Rows a cycle, keys, and how often each table is read."""
-PATIENCE: Final = 120.0
+"""Rows at once, keys, and how often each table is read."""
+PATIENCE, PAUSE = 120.0, 0.2
+"""Seconds: until the last rows are published, and between two sendings."""
 FIRST_SHOWN, SHOWN = 10, 100
 
 
@@ -86,31 +87,44 @@ class Cycles:
         source = {"type": "kafka", "bootstrap_servers": broker.address, "decoder": "json"}
         self.bench = BenchProject(folder).write({"shop": source}, {str(ITEM): table})
         self.producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 1})
-        words = [ROOT / ".venv/bin/kedro", "lakehouse", "stream", "--every", "0.2 s", "--maintain", maintain]
+        words = [ROOT / ".venv/bin/kedro", "lakehouse", "stream", "--every", "1 s", "--maintain", maintain]
         with (folder / "loop.txt").open("wb") as log:
             self.loop = subprocess.Popen(words, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
 
     def run(self, cycles: int) -> None:
-        """Send rows, wait until they are published, and so on; print what the loop uses."""
+        """Send rows until there were so many cycles, print what the loop uses, and wait for the last rows."""
         project = Project.load(str(self.folder / "conf"), None)
-        took: list[float] = []
         print(
             "| cycles | seconds a cycle | Python, MB | JVM, MB | others, MB | threads | files open | files |"
         )
         print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-        for done in range(1, cycles + 1):
+        since, at, due, idle = time.perf_counter(), 0, FIRST_SHOWN, 0.0
+        while (batch := self._batch(project)) < cycles:
+            if batch >= due:
+                self._show(batch, (time.perf_counter() - since - idle) / (batch - at))
+                since, at, due, idle = time.perf_counter(), batch, (batch // SHOWN + 1) * SHOWN, 0.0
+            begun = time.perf_counter()
             while (self.folder.parent / "pause").exists():
                 time.sleep(0.5)
-            begun = time.perf_counter()
+            idle += time.perf_counter() - begun
             self._send()
-            while not self._is_published(project):
-                if self.loop.poll() is not None or time.perf_counter() - begun > PATIENCE:
-                    raise SystemExit((self.folder / "loop.txt").read_text(encoding="utf-8")[-3000:])
-                time.sleep(0.05)
-            took.append(time.perf_counter() - begun)
-            if done % SHOWN == 0 or done == FIRST_SHOWN:
-                self._show(done, took)
-                took = []
+            time.sleep(PAUSE)
+        self._show(batch, (time.perf_counter() - since - idle) / max(batch - at, 1))
+        patience = time.perf_counter() + PATIENCE
+        while not self._is_published(project):
+            if time.perf_counter() > patience:
+                raise SystemExit(self._log())
+            time.sleep(PAUSE)
+
+    def _batch(self, project: Project) -> int:
+        """The number of the last batch; each cycle has one."""
+        if self.loop.poll() is not None:
+            raise SystemExit(self._log())
+        log = project.bind(ITEM).state("changes")
+        return log.batch if log else 0
+
+    def _log(self) -> str:
+        return (self.folder / "loop.txt").read_text(encoding="utf-8")[-3000:]
 
     def _send(self) -> None:
         for _ in range(ROWS):
@@ -127,11 +141,11 @@ class Cycles:
         states = [table.state(kind) for kind in table.targets]
         return all(state is not None and state.batch == log.batch for state in states)
 
-    def _show(self, done: int, took: list[float]) -> None:
+    def _show(self, done: int, seconds: float) -> None:
         used = usage(self.loop.pid)
         files = " + ".join(str(self._files(stored)) for stored in STORED)
         print(
-            f"| {done:,} | {statistics.mean(took):.2f} | {used.python_mb:.0f} | {used.jvm_mb:.0f} "
+            f"| {done:,} | {seconds:.2f} | {used.python_mb:.0f} | {used.jvm_mb:.0f} "
             f"| {used.others_mb:.0f} | {used.threads} + {used.jvm_threads} | {used.files} + {used.jvm_files} "
             f"| {files} |",
             flush=True,

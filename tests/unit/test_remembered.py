@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kedro_lakehouse.sources.files import LandedFile
-    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
+    from kedro_lakehouse.sources.ledger import Chain
+    from kedro_lakehouse.sources.plans import PlannedFiles
 
 pytestmark = pytest.mark.unit
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ingestion.reading import FileReader
     from kedro_lakehouse.sources.base import GivesChanges, StreamSource
     from kedro_lakehouse.sources.files import FileShape, LandedFile
-    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
+    from kedro_lakehouse.sources.ledger import Chain
+    from kedro_lakehouse.sources.plans import PlannedFiles
 
 logger = logging.getLogger(__name__)
 

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.sources.extract import ExtractOrder
     from kedro_lakehouse.sources.files import Load
-    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
+    from kedro_lakehouse.sources.ledger import Chain
+    from kedro_lakehouse.sources.plans import PlannedFiles
 
 logger = logging.getLogger(__name__)
 

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.patience import Patience
     from kedro_lakehouse.sources.base import FileSource
     from kedro_lakehouse.sources.files import LandedFile
-    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
+    from kedro_lakehouse.sources.ledger import Chain
+    from kedro_lakehouse.sources.plans import PlannedFiles
 
 logger = logging.getLogger(__name__)
 

@@ -50,7 +50,7 @@ from kedro_lakehouse.names import quote
 from kedro_lakehouse.operations.quarantined import match_records, records_at, released
 from kedro_lakehouse.session.observation import observed
 from kedro_lakehouse.sources.base import lies_in
-from kedro_lakehouse.sources.ledger import PlannedFiles
+from kedro_lakehouse.sources.plans import PlannedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

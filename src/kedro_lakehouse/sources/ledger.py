@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from operator import itemgetter
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro_lakehouse.errors import LedgerGapError
 from kedro_lakehouse.ops.store import BATCH_LEDGER
 from kedro_lakehouse.sources.files import LandedFile
+from kedro_lakehouse.sources.plans import REPAIR, REPLAY, PlannedFiles
 from kedro_lakehouse.sources.remembered import Remembered
 
 if TYPE_CHECKING:
@@ -29,39 +30,9 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.store import OpsStore
     from kedro_lakehouse.sources.remembered import Settled, Taken
 
-_REPLAY: Final = "replay:"
-_REPAIR: Final = "repair:"
 _REBUILD: Final = "rebuild:"
 _memories: Final[dict[tuple[str, str], Remembered]] = {}
 """What this process remembers of ledgers, by lakehouse and table."""
-
-
-@dataclass(frozen=True)
-class PlannedFiles:
-    """A planned batch as the ledger records it.
-
-    ``content_hash`` is the identity of the plan: it stands for its files, and for everything that was
-    published before it. ``follows`` is the identity of the plan before it.
-    """
-
-    batch: int
-    files: tuple[LandedFile, ...]
-    content_hash: str
-    refused: frozenset[LandedFile] = frozenset()
-    epoch: int = 0
-    follows: str = ""
-    references: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """The snapshots that its events are looked up in, by the stored tables that are references."""
-
-    @property
-    def is_replay(self) -> bool:
-        """Whether the batch replays events from quarantine; its files are in other batches too."""
-        return self.content_hash.startswith(_REPLAY)
-
-    @property
-    def is_repair(self) -> bool:
-        """Whether the batch looks up events of earlier batches again; it has no files."""
-        return self.content_hash.startswith(_REPAIR)
 
 
 @dataclass(frozen=True)
@@ -264,7 +235,7 @@ class Ledger:
         if snapshots:
             facts.append(snapshots)
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-        kind = _REPAIR if is_repair else _REPLAY if replayed is not None else ""
+        kind = REPAIR if is_repair else REPLAY if replayed is not None else ""
         planned = PlannedFiles(
             batch=chain.batch + 1,
             files=tuple(files),

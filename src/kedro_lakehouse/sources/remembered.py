@@ -18,7 +18,7 @@ from kedro_lakehouse.sources.files import LandedFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from kedro_lakehouse.sources.ledger import PlannedFiles
+    from kedro_lakehouse.sources.plans import PlannedFiles
 
     Row = Mapping[str, Any]
     ReadFiles = Callable[[Collection[str]], Mapping[str, Sequence[Row] | None] | None]

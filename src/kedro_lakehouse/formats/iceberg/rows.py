@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from kedro_lakehouse.formats.base import PlacedRows
 from kedro_lakehouse.formats.iceberg.files import literal
+from kedro_lakehouse.formats.kept_files import KeptFiles
 from kedro_lakehouse.formats.placed import positions_of
 from kedro_lakehouse.session.arrow import as_spark_reads
 
@@ -61,6 +62,7 @@ _MEANT: Final[Mapping[str, tuple[str, ...]]] = {
     "write.delete.granularity": ("file",),
 }
 """Other properties, with the values that describe what is done here."""
+_KEPT: Final = KeptFiles()
 _FEW_VALUES: Final = 200
 """Of more values, pyiceberg compares none with the bounds of files; then their range is compared."""
 
@@ -186,6 +188,11 @@ def _is_comparable(value: Any) -> bool:
 
 def _rows_of(table: Table, task: FileScanTask) -> pa.Table:
     """All rows of a file in their order, also deleted ones, as the table's schema has them now."""
+    key = task.file.file_path, table.metadata.table_uuid, table.metadata.current_schema_id
+    return _KEPT.rows(key, lambda: _read_rows_of(table, task))
+
+
+def _read_rows_of(table: Table, task: FileScanTask) -> pa.Table:
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan
     from pyiceberg.table import FileScanTask
@@ -198,8 +205,11 @@ def _rows_of(table: Table, task: FileScanTask) -> pa.Table:
 
 
 def _deleted_positions(table: Table, file: DataFile) -> pa.Table:
-    with table.io.new_input(file.file_path).open() as opened:
-        return pq.read_table(opened, columns=["file_path", "pos"])
+    def read() -> pa.Table:
+        with table.io.new_input(file.file_path).open() as opened:
+            return pq.read_table(opened, columns=["file_path", "pos"])
+
+    return _KEPT.rows(file.file_path, read)
 
 
 def _positions_in(deleted: pa.Table, path: str) -> pa.Array:
