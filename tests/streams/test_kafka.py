@@ -191,6 +191,27 @@ def test_few_plain_rows_of_a_known_table_are_stored_without_spark(
     assert ["spark.app.id" in one for one in made] == [True, False]
 
 
+@pytest.mark.skipif(is_spark3(), reason="Sail speaks to clients of Spark 4")
+def test_few_rows_whose_order_reaches_into_earlier_batches_are_stored_without_spark(
+    project: TemporaryProject, second: Outcome
+) -> None:
+    """As where clocks of two producers differ: no row has the key and the order of an earlier one."""
+    assert second.counts("shop.item", "ingestion")[0]["duplicates"] == 0
+    found = project._project.catalog.find(TableName.parse("shop.item_changes"))
+    assert found is not None
+    made = [s.summary.additional_properties for s in found.metadata.snapshots if s.summary]
+    assert ["spark.app.id" in one for one in made][:2] == [True, False]
+
+
+def test_records_that_are_sent_again_are_known(
+    broker: Broker, project: TemporaryProject, second: Outcome
+) -> None:
+    del second
+    broker.send("in.few", [row(n, 2, name="later") for n in range(5, 12)] + [row(30, 2)])
+    (counts,) = project.attempt(*PIPELINES, namespaces=["shop.few"]).counts("shop.few", "ingestion")
+    assert (counts["events_in"], counts["applied"], counts["duplicates"]) == (8, 1, 7)
+
+
 def test_latest_begins_at_the_end_but_a_new_partition_at_its_beginning(
     project: TemporaryProject, second: Outcome
 ) -> None:

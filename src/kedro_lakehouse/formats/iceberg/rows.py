@@ -107,13 +107,20 @@ def _loses_nulls(kind: IcebergType) -> bool:
     return isinstance(inner, StructType) or _loses_nulls(inner)
 
 
-def find_rows(table: Table, among: Mapping[str, Sequence[Any]], *, most_bytes: int) -> PlacedRows | None:
+def find_rows(
+    table: Table,
+    among: Mapping[str, Sequence[Any]],
+    *,
+    most_bytes: int,
+    near: tuple[str, Any, Any] | None = None,
+) -> PlacedRows | None:
     """The rows whose columns have one of the given values each, with their places.
 
     None if that is not known to be little work: the files that may hold such rows have more bytes than
     ``most_bytes``, or are of a kind that is not read here.
     """
-    tasks = list(table.scan(row_filter=_any_of(table, among)).plan_files())
+    wanted = _any_of(table, among) if near is None else _any_of(table, among) & _between(table, *near)
+    tasks = list(table.scan(row_filter=wanted).plan_files())
     deletes = {d.file_path: d for task in tasks for d in task.delete_files}
     files = [*(task.file for task in tasks), *deletes.values()]
     if sum(f.file_size_in_bytes for f in files) > most_bytes or not all(map(_is_plain, files)):
@@ -177,6 +184,20 @@ def _any_of(table: Table, among: Mapping[str, Sequence[Any]]) -> BooleanExpressi
         else:
             ends = made.GreaterThanOrEqual(name, min(told)), made.LessThanOrEqual(name, max(told))
             found = made.And(found, *ends)
+    return found
+
+
+def _between(table: Table, name: str, low: Any, high: Any) -> BooleanExpression:
+    """The condition that a column, or a struct's field, has a value between two bounds, if these compare."""
+    import pyiceberg.expressions as built
+    from pyiceberg.types import TimestamptzType
+
+    made: Any = built
+    zoned = isinstance(table.schema().find_type(name), TimestamptzType)
+    ends = [literal(value, zoned=zoned) for value in (low, high)]
+    found: BooleanExpression = made.AlwaysTrue()
+    if all(map(_is_comparable, ends)):
+        found = made.And(made.GreaterThanOrEqual(name, ends[0]), made.LessThanOrEqual(name, ends[1]))
     return found
 
 
