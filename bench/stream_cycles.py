@@ -2,7 +2,7 @@
 
 A part of streams.py: ``--cycles 1000``. One topic gets twenty messages five times a second, and the loop has
 one small batch after the other. Between two cycles a table is maintained. While a file named
-``pause`` lies in ``--folder`` nothing is sent, and the loop idles.
+``pause`` lies in ``--folder`` nothing is sent, and the loop idles; one named ``stop`` ends the cycles early.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Cycles:
         )
         print("| --- | --- | --- | --- | --- | --- | --- | --- |")
         since, at, due, idle = time.perf_counter(), 0, FIRST_SHOWN, 0.0
-        while (batch := self._batch(project)) < cycles:
+        while (batch := self._batch(project)) < cycles and not (self.folder.parent / "stop").exists():
             if batch >= due:
                 self._show(batch, (time.perf_counter() - since - idle) / (batch - at))
                 since, at, due, idle = time.perf_counter(), batch, (batch // SHOWN + 1) * SHOWN, 0.0
