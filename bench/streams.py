@@ -1,6 +1,7 @@
 """A topic's backlog into tables beside Structured Streaming, a backlog with poison, and how late rows are.
 
-Usage: ``.venv/bin/python bench/streams.py [--messages 1000000] [--poison 0] [--no-peer] [--latency 60]``.
+Usage: ``.venv/bin/python bench/streams.py [--messages 1000000] [--poison 0] [--no-peer] [--latency 60]
+[--cycles 1000]``.
 
 Messages of 200 bytes in four partitions, an object in JSON each, ten for each key, become a current table
 and a history in batches of at most 250,000 records; a topic of 200,000 warms Spark up. Beside it, in a
@@ -10,6 +11,8 @@ no JSON is not in quarantine as it was.
 
 With ``--latency SECONDS`` only this: ten topics get ten messages a second each for that time, while the loop
 follows them. A row is late by the time from its message to the commit of the current table that holds it.
+
+With ``--cycles N`` only this: the loop makes so many small batches of one table, see stream_cycles.py.
 
 The broker needs what ``make test-streams`` installs.
 """
@@ -25,12 +28,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lake import ROOT, BenchProject, load, print_machine
+from lake import ROOT, BenchProject, event_log, load, print_machine
 
 sys.path.append(str(ROOT / "tests"))
 
 from confluent_kafka import Producer
 from harness.kafka import running_broker
+from stream_cycles import run_cycles
 
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.store import BATCHES
@@ -153,6 +157,12 @@ def main() -> int:
     parser.add_argument("--poison", type=int, default=0)
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--latency", type=int, default=0)
+    parser.add_argument("--cycles", type=int, default=0)
+    parser.add_argument(
+        "--maintain", default="30 s", help="how long after its last maintenance, with --cycles"
+    )
+    parser.add_argument("--folder", type=Path, help="where to work, with --cycles")
+    parser.add_argument("--event-log", type=Path, help="a folder for Spark's event log, see spark_jobs.py")
     asked = parser.parse_args()
     if asked.latency:
         with tempfile.TemporaryDirectory(prefix="streams_") as made:
@@ -160,6 +170,11 @@ def main() -> int:
         median, last = late[len(late) // 2], late[len(late) * 99 // 100]
         print(f"{len(late):,} rows: median {median:.1f} s, 99th percentile {last:.1f} s, load {load()}")
         return 0
+    if asked.cycles:
+        with tempfile.TemporaryDirectory(prefix="streams_", dir=asked.folder) as made:
+            failed = run_cycles(Path(made), TABLE, asked.cycles, asked.maintain)
+        print(f"wrong: {failed or 'nothing'}")
+        return 1 if failed else 0
     with tempfile.TemporaryDirectory(prefix="streams_") as made:
         folder = Path(made)
         with running_broker(folder / "broker") as broker:
@@ -171,9 +186,10 @@ def main() -> int:
                 "max_records": AT_ONCE,
             }  # fmt: skip
             bench = BenchProject(folder)
-            bench.write({"shop": source}, {"shop.warm": TABLE})
+            spark = event_log(asked.event_log) if asked.event_log else {}
+            bench.write({"shop": source}, {"shop.warm": TABLE}, spark)
             bench.run(*PIPELINES)
-            bench.write({"shop": source}, {"shop.item": TABLE})
+            bench.write({"shop": source}, {"shop.item": TABLE}, spark)
             begun = time.perf_counter()
             project = bench.run(*PIPELINES)
             show("current and history", asked.messages, time.perf_counter() - begun)

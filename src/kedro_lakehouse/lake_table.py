@@ -156,9 +156,11 @@ class LakeTable:
 
     def open_ledger(self) -> Ledger:
         """The ledger of the table's batches, as it will be read at first use."""
+        from kedro_lakehouse.config.sources import StreamSourceConfig
         from kedro_lakehouse.sources.ledger import Ledger
 
-        return Ledger(self.ops, self.name, self.run_id)
+        is_stream = isinstance(self.declared_source, StreamSourceConfig)
+        return Ledger(self.ops, self.name, self.run_id, remembers=is_stream)
 
     def lease(self, step: str) -> AbstractContextManager[Lease]:
         """Hold the lease of one step of the table while the block runs."""

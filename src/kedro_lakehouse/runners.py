@@ -35,7 +35,8 @@ ALWAYS: Final = "always"
 class IsolatingThreadRunner(ThreadRunner):
     """Runs every node whose ancestors succeeded, tables side by side, and raises at the end.
 
-    Nodes with the tag ``always`` run also where an ancestor failed.
+    What was begun goes first: a table's rows are published before the next table is ingested. Nodes with the
+    tag ``always`` run also where an ancestor failed.
 
     Raises:
         TablesFailedError: Nodes failed; it names their tables and the command that retries just them.
@@ -52,9 +53,12 @@ class IsolatingThreadRunner(ThreadRunner):
         waiting = dict(pipeline.node_dependencies)
         done: set[Node] = set()
         running: dict[Future[Any], Node] = {}
-        with self._get_executor(self._get_required_workers_count(pipeline)) as executor:
+        workers = self._get_required_workers_count(pipeline)
+        depths = _depths(pipeline)
+        with self._get_executor(workers) as executor:
             while waiting or running:
-                for node in _ready(pipeline.nodes, waiting, done, failures):
+                ready = _ready(pipeline.nodes, waiting, done, failures)
+                for node in sorted(ready, key=lambda n: -depths[n])[: workers - len(running)]:
                     del waiting[node]
                     task = Task(
                         node=node, catalog=catalog, hook_manager=hook_manager, is_async=False, run_id=run_id
@@ -101,6 +105,15 @@ def run_tables(folder: Path, env: str | None, tables: Iterable[str], *pipelines:
         options["pipeline_names"] = list(pipelines)
     with KedroSession.create(project_path=folder, env=env) as session:
         session.run(**options)
+
+
+def _depths(pipeline: Pipeline) -> dict[Node, int]:
+    """How many nodes come before each one, one after the other."""
+    needed = pipeline.node_dependencies
+    depths: dict[Node, int] = {}
+    for node in pipeline.nodes:  # those before it first
+        depths[node] = max((depths[before] + 1 for before in needed[node]), default=0)
+    return depths
 
 
 def _ready(

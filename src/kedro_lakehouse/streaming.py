@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_PAUSE: Final = 300.0
 """Seconds after which a table that fails is tried again at the latest."""
+_MANY_CYCLES: Final = 100
+"""A table that so many cycles have written is maintained: each of its small files costs every later batch."""
 _OWN_TABLES: Final = "ops.tables"
 """The namespace in which the project's own tables are maintained."""
 
@@ -46,8 +48,9 @@ class Stream:
 
     Each cycle is a ``kedro run`` of the tables that have something new: with its records, logs and retries.
     A table that fails is tried again after pauses that grow, while the others go on. Between two cycles one
-    table is maintained, if it was written and its last maintenance is ``maintain_every`` seconds ago: so its
-    files stay few, and no table waits for the maintenance of all others.
+    table is maintained, if it was written and its last maintenance is ``maintain_every`` seconds ago, or a
+    hundred cycles have written it since: so its files stay few, and no table waits for the maintenance of all
+    others.
     """
 
     folder: Path
@@ -57,7 +60,8 @@ class Stream:
     maintain_every: float = 900.0
     cycles: int = 0
     _troubles: dict[str, _Trouble] = field(default_factory=dict)
-    _written: set[str] = field(default_factory=set)
+    _written: dict[str, int] = field(default_factory=dict)
+    """In how many cycles each table was written since its last maintenance."""
     _maintained: dict[str, float] = field(default_factory=dict)
 
     def run(self, project: Project, *, seconds: float | None = None, until_idle: bool = False) -> list[str]:
@@ -126,18 +130,22 @@ class Stream:
                 self._troubles.pop(table, None)
         written = {report.table for report in active_project().reports}
         for table in {*written, _OWN_TABLES} if written else ():
-            self._written.add(table)
+            self._written[table] = self._written.get(table, 0) + 1
             self._maintained.setdefault(table, time.monotonic())
         return bool(written)
 
     def _maintain_one(self) -> bool:
         """Maintain the table that has waited longest, if one has waited long enough; whether one had."""
         now = time.monotonic()
-        due = [t for t in self._written if now - self._maintained[t] >= self.maintain_every]
+        due = [
+            t
+            for t, cycles in self._written.items()
+            if cycles >= _MANY_CYCLES or now - self._maintained[t] >= self.maintain_every
+        ]
         if not due:
             return False
         table = min(due, key=lambda t: self._maintained[t])
-        self._written.discard(table)
+        del self._written[table]
         self._maintained[table] = now
         try:
             run_tables(self.folder, self.env, [table], "maintenance")

@@ -15,7 +15,9 @@ from harness.cluster import free_port
 from harness.project import TemporaryProject
 
 from kedro_lakehouse.errors import OffsetsGoneError, SourceUnreachableError, TopicReplacedError
+from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import Project
+from kedro_lakehouse.session.line import is_spark3
 from kedro_lakehouse.streaming import Stream
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ TABLES: dict[str, Any] = {
     "shop.orders": {"source": "debezium", "keys": ["id"], "history": {}},
     "shop.away": ROW | {"source": "away"},
     "shop.absent": ROW,
+    "shop.few": ROW,
 }
 
 
@@ -76,7 +79,7 @@ def project(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Tempora
 @pytest.fixture(scope="module")
 def first(broker: Broker, project: TemporaryProject) -> Outcome:
     """The first run, after the first messages of each topic."""
-    for name in ("item", "gone", "again", "transactions", "poison", "typed", "orders"):
+    for name in ("item", "gone", "again", "transactions", "poison", "typed", "orders", "few"):
         broker.make_topic(f"in.{name}", 3)
     broker.make_topic(
         "in.compacted", cleanup_policy="compact", segment_ms="200", min_cleanable_dirty_ratio="0.01",
@@ -84,6 +87,7 @@ def first(broker: Broker, project: TemporaryProject) -> Outcome:
     )  # fmt: skip
     broker.send("in.item", [row(n) for n in range(20)])
     broker.send("in.gone", [row(n) | {"partition": 0} for n in range(3)])
+    broker.send("in.few", [row(n) for n in range(9)])
     broker.send("in.again", [row(n) for n in range(3)])
     transactions(broker)
     broker.send("in.poison", poison())
@@ -136,6 +140,7 @@ def second(broker: Broker, project: TemporaryProject, first: Outcome) -> Outcome
     broker.add_partitions("in.item", 4)
     broker.send("in.item", [row(3, 2, name="later"), row(50) | {"partition": 3}, row(51) | {"partition": 3}])
     broker.send("in.gone", [row(n) | {"partition": 0} for n in range(3, 9)])
+    broker.send("in.few", [row(n, 2, name="later") for n in range(5, 12)])
     broker.admin.delete_records([TopicPartition("in.gone", 0, 5)])
     broker.delete_topic("in.again")
     broker.make_topic("in.again", 3)
@@ -171,6 +176,43 @@ def test_a_run_goes_on_where_the_last_one_ended(project: TemporaryProject, secon
         assert names(project, table) == expected
     for table in ("shop.item", "shop.delta"):
         assert len(project.rows(f"{table}_history")) == 23
+
+
+def by_spark(project: TemporaryProject, table: str) -> list[bool]:
+    """Of each batch of a change log, whether Spark wrote it."""
+    found = project._project.catalog.find(TableName.parse(f"{table}_changes"))
+    assert found is not None
+    made = [s.summary.additional_properties for s in found.metadata.snapshots if s.summary]
+    return ["spark.app.id" in one for one in made if one.get("added-records", "0") != "0"]
+
+
+@pytest.mark.skipif(is_spark3(), reason="Sail speaks to clients of Spark 4")
+def test_few_plain_rows_of_a_known_table_are_stored_without_spark(
+    project: TemporaryProject, second: Outcome
+) -> None:
+    (counts,) = second.counts("shop.few", "ingestion")
+    assert (counts["events_in"], counts["applied"]) == (7, 7)
+    assert names(project, "shop.few") == {n: f"n{n}" for n in range(5)} | dict.fromkeys(range(5, 12), "later")
+    assert by_spark(project, "shop.few") == [True, False]
+
+
+@pytest.mark.skipif(is_spark3(), reason="Sail speaks to clients of Spark 4")
+def test_few_rows_whose_order_reaches_into_earlier_batches_are_stored_without_spark(
+    project: TemporaryProject, second: Outcome
+) -> None:
+    """As where clocks of two producers differ: no row has the key and the order of an earlier one."""
+    assert second.counts("shop.item", "ingestion")[0]["duplicates"] == 0
+    assert by_spark(project, "shop.item")[:2] == [True, False]
+
+
+def test_records_that_are_sent_again_are_known(
+    broker: Broker, project: TemporaryProject, second: Outcome
+) -> None:
+    del second
+    broker.send("in.few", [row(n, 2, name="later") for n in range(5, 12)] + [row(30, 2)])
+    (counts,) = project.attempt(*PIPELINES, namespaces=["shop.few"]).counts("shop.few", "ingestion")
+    assert (counts["events_in"], counts["applied"], counts["duplicates"]) == (8, 1, 7)
+    assert by_spark(project, "shop.few")[-1]
 
 
 def test_latest_begins_at_the_end_but_a_new_partition_at_its_beginning(

@@ -44,6 +44,17 @@ def test_nodes_after_a_failure_run_only_if_they_always_do():
     assert set(caught.value.tables) == {"fail"}
 
 
+def test_a_table_is_finished_before_the_next_one_is_begun():
+    ran = []
+    nodes = [
+        Node(lambda _, n=f"{t}{k}": ran.append(n) or n, before, f"{t}{k}", name=f"{t}{k}")
+        for t in "abc"
+        for k, before in ((1, "start"), (2, f"{t}1"), (3, f"{t}2"))
+    ]
+    IsolatingThreadRunner(max_workers=1).run(Pipeline(nodes), DataCatalog({"start": MemoryDataset(1)}))
+    assert ran == [f"{t}{k}" for t in "abc" for k in (1, 2, 3)]
+
+
 @pytest.mark.parametrize("ours", [True, False])
 def test_an_error_that_is_its_own_cause_ends_the_run(ours):
     def fail(_):

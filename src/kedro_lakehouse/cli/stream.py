@@ -25,7 +25,8 @@ from kedro_lakehouse.cli.options import env_option, length_of_time, open_project
     show_default=True,
     callback=length_of_time,
     metavar="TIME",
-    help="How long after its last maintenance a table that was written is maintained again.",
+    help="How long after its last maintenance a table that was written is maintained again; at the latest "
+    "after 100 cycles that wrote it.",
 )
 @click.option("--for", "lasting", callback=length_of_time, metavar="TIME", help="End after so long.")
 @click.option("--until-idle", is_flag=True, help="End when nothing is new.")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.report import CommitReport
-    from kedro_lakehouse.sources.ledger import PlannedFiles
+    from kedro_lakehouse.sources.plans import PlannedFiles
 
 logger = logging.getLogger(__name__)
 

@@ -28,6 +28,7 @@ from kedro_lakehouse.changes.events import (
 from kedro_lakehouse.commits.event_frames import AGAIN, REPEAT, TIE, EventFrames, lag_of
 from kedro_lakehouse.commits.rows import Staged
 from kedro_lakehouse.commits.small_rows import try_small_way
+from kedro_lakehouse.commits.small_rules import key_of
 from kedro_lakehouse.session.arrow import spark_types
 
 if TYPE_CHECKING:
@@ -38,12 +39,14 @@ if TYPE_CHECKING:
     from pyspark.sql import types as T
 
     from kedro_lakehouse.commits.token import BatchToken
-    from kedro_lakehouse.formats.base import Stage, TableState
+    from kedro_lakehouse.formats.base import PlacedRows, Stage, TableState
     from kedro_lakehouse.lake_table import LakeTable
 
 logger = logging.getLogger(__name__)
 
 _MARKS: Final = (REPEAT, TIE, AGAIN)
+_MOST_BYTES: Final = 32 * 2**20
+"""Of larger files of the change log, Spark looks for events that come again."""
 
 
 def small_events(
@@ -90,11 +93,12 @@ class SmallEvents:
         return contextlib.nullcontext()
 
     def write(self, stage: Stage, state: TableState) -> Staged:
-        """Write the events to a file and stage it; Spark does where earlier batches may hold some of them."""
+        """Write the events to a file and stage it; Spark does where earlier batches hold some of them."""
         staged, table, rows = self._staged(), self._table, self._rows()
         if not rows.num_rows:
             return staged
-        if state.rows and table.contract.write == "merge" and self._overlaps(staged):
+        repeats = state.rows and table.contract.write == "merge" and self._overlaps(staged)
+        if repeats and not self._are_apart(state, staged):
             return self._large().write(stage, state)
         files = cast("Any", table.format).write_files(table.changes, state, rows, [])
         if files is None:
@@ -113,6 +117,25 @@ class SmallEvents:
         """Whether files of earlier batches may contain events with the same orders; reads only metadata."""
         first = next(iter(self._kept.schema.field(ORDER).type)).name
         return self._table.format.may_hold(self._table.changes, f"{ORDER}.{first}", *staged.first_orders)
+
+    def _are_apart(self, state: TableState, staged: Staged) -> bool:
+        """Whether it is known that no event of the change log has the key and the order of one here."""
+        table, first = self._table, next(iter(self._kept.schema.field(ORDER).type)).name
+        at = [*table.contract.keys, ORDER]
+        here = self._kept.select(at)
+        if TRUNCATE in self._kept[OP].to_pylist() or not all(map(_is_told_by_repr, here.schema.types)):
+            return False
+        found: PlacedRows | None = cast("Any", table.format).find_rows(
+            table.changes,
+            state,
+            {key: pc.unique(here[key]).to_pylist() for key in table.contract.keys},
+            most_bytes=_MOST_BYTES,
+            near=(f"{ORDER}.{first}", *staged.first_orders),
+        )
+        if found is None or found.rows.select(at).schema.types != here.schema.types:
+            return False
+        held = {key_of(row, at) for row in found.rows.select(at).to_pylist()}
+        return not any(key_of(row, at) in held for row in here.to_pylist())
 
     def _staged(self) -> Staged:
         """The counts and facts of the batch, as Spark observes them on the large way."""
@@ -138,6 +161,13 @@ class SmallEvents:
                 "max_order": _text(ends[1]) if orders else None,
             },
         )
+
+
+def _is_told_by_repr(kind: pa.DataType) -> bool:
+    """Whether values of a type are equal where their texts are: 0.0 and -0.0 are equal, too."""
+    if pa.types.is_struct(kind):
+        return all(_is_told_by_repr(field.type) for field in kind)
+    return not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
 
 
 def _rank(order: Mapping[str, Any]) -> list[tuple[bool, Any]]:

@@ -71,7 +71,7 @@ class PlannedRows:
 def unsure_events(
     pending: pa.Table, rows: pa.Table, kind: Kind, contract: TableContract, *, deletes: bool
 ) -> pa.Table:
-    """The pending events of keys of which one may be late: only the first field of the order is compared.
+    """The pending events of keys of which one may be late or tied.
 
     A key without a row may have been deleted by a later event, if the change log holds ``deletes`` at all.
 
@@ -84,13 +84,11 @@ def unsure_events(
     """
     keys = list(contract.keys)
     last = ORDER if kind == "current" else ORDER_LAST
-    held = {key_of(row, keys): _first(row[last]) for row in _open(rows, kind, contract)}
+    held = {key_of(row, keys): row[last] for row in _open(rows, kind, contract)}
 
     def is_unsure(event: dict[str, Any]) -> bool:
-        key, at = key_of(event, keys), _first(event[ORDER])
-        if key not in held:
-            return deletes
-        return at is None or held[key] is None or not bool(at > held[key])
+        key = key_of(event, keys)
+        return not _is_later(event[ORDER], held[key]) if key in held else deletes
 
     unsure = [is_unsure(event) for event in pending.select([*keys, ORDER]).to_pylist()]
     return pending.filter(pa.array(unsure, pa.bool_()))
@@ -109,8 +107,14 @@ def _open(rows: pa.Table, kind: Kind, contract: TableContract) -> Iterable[dict[
             yield row
 
 
-def _first(order: Mapping[str, Any] | None) -> Any:
-    return next(iter(order.values())) if order else None
+def _is_later(order: Mapping[str, Any] | None, than: Mapping[str, Any] | None) -> bool:
+    """Whether an order is known to come after another one: where a field is null it is not."""
+    for one, other in zip((order or {}).values(), (than or {}).values(), strict=False):
+        if one is None or other is None:
+            return False
+        if one != other:
+            return bool(one > other)
+    return False
 
 
 def plan_small(session: SparkSession, batch: SmallBatch) -> PlannedRows:

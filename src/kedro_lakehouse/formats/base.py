@@ -330,7 +330,13 @@ class WritesFiles(Protocol):
     """A table format that reads and writes few rows without Spark; its stages have the method ``put``."""
 
     def find_rows(
-        self, table: TableName, state: TableState, among: Mapping[str, Sequence[Any]], *, most_bytes: int
+        self,
+        table: TableName,
+        state: TableState,
+        among: Mapping[str, Sequence[Any]],
+        *,
+        most_bytes: int,
+        near: tuple[str, Any, Any] | None = None,
     ) -> PlacedRows | None:
         """The rows whose columns have one of the given values each; None if Spark must look for them.
 
@@ -339,6 +345,7 @@ class WritesFiles(Protocol):
             state: Its state in which the rows are looked for.
             among: For some columns, the wanted values.
             most_bytes: How large the files that may hold such rows may be together.
+            near: A column and two bounds; files that hold no value of it between them may be left out.
 
         Raises:
             CommitConflictError: The table is in another state by now.

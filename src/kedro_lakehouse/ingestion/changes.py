@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ingestion.reading import FileReader
     from kedro_lakehouse.sources.base import GivesChanges, StreamSource
     from kedro_lakehouse.sources.files import FileShape, LandedFile
-    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
+    from kedro_lakehouse.sources.ledger import Chain
+    from kedro_lakehouse.sources.plans import PlannedFiles
 
 logger = logging.getLogger(__name__)
 
@@ -135,6 +136,16 @@ class StreamBatches(ChangeBatches):
         super().__init__(planner, source)
         self._stream = source
 
+    def next_batch(self, chain: Chain) -> LandedChanges | None:
+        """Plan the next batch; the records that were looked at are let go if there is none, or it fails."""
+        found = None
+        try:
+            found = super().next_batch(chain)
+        finally:
+            if found is None:
+                self.release()
+        return found
+
     def _backlog(self, chain: Chain) -> Iterator[Sequence[LandedFile]]:
         """The next ranges, and as long as these hold no rows, longer ones: no record is passed over."""
         ledger, known = self._planner.ledger, known_ranges(chain)
@@ -154,6 +165,10 @@ class StreamBatches(ChangeBatches):
     ) -> LandedChanges:
         self._planner.reader.keep_schemas(planned.batch)
         return super()._landed(planned, looked, columns)
+
+    def release(self) -> None:
+        """Let the records of the last batch go, which were kept so that they are read once."""
+        self._planner.reader.release()
 
     def end(self) -> None:
         """Write what was quarantined to the stream's topic for dead letters, if it has one."""

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.sources.extract import ExtractOrder
     from kedro_lakehouse.sources.files import Load
-    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
+    from kedro_lakehouse.sources.ledger import Chain
+    from kedro_lakehouse.sources.plans import PlannedFiles
 
 logger = logging.getLogger(__name__)
 
@@ -196,7 +197,7 @@ class DerivedPlanner(Planner):
 
     def _cut(self, file: LandedFile, chain: Chain, cached: ExitStack) -> KeyCut:
         table, inputs = self.table, self._inputs.inputs
-        if not chain.published:
+        if chain.last is None:
             raise ComputedWholeError("it is the first one")
         refuse_declaration(table, inputs)
         before, current = settled_state(table, chain.head)

@@ -72,7 +72,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ingestion.planner import Planner
     from kedro_lakehouse.ingestion.touched_keys import KeyCut
     from kedro_lakehouse.sources.base import GivesExtracts
-    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
+    from kedro_lakehouse.sources.ledger import Chain
+    from kedro_lakehouse.sources.plans import PlannedFiles
 
 logger = logging.getLogger(__name__)
 

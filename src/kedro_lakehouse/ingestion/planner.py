@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.patience import Patience
     from kedro_lakehouse.sources.base import FileSource
     from kedro_lakehouse.sources.files import LandedFile
-    from kedro_lakehouse.sources.ledger import Chain, PlannedFiles
+    from kedro_lakehouse.sources.ledger import Chain
+    from kedro_lakehouse.sources.plans import PlannedFiles
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class Batches(Protocol):
 
 def known_ranges(chain: Chain) -> list[LandedFile]:
     """The ranges of a stream that are published, or that its declared start left out."""
-    return [*chain.refused, *(f for p in chain.published if not p.is_replay for f in p.files)]
+    return [*chain.refused, *chain.read_ranges()]
 
 
 class Planner:
@@ -166,7 +167,7 @@ class Planner:
             return False
         if any(not (plan.is_replay or plan.is_repair) for plan in chain.open) or chain.is_given_up:
             return True
-        if chain.published and self.references.repairs and chain.published[-1].references != now:
+        if chain.last and self.references.repairs and chain.last.references != now:
             return True
         for kind in self.table.targets:
             target = self.table.state(kind)
@@ -246,8 +247,8 @@ class Planner:
         Where rows follow their references, all batches up to the last one agree on them: a newer snapshot
         counts from the next repair on.
         """
-        if self.references.repairs and chain.published:
-            return dict(chain.published[-1].references)
+        if self.references.repairs and chain.last:
+            return dict(chain.last.references)
         return self.references.snapshots() or {}
 
     @property

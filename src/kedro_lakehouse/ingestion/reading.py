@@ -8,25 +8,29 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import EVENT_COLUMNS, LOOKUP, OPENED_COLUMNS, UNSET
+from kedro_lakehouse.commits.fold_frames import takes
 from kedro_lakehouse.commits.reading import reading_errors
 from kedro_lakehouse.config.enrich import enriched_columns
 from kedro_lakehouse.decoders.base import load_decoder
-from kedro_lakehouse.decoders.lines import RowLines, split_keyed
+from kedro_lakehouse.decoders.few_rows import shapes_here
+from kedro_lakehouse.decoders.lines import LineShape, RowLines, split_keyed, texts
 from kedro_lakehouse.errors import UnreadableFileError
 from kedro_lakehouse.ingestion.columns import described_types, resolve_columns
 from kedro_lakehouse.ingestion.references import References
 from kedro_lakehouse.schema_registries.columns import column_types
-from kedro_lakehouse.sources.base import NamesSchemas, StreamSource
+from kedro_lakehouse.sources.base import NamesSchemas, ReadsFew, StreamSource
 from kedro_lakehouse.sources.files import LandedFile, line_shapes, refuse_forbidden, shapes
 from kedro_lakehouse.sources.read import read_groups, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from kedro_lakehouse.decoders.lines import LineReader, LineShape
+    from kedro_lakehouse.decoders.lines import LineReader
     from kedro_lakehouse.decoders.records import Columns, RecordGroup
+    from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.sources.base import FileSource
     from kedro_lakehouse.sources.files import FileShape, Load
@@ -48,6 +52,8 @@ class FileReader:
     def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
         """Find the columns of files: of JSON lines by one Spark job, of others from headers or footers.
 
+        Few plain rows of a stream are read without Spark.
+
         Raises:
             UnreadableFileError: A file cannot be read, or is to hold rows as JSON lines and has no such line.
             PermissionError: A file may not be read.
@@ -56,7 +62,7 @@ class FileReader:
         if self.file_format == "json":
             landed = [(f, self.source.load_of(f)) for f in files]
             filled = [f for f in files if f.size]
-            found = self._discovered(filled) if filled else []
+            found = self._looked_at(filled) if filled else []
             if isinstance(self.source, StreamSource):
                 return line_shapes(landed, self._together(found))
             looked = line_shapes(landed, found)
@@ -79,11 +85,7 @@ class FileReader:
         has no other new one: it goes to quarantine, and the stream goes on. Debezium's messages tell
         their columns by themselves.
         """
-        state, named = self.table.state("changes"), self.table.config.rename
-        sources = {name: source for source, name in named.items()}
-        looked_up = enriched_columns(self.table.config.enrich)
-        own = (*EVENT_COLUMNS, UNSET, LOOKUP, *OPENED_COLUMNS, *looked_up)
-        held = {sources.get(c, c) for c in state.columns if c not in own} if state else set()
+        held = self._held_names(self.table.state("changes"))
         names: dict[object, set[str]] = {}
         for shape in found:
             names.setdefault(shape.kind, set(held)).update(name for name, _ in shape.columns)
@@ -117,6 +119,42 @@ class FileReader:
                     remedy="Deliver it so, or correct file_format in sources.yml",
                 )
 
+    def _looked_at(self, files: Sequence[LandedFile]) -> Sequence[LineShape]:
+        """The shapes of lines: of a few plain rows without Spark, of many with as little work as will do."""
+        lines = self.few_lines(files)
+        found = None if lines is None else shapes_here(lines)
+        return found or self._of_known_names(files) or self._discovered(files)
+
+    def _of_known_names(self, files: Sequence[LandedFile]) -> list[LineShape] | None:
+        """The shapes of a stream's rows, if the table has all their names; None if there may be a new one.
+
+        Where all names are known, it does not matter which line has them.
+        """
+        reader, state = self._line_reader, self.table.state("changes")
+        if state is None or not isinstance(self.source, StreamSource) or not isinstance(reader, RowLines):
+            return None
+        lines = self._lines(files)
+        with reading_errors(self.table.name, lines):
+            names = reader.names(lines)
+        seen = {name for found in names.values() for name in found}
+        known = self._held_names(state) | self.source.control(sorted(seen))
+        config = self.table.config
+        if any(takes(config, config.rename.get(name, name)) for name in seen - known):
+            return None
+        return [LineShape(place=place, columns=texts(sorted(found))) for place, found in names.items()]
+
+    def _held_names(self, state: TableState | None) -> set[str]:
+        """The names in the source of the columns that the table has from it."""
+        sources = {name: source for source, name in self.table.config.rename.items()}
+        looked_up = enriched_columns(self.table.config.enrich)
+        own = (*EVENT_COLUMNS, UNSET, LOOKUP, *OPENED_COLUMNS, *looked_up)
+        return {sources.get(c, c) for c in state.columns if c not in own} if state else set()
+
+    def few_lines(self, files: Sequence[LandedFile]) -> pa.Table | None:
+        """The records of ranges as lines, if they are few and rows; None if Spark must read them."""
+        is_rows = isinstance(self.source, ReadsFew) and isinstance(self._line_reader, RowLines)
+        return self.source.few_lines(files) if is_rows else None  # type: ignore[attr-defined]
+
     def _discovered(self, files: Sequence[LandedFile]) -> Sequence[LineShape]:
         lines = self._lines(files)
         with reading_errors(self.table.name, lines):
@@ -136,6 +174,11 @@ class FileReader:
         existing = state.columns if state else {}
         found = resolve_columns(self.table.name, self.table.config, self.source, telling, existing)
         return replace(found, types={**found.types, **References(self.table).kinds(existing)})
+
+    def release(self) -> None:
+        """Let the source forget the records that it has kept, if it keeps any."""
+        if (release := getattr(self.source, "release", None)) is not None:
+            release()
 
     def read(self, looked: Sequence[FileShape], *, numbered: bool = True) -> list[RecordGroup]:
         """Read files as raw records, in lazy frames; the lines of CSV may be left without numbers."""

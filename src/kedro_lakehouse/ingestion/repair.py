@@ -49,7 +49,7 @@ def repair(table: LakeTable) -> None:
 def _repair(planner: Planner, held: Lease) -> None:
     references, chain = planner.references, planner.chain(anew=True)
     now = references.snapshots()
-    before = chain.published[-1].references if chain.published else now
+    before = chain.last.references if chain.last else now
     if now is None or before is None or before == now:
         return
     planned = planner.ledger.plan(chain, (), {}, references=now, is_repair=True)

@@ -1,8 +1,8 @@
 """Check a small batch of change records without a Spark plan, by the same rules.
 
-Files of parquet are read with pyarrow. Decoding and checking run in a process that needs no JVM
-(``session.sail``). What is not known to give there what Spark gives is left to Spark: text that becomes
-another type, the user's own SQL, decoders of plug-ins.
+Files of parquet are read with pyarrow, plain rows of streams by ``decoders.few_rows``. Decoding and checking
+run in a process that needs no JVM (``session.sail``). What is not known to give there what Spark gives is
+left to Spark: other text that becomes another type, the user's own SQL, decoders of plug-ins.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kedro_lakehouse.commits.event_frames import AGAIN, REPEAT, TIE
 from kedro_lakehouse.commits.small_rules import frame_of
 from kedro_lakehouse.decoders.changes import ChangesLayout
 from kedro_lakehouse.decoders.dms import DmsLayout
+from kedro_lakehouse.decoders.few_rows import rows_here
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
 from kedro_lakehouse.session.sail import on_sail
 from kedro_lakehouse.sources.files import parquet_rows
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kedro_lakehouse.changes.contract import TableContract
+    from kedro_lakehouse.changes.conversion import Conversion
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.decoders.records import Columns, Load
     from kedro_lakehouse.ingestion.reading import FileReader
@@ -75,8 +77,13 @@ def checked_rows(
     shapes = [s for s in looked if s.has_rows]
     if state is None or not shapes or not _may_be_small(reader, shapes, rules, table.contract):
         return None
-    groups = [group for shape in shapes if (group := _read(shape)) is not None]
-    if len(groups) < len(shapes):
+    if reader.file_format == "parquet":
+        groups = [group for shape in shapes if (group := _read(shape)) is not None]
+        if len(groups) < len(shapes):
+            return None
+    elif (group := _read_lines(reader, looked, rules.columns)) is not None:
+        groups = [group]
+    else:
         return None
     if sum(g.records.num_rows for g in groups) > table.environment.small_batch:
         return None
@@ -90,10 +97,14 @@ def _may_be_small(
     reader: FileReader, shapes: Sequence[FileShape], rules: RecordRules, contract: TableContract
 ) -> bool:
     """Whether what is declared and what the footers tell allows it."""
-    if reader.file_format != "parquet" or not isinstance(rules.layout, DmsLayout | ChangesLayout):
-        return False
     needs_spark = contract.checks or contract.unset_marker is not None or rules.lookups
     if needs_spark or sum(s.file.size for s in shapes) > _MOST_BYTES:
+        return False
+    if reader.file_format == "json":
+        return isinstance(rules.layout, ChangesLayout) and not any(
+            s.lines and s.lines.described for s in shapes
+        )
+    if reader.file_format != "parquet" or not isinstance(rules.layout, DmsLayout | ChangesLayout):
         return False
     return all(not s.nanoseconds and _keeps_types(dict(s.columns), rules) for s in shapes)
 
@@ -134,15 +145,56 @@ def _read(shape: FileShape) -> _Group | None:
         return None
     name = pa.array([shape.file.name] * rows.num_rows, pa.string())
     number = pa.array(range(1, rows.num_rows + 1), pa.int64())
+    place = pa.StructArray.from_arrays([name, number], ["file", "row"])
+    records = _as_records(rows, place, name)
+    return _Group(records=records, load=shape.load, columns=dict(shape.columns), files=[shape.file.name])
+
+
+def _read_lines(reader: FileReader, looked: Sequence[FileShape], columns: Columns) -> _Group | None:
+    """Read few plain rows of a stream in the table's types; None if Spark must read them.
+
+    The columns that the decoder reads by itself, such as the operation, stay text.
+    """
+    lines = reader.few_lines([file for file in dict.fromkeys(s.file for s in looked) if file.size])
+    if lines is None or lines.nbytes > _MOST_BYTES:
+        return None
+    found = {name: kind for shape in looked for name, kind in shape.columns}
+    wanted = columns.conversions(found)
+    if any(_has_pattern(c) for c in wanted):
+        return None
+    kinds: dict[str, T.DataType] = {name: T.StringType() for name in found if name in columns.control}
+    kinds |= {c.source: c.kind for c in wanted}
+    rows = rows_here(lines, kinds)
+    if rows is None:
+        return None
+    places = lines[FILE]
+    return _Group(
+        records=_as_records(rows, lines[POSITION], places),
+        load="changes",
+        columns=kinds,
+        files=pc.unique(places).to_pylist(),
+    )
+
+
+def _has_pattern(conversion: Conversion) -> bool:
+    """Whether a pattern of Java's says what the column's texts mean."""
+    if isinstance(conversion.kind, T.DateType):
+        return conversion.date_format is not None
+    moments = T.TimestampType | T.TimestampNTZType
+    return isinstance(conversion.kind, moments) and conversion.timestamp_format is not None
+
+
+def _as_records(rows: pa.Table, place: Any, file: Any) -> pa.Table:
+    """Rows with the columns that a reader adds to each record."""
     added = {
-        POSITION: pa.StructArray.from_arrays([name, number], ["file", "row"]),
+        POSITION: place,
         RAW: pa.nulls(rows.num_rows, pa.string()),  # only rejected events need it, and Spark reads those
-        FILE: name,
+        FILE: file,
         MALFORMED_RECORD: pa.array([False] * rows.num_rows, pa.bool_()),
     }
     for column, values in added.items():
         rows = rows.append_column(column, values)
-    return _Group(records=rows, load=shape.load, columns=dict(shape.columns), files=[shape.file.name])
+    return rows
 
 
 def _has_plain_order(group: _Group, layout: Any) -> bool:

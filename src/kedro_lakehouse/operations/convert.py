@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.sources.files import LandedFile
-    from kedro_lakehouse.sources.ledger import Chain, Ledger, PlannedFiles
+    from kedro_lakehouse.sources.ledger import Chain, Ledger
+    from kedro_lakehouse.sources.plans import PlannedFiles
 
 logger = logging.getLogger(__name__)
 

@@ -50,7 +50,7 @@ from kedro_lakehouse.names import quote
 from kedro_lakehouse.operations.quarantined import match_records, records_at, released
 from kedro_lakehouse.session.observation import observed
 from kedro_lakehouse.sources.base import lies_in
-from kedro_lakehouse.sources.ledger import PlannedFiles
+from kedro_lakehouse.sources.plans import PlannedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -189,13 +189,14 @@ class Replay:
     def _changes(self, files: Mapping[LandedFile, int]) -> tuple[BatchToken | None, int]:
         """Decode the quarantined records of change files again, only those, and apply the valid ones."""
         planner, source = self.planner, cast("GivesChanges", self.planner.source)
-        looked = planner.reader.look(list(files))
-        groups = planner.reader.read(looked)
-        planner.reader.keep_schemas(min(files.values()))
-        if not groups:
-            return None, 0
-        head = self.chain.published[-1]  # a placeholder: the batch is planned below
         with ExitStack() as cached:
+            cached.callback(planner.reader.release)
+            looked = planner.reader.look(list(files))
+            groups = planner.reader.read(looked)
+            planner.reader.keep_schemas(min(files.values()))
+            if not groups:
+                return None, 0
+            head = self.chain.published[-1]  # a placeholder: the batch is planned below
             numbered = source.gives == "ranges"
             found = cache(match_records(groups, self.held(files), numbered=numbered), cached)
             resolved = planner.reader.columns(looked)

@@ -18,7 +18,7 @@ from kedro_lakehouse.ops.patience import Patience
 from kedro_lakehouse.ops.report import COUNTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import FileScanTask, Table
@@ -372,6 +372,27 @@ class OpsStore:
             columns: The wanted columns, among them ``table``; default: all.
         """
         return self._rows(table, ("table", of_table) if of_table is not None else None, columns)
+
+    @property
+    def place(self) -> str:
+        """Where the lakehouse is: two stores of one place hold the same rows."""
+        return self._catalog.place
+
+    def read_files(
+        self, table: str, of_table: str, known: Collection[str]
+    ) -> dict[str, list[dict[str, Any]] | None] | None:
+        """The data files of a table, each with its rows about one declared table; None if they are not told.
+
+        Args:
+            table: A table of ``lake.ops``.
+            of_table: The declared table.
+            known: Files whose rows are not wanted: None stands for these.
+        """
+        self.flush(table)
+        found = self._catalog.read_files(TableName.ops(table), ("table", of_table), known)
+        if found is None:
+            return None
+        return {path: None if rows is None else _as_rows(rows) for path, rows in found.items()}
 
     def read_of_run(self, table: str, run_id: str) -> list[dict[str, Any]]:
         """Read the rows that a run wrote, in no order."""

@@ -17,7 +17,7 @@ from kedro_lakehouse.private import private_file, private_folder
 from kedro_lakehouse.session.embedded import EmbeddedTable, UnusualError, locations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyiceberg.catalog import Catalog
@@ -261,6 +261,30 @@ class MetadataCatalog:
         found = self.find(name)
         wanted = ("*",) if columns is None else tuple(columns)
         return None if found is None else found.scan(_expression(where), wanted).to_arrow()
+
+    def read_files(
+        self, name: TableName, where: tuple[str, object], known: Collection[str]
+    ) -> dict[str, pa.Table | None] | None:
+        """The data files of a small table, each with its rows that have a value in a column.
+
+        Args:
+            name: The table.
+            where: The column and the value.
+            known: Files whose rows are not wanted: None stands for these.
+
+        Returns:
+            None if only pyiceberg knows the files.
+        """
+        with contextlib.suppress(UnusualError):
+            plain = self._embedded(name)
+            if plain is None:
+                return {}
+            paths = {str(path): path for path in plain.data_files()}
+            return {
+                text: None if text in known else _having(plain.rows_in(path, where), where)
+                for text, path in paths.items()
+            }
+        return None
 
     def _embedded(
         self, identifier: tuple[str, str], listing: Mapping[tuple[str, str], str] | None = None

@@ -164,6 +164,15 @@ class EmbeddedTable:
             found = [_rows_of(path, where, columns) for path in self.data_files()]
             return pa.concat_tables(found, promote_options="permissive").select(wanted)
 
+    def rows_in(self, path: Path, where: tuple[str, object]) -> pa.Table:
+        """The rows of one of its files: at least those with this value in this column.
+
+        Raises:
+            UnusualError: The file is not there any more, or it cannot be read by the names of the columns.
+        """
+        with _usual():
+            return _rows_of(path, where, None)
+
 
 def _rows_of(path: Path, where: tuple[str, object] | None, columns: Sequence[str] | None) -> pa.Table:
     """The rows of a file: of a small one all, which are kept; else those of row groups that may fit."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from kedro_lakehouse.config.tables import TableConfig
@@ -117,8 +118,10 @@ class StreamSource(GivesChanges, Protocol):
         """The next range of each partition that has records after the published ranges.
 
         Args:
-            published: The ranges of the published batches, and what ``before_start`` left out.
-            begun: All ranges that were ever planned: where a table that is built anew begins.
+            published: The ranges of the published batches, and what ``before_start`` left out; of many, for
+                each partition those that end last and were read last.
+            begun: The ranges that were ever planned: where a table that is built anew begins; of many, for
+                each partition the one that begins first.
             times: By what the greatest number of records of a batch is multiplied.
         """
 
@@ -133,8 +136,17 @@ class StreamSource(GivesChanges, Protocol):
     def lines(self, session: SparkSession, planned: Sequence[LandedFile]) -> DataFrame:
         """The records of planned ranges as lazy lines: see ``decoders.lines.LineReader``.
 
-        A second reading must give the same records.
+        A second reading must give the same records. A source with a method ``release`` may keep them until it
+        is called: after each batch.
         """
+
+
+@runtime_checkable
+class ReadsFew(Protocol):
+    """A source of streams that can read few records without Spark."""
+
+    def few_lines(self, planned: Sequence[LandedFile]) -> pa.Table | None:
+        """The records of planned ranges as lines, in Arrow; None if Spark must read them: see ``lines``."""
 
 
 @runtime_checkable

@@ -10,54 +10,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import LedgerGapError
 from kedro_lakehouse.ops.store import BATCH_LEDGER
 from kedro_lakehouse.sources.files import LandedFile
+from kedro_lakehouse.sources.plans import REPAIR, REPLAY, PlannedFiles
+from kedro_lakehouse.sources.remembered import Remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.ops.report import CommitReport
     from kedro_lakehouse.ops.store import OpsStore
+    from kedro_lakehouse.sources.remembered import Settled, Taken
 
-_REPLAY: Final = "replay:"
-_REPAIR: Final = "repair:"
 _REBUILD: Final = "rebuild:"
-
-
-@dataclass(frozen=True)
-class PlannedFiles:
-    """A planned batch as the ledger records it.
-
-    ``content_hash`` is the identity of the plan: it stands for its files, and for everything that was
-    published before it. ``follows`` is the identity of the plan before it.
-    """
-
-    batch: int
-    files: tuple[LandedFile, ...]
-    content_hash: str
-    refused: frozenset[LandedFile] = frozenset()
-    epoch: int = 0
-    follows: str = ""
-    references: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """The snapshots that its events are looked up in, by the stored tables that are references."""
-
-    @property
-    def is_replay(self) -> bool:
-        """Whether the batch replays events from quarantine; its files are in other batches too."""
-        return self.content_hash.startswith(_REPLAY)
-
-    @property
-    def is_repair(self) -> bool:
-        """Whether the batch looks up events of earlier batches again; it has no files."""
-        return self.content_hash.startswith(_REPAIR)
+_memories: Final[dict[tuple[str, str], Remembered]] = {}
+"""What this process remembers of ledgers, by lakehouse and table."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +54,8 @@ class Chain:
     """
 
     epoch: int
-    published: tuple[PlannedFiles, ...]
+    recent: tuple[PlannedFiles, ...]
+    """The plans of the published batches after the ``settled`` ones, in order; all, where none are."""
     open: tuple[PlannedFiles, ...]
     refused: frozenset[LandedFile]
     void: frozenset[tuple[int, str]] = frozenset()
@@ -87,24 +63,46 @@ class Chain:
     waiting: tuple[tuple[str, Refusal], ...] = ()
     """What guards refused on top of the last published batch, each with those guards."""
 
+    settled: Settled | None = None
+    """Published batches of which a process remembers the identities alone."""
+    read_whole: Callable[[], tuple[PlannedFiles, ...]] = tuple
+    """Reads the plans of all published batches."""
+
+    @cached_property
+    def published(self) -> tuple[PlannedFiles, ...]:
+        """The plans of all published batches, in order; where some are settled, the ledger is read for it."""
+        return self.recent if self.settled is None else self.read_whole()
+
+    @property
+    def last(self) -> PlannedFiles | None:
+        """The plan of the last published batch."""
+        if self.recent:
+            return self.recent[-1]
+        return self.settled.head if self.settled else None
+
     @property
     def batch(self) -> int:
         """The number of the last published batch; 0 if there is none."""
-        return self.published[-1].batch if self.published else 0
+        return self.last.batch if self.last else 0
 
     @property
     def is_given_up(self) -> bool:
         """Whether a rebuild has begun since the last batch: the old change log is dropped before any plan."""
-        return bool(self.published) and self.published[-1].epoch < self.epoch
+        return self.last is not None and self.last.epoch < self.epoch
 
     @property
     def head(self) -> str:
         """The identity of the last published plan; empty if there is none."""
-        return self.published[-1].content_hash if self.published else ""
+        return self.last.content_hash if self.last else ""
 
     def holds(self, batch: int, content_hash: str) -> bool:
         """Whether a batch of this number and identity is published."""
-        return 0 < batch <= self.batch and self.published[batch - 1].content_hash == content_hash
+        return 0 < batch <= self.batch and _hash_of(batch, self.settled, self.recent) == content_hash
+
+    def read_ranges(self) -> list[LandedFile]:
+        """The ranges of a stream that are published, those of settled batches in short."""
+        before = self.settled.ends if self.settled else ()
+        return [*before, *(f for p in self.recent if not p.is_replay for f in p.files)]
 
     def accepted(self) -> list[LandedFile]:
         """The files of the published batches, without the refused ones."""
@@ -122,15 +120,33 @@ class Chain:
 class Ledger:
     """The ledger of one table; its rows are read once, and again if they lack the plan of the bookmark."""
 
-    def __init__(self, store: OpsStore, table: TableName, run_id: str) -> None:
-        """Store where the ledger is; nothing is read yet."""
+    def __init__(self, store: OpsStore, table: TableName, run_id: str, *, remembers: bool = False) -> None:
+        """Store where the ledger is; nothing is read yet.
+
+        Args:
+            store: Where ``lake.ops`` is.
+            table: The declared table.
+            run_id: The run that plans.
+            remembers: Whether this process remembers the ledger in short, for the next ones who open it.
+        """
         self._store, self._table, self._run_id = store, str(table), run_id
         self._rows: list[dict[str, Any]] | None = None
+        self._memory: Remembered | None = None
+        if remembers:
+            self._memory = _memories.setdefault((store.place, self._table), Remembered())
+        self._taken: Taken | None = None
 
     def _read(self) -> list[dict[str, Any]]:
+        if self._rows is None and self._memory is not None:
+            read = partial(self._store.read_files, BATCH_LEDGER, self._table)
+            self._taken = self._memory.taken(read)
+            self._rows = self._taken.rows if self._taken else None
         if self._rows is None:
-            self._rows = list(self._store.read(BATCH_LEDGER, of_table=self._table))
+            self._rows = self._read_whole()
         return self._rows
+
+    def _read_whole(self) -> list[dict[str, Any]]:
+        return list(self._store.read(BATCH_LEDGER, of_table=self._table))
 
     @property
     def epoch(self) -> int:
@@ -145,12 +161,16 @@ class Ledger:
         return frozenset(uuid for mark in found for uuid in mark.split(",")) - {""}
 
     def planned_ever(self) -> list[LandedFile]:
-        """The files of all plans, also of void ones and of those before a rebuild."""
-        return [LandedFile(**f) for r in self._read() if r["batch"] is not None for f in r["files"] or ()]
+        """The files of all plans, also of void ones and of those before a rebuild.
+
+        Of a ledger that is remembered in short these are the first ranges, and those of recent plans.
+        """
+        plans = [r for r in self._read() if r["batch"] is not None]
+        return [*(self._taken.firsts if self._taken else ()), *(f for r in plans for f in _files(r))]
 
     def read_again(self) -> None:
         """Forget the rows read so far, so that the next read includes those of other runs."""
-        self._rows = None
+        self._rows = self._taken = None
 
     def chain(self, bookmark: CommitReport | None) -> Chain:
         """Read the ledger against the bookmark of the change log.
@@ -161,13 +181,34 @@ class Ledger:
         Raises:
             LedgerGapError: The ledger does not hold the plan of a published batch.
         """
-        found = _chain(self._read(), bookmark, self.epoch)
+        found = self._chain(bookmark)
         if found is None:
             self.read_again()
-            found = _chain(self._read(), bookmark, self.epoch)
+            found = self._chain(bookmark)
+        if found is None and self._memory is not None and self._taken is not None:
+            self._memory.forget()  # the bookmark was moved back to before what is remembered
+            self._rows, self._taken = self._read_whole(), None
+            found = self._chain(bookmark)
         if found is None:
             raise LedgerGapError(table=self._table, batch=bookmark.batch if bookmark else 0)
         return found
+
+    def _chain(self, bookmark: CommitReport | None) -> Chain | None:
+        rows, taken = self._read(), self._taken
+        settled = taken.settled if taken else None
+        found = _chain(rows, bookmark, self.epoch, settled)
+        if found is None or taken is None or self._memory is None:
+            return found
+        if all(plan.follows for plan in found.recent if plan.batch > 1):
+            self._memory.settle(settled, found.recent)
+
+        def read_whole() -> tuple[PlannedFiles, ...]:
+            whole = _chain(self._read_whole(), bookmark, self.epoch)
+            if whole is None:
+                raise LedgerGapError(table=self._table, batch=found.batch)
+            return whole.recent
+
+        return replace(found, read_whole=read_whole)
 
     def plan(  # noqa: PLR0913 - what a plan consists of
         self,
@@ -194,7 +235,7 @@ class Ledger:
         if snapshots:
             facts.append(snapshots)
         digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-        kind = _REPAIR if is_repair else _REPLAY if replayed is not None else ""
+        kind = REPAIR if is_repair else REPLAY if replayed is not None else ""
         planned = PlannedFiles(
             batch=chain.batch + 1,
             files=tuple(files),
@@ -275,27 +316,43 @@ def _epoch(row: Mapping[str, Any]) -> int:
     return int(row.get("epoch") or 0)
 
 
-def _chain(rows: Sequence[Mapping[str, Any]], bookmark: CommitReport | None, epoch: int) -> Chain | None:
-    """The chain that ends in the bookmark; None if the rows lack one of its plans."""
+def _chain(
+    rows: Sequence[Mapping[str, Any]],
+    bookmark: CommitReport | None,
+    epoch: int,
+    settled: Settled | None = None,
+) -> Chain | None:
+    """The chain that ends in the bookmark; None if the rows lack one of its plans.
+
+    With ``settled``, rows of the batches up to it may be missing, and the chain must lead there.
+    """
     if epoch == 0:
         rows = _since_the_last_rebuild(rows)
     plans = {(r["batch"], r["content_hash"]): r for r in _by_time(rows) if r["batch"] is not None}
     published: list[PlannedFiles] = []
     at = (bookmark.batch, bookmark.content_hash) if bookmark and bookmark.batch else None
+    if settled and at is None:
+        return None
     while at is not None:  # backwards, from the plan of the bookmark to that of the first batch
-        row = plans.get(at)
+        if settled and at == (settled.batch, settled.head.content_hash):
+            break
+        row = plans.get(at) if settled is None or at[0] > settled.batch else None
         if row is None:
             return None
         published.append(_planned(row))
         at = _before(row, plans)
     published.reverse()
     hashes = {p.content_hash for p in published} | {""}
-    head = published[-1] if published else None
+    head = published[-1] if published else settled.head if settled else None
+
+    def is_known(content_hash: str) -> bool:
+        return content_hash in hashes or bool(settled and settled.has(content_hash))
+
     may_follow = [i for i, r in plans.items() if _may_follow(r, i, head, epoch, plans)]
     follows = head.content_hash if head else ""
     return Chain(
         epoch=max(epoch, head.epoch if head else 0),
-        published=tuple(published),
+        recent=tuple(published),
         open=tuple(replace(_planned(plans[i]), follows=follows) for i in may_follow),
         # No plan of a higher number is void yet: newer batches may be published that this bookmark lacks.
         void=frozenset(
@@ -304,16 +361,24 @@ def _chain(rows: Sequence[Mapping[str, Any]], bookmark: CommitReport | None, epo
             if head
             and i[0] <= head.batch
             and _epoch(r) == head.epoch
-            and i[1] != published[i[0] - 1].content_hash
+            and i[1] != _hash_of(i[0], settled, published)
         ),
         refused=frozenset(
             LandedFile(**f)
             for r in rows
-            if r["batch"] is None and _epoch(r) == epoch and (r.get("follows") or "") in hashes
+            if r["batch"] is None and _epoch(r) == epoch and is_known(r.get("follows") or "")
             for f in r["files"] or ()
         ),
         waiting=tuple(waiting_in(rows, follows)),
+        settled=settled,
     )
+
+
+def _hash_of(batch: int, settled: Settled | None, recent: Sequence[PlannedFiles]) -> str:
+    """The identity of a published batch."""
+    if settled is not None and batch <= settled.batch:
+        return settled.hashes[batch - 1]
+    return recent[batch - 1 - (settled.batch if settled else 0)].content_hash
 
 
 def _by_time(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -358,8 +423,12 @@ def _may_follow(
     return _before(row, plans) == (head.batch, head.content_hash)
 
 
+def _files(row: Mapping[str, Any]) -> list[LandedFile]:
+    return [LandedFile(**f) for f in row["files"] or ()]
+
+
 def _planned(row: Mapping[str, Any]) -> PlannedFiles:
-    files = tuple(LandedFile(**f) for f in row["files"])
+    files = tuple(_files(row))
     paths = {r["path"] for r in row["refused"] or ()}
     return PlannedFiles(
         row["batch"],

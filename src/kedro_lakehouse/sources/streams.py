@@ -173,32 +173,59 @@ class RecordStream(ABC, Generic[_C]):
         return []
 
     # The records.
+    def few_lines(self, planned: Sequence[LandedFile]) -> pa.Table | None:
+        """The records of planned ranges as lines that this process has read, without Spark.
+
+        None if they are more than few, if there are none, or if they are in Avro: then ``lines`` has them.
+        """
+        if self._schemas is not None or is_spark3():
+            return None
+        if self._held.planned != list(planned):
+            self.release()
+            self._held = _Held(list(planned), _as_lines(self._read_few(planned), None))
+        return self._held.lines
+
+    def _read_few(self, planned: Sequence[LandedFile]) -> list[tuple[str, list[Record]]] | None:
+        """The records of ranges, read by this process; None if they are too many for it."""
+        is_small = sum(file.size for file in planned) <= self._few
+        return _read_here(planned, self.read()) if is_small else None
+
     def lines(self, session: SparkSession, planned: Sequence[LandedFile]) -> DataFrame:
         """The records of planned ranges as lazy lines.
 
-        Few records are read here, once: Spark would start Python workers, and each job would read them anew.
+        Few records are read here: Spark would start Python workers. Of many, Spark keeps what its workers
+        read until ``release``: names of fields are found in them, and then rows are made of them.
 
         Schema:
             returns: ``value`` (null for a tombstone), ``key``, ``_position``, ``__file``.
         """
         if self._held.planned != list(planned):
+            self.release()
             self._held = self._looked(session, planned)
-        held, read, reader = self._held, self.read(), self._held.reader
-        if held.lines is not None:
-            return session.createDataFrame(held.lines)
-        frame = self._ranges(session, planned)
+        if self._held.lines is not None:
+            return session.createDataFrame(self._held.lines)
+        if (frame := self._held.frame) is None:
+            frame = self._lines_by_workers(session, planned, self._held.reader).persist()
+            self._held = dataclasses.replace(self._held, frame=frame)
+        return frame
+
+    def release(self) -> None:
+        """Forget the records that were read last."""
+        if self._held.frame is not None:
+            self._held.frame.unpersist()
+        self._held = _Held()
+
+    def _lines_by_workers(
+        self, session: SparkSession, planned: Sequence[LandedFile], reader: RecordReader | None
+    ) -> DataFrame:
+        """The records of planned ranges as lines that Spark's workers read, a task for each range."""
+        read, ranges = self.read(), tuple(planned)
 
         def lines(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-            for range_, chunk in _chunks(batches, read):
+            for range_, chunk in _chunks(batches, ranges, read):
                 yield _batch(range_.name, chunk, reader)
 
-        return frame.mapInArrow(lines, _LINES)
-
-    def _ranges(self, session: SparkSession, planned: Sequence[LandedFile]) -> DataFrame:
-        """Planned ranges as a frame, each in a partition of its own."""
-        facts = [(file.path, file.size, file.modified) for file in planned]
-        frame = session.createDataFrame(facts, "path string, size bigint, modified bigint")
-        return frame.repartition(len(planned)) if len(planned) > 1 else frame
+        return _tasks(session, len(ranges)).mapInArrow(lines, _LINES)
 
     def _looked(self, session: SparkSession, planned: Sequence[LandedFile]) -> _Held:
         """Read the records of ranges if they are few, and find the schemas that they name.
@@ -206,17 +233,15 @@ class RecordStream(ABC, Generic[_C]):
         Of many records, Spark's workers find these names, by one more reading, so that all schemas are known
         before the first record is decoded.
         """
-        read, by_workers = self.read(), is_spark3()
-        is_small = sum(file.size for file in planned) <= self._few
-        wanted = is_small and not (by_workers and self._schemas is None)
-        chunks = _read_here(planned, read) if wanted else None
+        by_workers = is_spark3()
+        chunks = None if by_workers and self._schemas is None else self._read_few(planned)
         if self._schemas is None:
             return _Held(list(planned), _as_lines(chunks, None))
         registry = self._schemas.registry
         if chunks is not None:
             named = {one for _, chunk in chunks for one in _named(registry, chunk)}
         else:
-            named = _named_by_many(self._ranges(session, planned), read, registry)
+            named = _named_by_many(session, planned, self.read(), registry)
         reader = self._schemas.reader(named, self._form)
         return _Held(list(planned), None if by_workers else _as_lines(chunks, reader), reader)
 
@@ -245,11 +270,12 @@ class RecordStream(ABC, Generic[_C]):
 
 @dataclasses.dataclass(frozen=True)
 class _Held:
-    """What was found in ranges: their records as lines, if they are few, and what reads records in Avro."""
+    """What was found in ranges: their records as lines, few or many, and what reads records in Avro."""
 
     planned: Sequence[LandedFile] = ()
     lines: pa.Table | None = None
     reader: RecordReader | None = None
+    frame: DataFrame | None = None
 
 
 def _read_here(
@@ -282,17 +308,23 @@ def _as_lines(
     return pa.Table.from_batches(found) if found else None
 
 
+def _tasks(session: SparkSession, number: int) -> DataFrame:
+    """A frame of so many numbers, each in a task of its own."""
+    return session.range(0, number, 1, number)
+
+
 def _chunks(
-    batches: Iterable[pa.RecordBatch], read: Callable[[LandedFile], Iterator[Record]]
+    batches: Iterable[pa.RecordBatch],
+    planned: Sequence[LandedFile],
+    read: Callable[[LandedFile], Iterator[Record]],
 ) -> Iterator[tuple[LandedFile, list[Record]]]:
-    """The records of planned ranges in a worker; an error of ours is carried to the driver."""
+    """The records of the ranges with these numbers, in a worker; our own errors reach the driver."""
     for batch in batches:
-        for row in batch.to_pylist():
-            wanted = LandedFile(**row)
+        for number in batch["id"].to_pylist():
             with carried():
-                records = read(wanted)
+                records = read(planned[number])
                 while chunk := list(islice(records, _AT_ONCE)):
-                    yield wanted, chunk
+                    yield planned[number], chunk
 
 
 def _named(registry: SchemaRegistry, records: Sequence[Record]) -> set[tuple[Part, str]]:
@@ -302,20 +334,24 @@ def _named(registry: SchemaRegistry, records: Sequence[Record]) -> set[tuple[Par
 
 
 def _named_by_many(
-    ranges: DataFrame, read: Callable[[LandedFile], Iterator[Record]], registry: SchemaRegistry
+    session: SparkSession,
+    planned: Sequence[LandedFile],
+    read: Callable[[LandedFile], Iterator[Record]],
+    registry: SchemaRegistry,
 ) -> set[tuple[Part, str]]:
     """The schemas that the records of ranges name, found by Spark's workers: one job."""
+    ranges = tuple(planned)
 
     def names(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         import pyarrow as pa
 
         seen: set[tuple[Part, str]] = set()
-        for _, chunk in _chunks(batches, read):
+        for _, chunk in _chunks(batches, ranges, read):
             seen |= _named(registry, chunk)
         rows = [{"part": part, "id": identity} for part, identity in sorted(seen)]
         yield pa.RecordBatch.from_pylist(rows, pa.schema([("part", pa.string()), ("id", pa.string())]))
 
-    found = ranges.mapInArrow(names, "part string, id string").distinct().collect()
+    found = _tasks(session, len(ranges)).mapInArrow(names, "part string, id string").distinct().collect()
     return {(row["part"], row["id"]) for row in found}
 
 

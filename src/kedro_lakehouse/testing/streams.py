@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from kedro_lakehouse.errors import OffsetsGoneError, TopicReplacedError
+from kedro_lakehouse.session.line import is_spark3
 from kedro_lakehouse.sources.base import StreamSource, holds_records, lies_in
+from kedro_lakehouse.sources.remembered import Extremes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,6 +104,38 @@ class StreamSourceContract:
         assert self.records(feed, ranges) == first
         assert [record.value for record in first] == [b"a", b"b", b"c"]
         assert self.source(feed).gone(ranges) == []
+
+    def test_few_records_are_read_without_spark(self, feed: Feed) -> None:
+        """What this process reads of a range are the records that a worker reads."""
+        feed.put([b'{"id": 1}', b"\xff", b"text"])
+        source = self.source(feed)
+        ranges = source.after([])
+        lines = source.few_lines(ranges)
+        if is_spark3():
+            assert lines is None
+            return
+        assert lines is not None
+        assert lines["value"].to_pylist() == ['{"id": 1}', "base64:/w==", "text"]
+        places = [(place["file"], place["row"]) for place in lines["_position"].to_pylist()]
+        assert places == [(record.file, record.row) for record in self.records(feed, ranges)]
+        assert set(lines["__file"].to_pylist()) == {one.name for one in ranges}
+
+    def test_of_many_published_ranges_their_ends_are_enough(self, feed: Feed) -> None:
+        """A loop that has published thousands of ranges tells a source those that end last."""
+        known = list[Any]()
+        for number in range(4):
+            feed.put([b"%d" % number, b"%d" % -number])
+            self.taken(feed, known, max_records=1)
+        feed.put([b"new"])
+        short = Extremes()
+        short.add(known)
+        source = self.source(feed)
+        assert len(short.last) < len(known)
+        whole = [record.value for one in source.after(known, known) for record in source.read()(one)]
+        cut = [record.value for one in source.after(short.last, short.first) for record in source.read()(one)]
+        assert cut == whole == [b"new"]
+        again = [r.value for one in source.after([], short.first) for r in source.read()(one)]
+        assert again == [r.value for one in source.after([], known) for r in source.read()(one)]
 
     def test_what_waits_is_told(self, feed: Feed) -> None:
         """Lag tells partitions, records and since when they wait."""

@@ -90,9 +90,16 @@ class DeltaFormat(FormatAtPaths):
         return self._logs.open(table, self.path(table))
 
     def find_rows(
-        self, table: TableName, state: TableState, among: Mapping[str, Sequence[Any]], *, most_bytes: int
+        self,
+        table: TableName,
+        state: TableState,
+        among: Mapping[str, Sequence[Any]],
+        *,
+        most_bytes: int,
+        near: tuple[str, Any, Any] | None = None,
     ) -> PlacedRows | None:
         """The rows whose columns have one of the given values each; None if Spark must look for them."""
+        del near  # bounds of the fields of structs are not looked at here
         from kedro_lakehouse.formats.delta.rows import find_rows
 
         log = self._changed_by_files(table, state)

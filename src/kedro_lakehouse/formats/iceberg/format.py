@@ -111,13 +111,21 @@ class IcebergFormat:
         )
 
     def find_rows(
-        self, table: TableName, state: TableState, among: Mapping[str, Sequence[Any]], *, most_bytes: int
+        self,
+        table: TableName,
+        state: TableState,
+        among: Mapping[str, Sequence[Any]],
+        *,
+        most_bytes: int,
+        near: tuple[str, Any, Any] | None = None,
     ) -> PlacedRows | None:
         """The rows whose columns have one of the given values each; None if Spark must look for them."""
         from kedro_lakehouse.formats.iceberg.rows import find_rows, may_change_by_files
 
         found = self._found_in(table, state)
-        return find_rows(found, among, most_bytes=most_bytes) if may_change_by_files(found) else None
+        if not may_change_by_files(found):
+            return None
+        return find_rows(found, among, most_bytes=most_bytes, near=near)
 
     def write_files(
         self, table: TableName, state: TableState, rows: pa.Table | None, gone: Sequence[Place]

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from kedro_lakehouse.formats.base import PlacedRows
 from kedro_lakehouse.formats.iceberg.files import literal
+from kedro_lakehouse.formats.kept_files import KeptFiles
 from kedro_lakehouse.formats.placed import positions_of
 from kedro_lakehouse.session.arrow import as_spark_reads
 
@@ -61,6 +62,7 @@ _MEANT: Final[Mapping[str, tuple[str, ...]]] = {
     "write.delete.granularity": ("file",),
 }
 """Other properties, with the values that describe what is done here."""
+_KEPT: Final = KeptFiles()
 _FEW_VALUES: Final = 200
 """Of more values, pyiceberg compares none with the bounds of files; then their range is compared."""
 
@@ -105,13 +107,20 @@ def _loses_nulls(kind: IcebergType) -> bool:
     return isinstance(inner, StructType) or _loses_nulls(inner)
 
 
-def find_rows(table: Table, among: Mapping[str, Sequence[Any]], *, most_bytes: int) -> PlacedRows | None:
+def find_rows(
+    table: Table,
+    among: Mapping[str, Sequence[Any]],
+    *,
+    most_bytes: int,
+    near: tuple[str, Any, Any] | None = None,
+) -> PlacedRows | None:
     """The rows whose columns have one of the given values each, with their places.
 
     None if that is not known to be little work: the files that may hold such rows have more bytes than
     ``most_bytes``, or are of a kind that is not read here.
     """
-    tasks = list(table.scan(row_filter=_any_of(table, among)).plan_files())
+    wanted = _any_of(table, among) if near is None else _any_of(table, among) & _between(table, *near)
+    tasks = list(table.scan(row_filter=wanted).plan_files())
     deletes = {d.file_path: d for task in tasks for d in task.delete_files}
     files = [*(task.file for task in tasks), *deletes.values()]
     if sum(f.file_size_in_bytes for f in files) > most_bytes or not all(map(_is_plain, files)):
@@ -178,6 +187,20 @@ def _any_of(table: Table, among: Mapping[str, Sequence[Any]]) -> BooleanExpressi
     return found
 
 
+def _between(table: Table, name: str, low: Any, high: Any) -> BooleanExpression:
+    """The condition that a column, or a struct's field, has a value between two bounds, if these compare."""
+    import pyiceberg.expressions as built
+    from pyiceberg.types import TimestamptzType
+
+    made: Any = built
+    zoned = isinstance(table.schema().find_type(name), TimestamptzType)
+    ends = [literal(value, zoned=zoned) for value in (low, high)]
+    found: BooleanExpression = made.AlwaysTrue()
+    if all(map(_is_comparable, ends)):
+        found = made.And(made.GreaterThanOrEqual(name, ends[0]), made.LessThanOrEqual(name, ends[1]))
+    return found
+
+
 def _is_comparable(value: Any) -> bool:
     if value is None or isinstance(value, bytes | bool):
         return False
@@ -186,6 +209,11 @@ def _is_comparable(value: Any) -> bool:
 
 def _rows_of(table: Table, task: FileScanTask) -> pa.Table:
     """All rows of a file in their order, also deleted ones, as the table's schema has them now."""
+    key = task.file.file_path, table.metadata.table_uuid, table.metadata.current_schema_id
+    return _KEPT.rows(key, lambda: _read_rows_of(table, task))
+
+
+def _read_rows_of(table: Table, task: FileScanTask) -> pa.Table:
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan
     from pyiceberg.table import FileScanTask
@@ -198,8 +226,11 @@ def _rows_of(table: Table, task: FileScanTask) -> pa.Table:
 
 
 def _deleted_positions(table: Table, file: DataFile) -> pa.Table:
-    with table.io.new_input(file.file_path).open() as opened:
-        return pq.read_table(opened, columns=["file_path", "pos"])
+    def read() -> pa.Table:
+        with table.io.new_input(file.file_path).open() as opened:
+            return pq.read_table(opened, columns=["file_path", "pos"])
+
+    return _KEPT.rows(file.file_path, read)
 
 
 def _positions_in(deleted: pa.Table, path: str) -> pa.Array:

@@ -1,0 +1,50 @@
+"""What was read of small files of tables is kept: they never change, and small batches read them again."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    import pyarrow as pa
+
+_MOST_OF_ONE: Final = 256 * 2**10
+_MOST: Final = 64 * 2**20
+
+
+class KeptFiles:
+    """Rows of small files, those that were asked for last; several threads may ask at once."""
+
+    def __init__(self, most: int = _MOST, most_of_one: int = _MOST_OF_ONE) -> None:
+        """Keep nothing yet.
+
+        Args:
+            most: So many bytes of rows are kept.
+            most_of_one: Rows of more bytes are not.
+        """
+        self._most, self._most_of_one, self._size = most, most_of_one, 0
+        self._rows: dict[Hashable, pa.Table] = {}
+        self._lock = threading.Lock()
+
+    def rows(self, key: Hashable, read: Callable[[], pa.Table]) -> pa.Table:
+        """The rows of a file, read unless they are kept.
+
+        Args:
+            key: The file, and all that its rows depend on beside it.
+            read: Reads them.
+        """
+        with self._lock:
+            found = self._rows.pop(key, None)
+            if found is not None:
+                self._rows[key] = found  # the last one again
+                return found
+        found = read()
+        if found.nbytes <= self._most_of_one:
+            with self._lock:
+                self._size += found.nbytes - (self._rows[key].nbytes if key in self._rows else 0)
+                self._rows[key] = found
+                while self._size > self._most:
+                    self._size -= self._rows.pop(next(iter(self._rows))).nbytes
+        return found
