@@ -60,10 +60,10 @@ def find_value(
       kedro lakehouse find-value 59289 --column customerid
       kedro lakehouse find-value --values-from subjects.txt --in data/lakehouse
     """  # noqa: D301 - \b keeps click from wrapping the examples
+    from kedro_lakehouse.erasure.find_value import find_value as find
     from kedro_lakehouse.file_search.wanted import Wanted
-    from kedro_lakehouse.operations.find_value import find_value as find
 
-    wanted = Wanted.of([*values, *_read(values_from)], columns)
+    wanted = Wanted.of([*values, *values_of(values_from)], columns)
     if not wanted.values:
         raise click.UsageError("Give a VALUE, or --values-from FILE.")
     report = find(open_project(), wanted, places)
@@ -73,7 +73,8 @@ def find_value(
         _print(report, wanted)
 
 
-def _read(file: str | None) -> Sequence[str]:
+def values_of(file: str | None) -> Sequence[str]:
+    """The lines of a file of values, or of standard input; none where no file is named."""
     if file is None:
         return ()
     if file == "-":

@@ -10,6 +10,7 @@ from kedro_lakehouse.cli.changes import changes
 from kedro_lakehouse.cli.console import console
 from kedro_lakehouse.cli.deploy import deploy
 from kedro_lakehouse.cli.drop import drop
+from kedro_lakehouse.cli.erase import erase
 from kedro_lakehouse.cli.find_value import find_value
 from kedro_lakehouse.cli.import_config import import_config
 from kedro_lakehouse.cli.init import init
@@ -75,8 +76,8 @@ def lakehouse() -> None:
     """Look at the lakehouse, and mend it.
 
     Only `changes`, `rebuild`, `rollback`, `tag`, `branch`, `quarantine` (with --replay, or of a blocked
-    batch), `sql --engine spark`, and `maintain` where something is due start Spark; only `rebuild`,
-    `rollback`, `quarantine` and `drop` change what tables hold.
+    batch), `sql --engine spark`, `erase`, and `maintain` where something is due start Spark; only `rebuild`,
+    `rollback`, `quarantine`, `drop` and `erase` change what tables hold.
     """
 
 
@@ -86,7 +87,7 @@ def commands() -> None:
 
 
 _LOOK: Final = (tables, sql, changes, snapshots, schemas, runs, logs, plugins, search, find_value, console)
-_MEND: Final = (quarantine, tag, branch, rollback, rebuild, drop, maintain)
+_MEND: Final = (quarantine, tag, branch, rollback, rebuild, drop, maintain, erase)
 _SET_UP: Final = (init, import_config, deploy)
 _RUN: Final = (stream,)
 for command in (*_RUN, *_LOOK, *_MEND, *_SET_UP):

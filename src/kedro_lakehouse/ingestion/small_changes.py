@@ -92,7 +92,7 @@ def _may_be_small(
     """Whether what is declared and what the footers tell allows it."""
     if reader.file_format != "parquet" or not isinstance(rules.layout, DmsLayout | ChangesLayout):
         return False
-    needs_spark = contract.checks or contract.unset_marker is not None or rules.lookups
+    needs_spark = contract.checks or contract.unset_marker is not None or rules.lookups or rules.erased
     if needs_spark or sum(s.file.size for s in shapes) > _MOST_BYTES:
         return False
     return all(not s.nanoseconds and _keeps_types(dict(s.columns), rules) for s in shapes)

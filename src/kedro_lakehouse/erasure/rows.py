@@ -1,0 +1,256 @@
+"""The commits of an erasure: to the targets of a table, then to its change log, then to its quarantine."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from kedro_lakehouse.changes.events import BATCH, OP, RAW, TRUNCATE, column
+from kedro_lakehouse.changes.plan import first_rows
+from kedro_lakehouse.changes.subjects import SUBJECT, keys_of_subjects, without_subjects
+from kedro_lakehouse.commits import runner
+from kedro_lakehouse.commits.cache import cache
+from kedro_lakehouse.commits.excluded import accepted_events
+from kedro_lakehouse.errors import CommitConflictError, IncompatibleTypeError, MissingColumnError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.file_search.wanted import Wanted
+    from kedro_lakehouse.formats.base import Stage, TableState
+    from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.names import Role, TableName
+    from kedro_lakehouse.ops.lease import Lease
+    from kedro_lakehouse.ops.report import CommitReport
+
+_STEPS: Final = ("ingestion", "current", "history")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Erased:
+    """How many rows an erasure takes from a stored table, and how many others of the same keys stay."""
+
+    table: str
+    removed: int
+
+
+def subjects_frame(table: LakeTable, stored: TableName, name: str, values: Sequence[str]) -> DataFrame:
+    """Subjects in the type of the column that names them. The values are in no plan's text.
+
+    Raises:
+        MissingColumnError: The stored table has no such column.
+        IncompatibleTypeError: A value is none of the column's type.
+    """
+    state = table.format.state(stored)
+    kinds = state.columns if state else {}
+    if name not in kinds:
+        raise MissingColumnError(table=stored, missing=[name], found=list(kinds), place="`subject`")
+    text = table.session.createDataFrame([(value,) for value in values], f"{SUBJECT} string")
+    kind = kinds[name].simpleString()
+    typed = text.select(F.expr(f"try_cast({SUBJECT} AS {kind})").alias(SUBJECT))
+    if any(row[SUBJECT] is None for row in typed.collect()):
+        raise IncompatibleTypeError(
+            table=stored, column=name, existing=kind, incoming="another text", place="the subjects"
+        )
+    return typed
+
+
+def erase_rows(table: LakeTable, name: str, values: Sequence[str], *, dry_run: bool = False) -> list[Erased]:
+    """Remove the events about subjects from a table's change log, and what targets have by them.
+
+    The targets first: if this is killed in between, the change log still tells which keys are concerned, and
+    the same call finishes it. Rows, and the bookmark as it is, are committed together, in each table.
+
+    Raises:
+        CommitConflictError: Other writers won every race until the deadline.
+        MissingColumnError: The change log has no column of that name.
+    """
+
+    def once(held: Lease) -> list[Erased]:
+        return _erase_rows(table, name, values, held, dry_run=dry_run)
+
+    return runner.planned_again(table, _STEPS, once)
+
+
+def _erase_rows(
+    table: LakeTable, name: str, values: Sequence[str], held: Lease, *, dry_run: bool
+) -> list[Erased]:
+    state = table.state("changes")
+    if state is None or not state.rows:
+        return []
+    subjects = subjects_frame(table, table.changes, name, values)
+    with ExitStack() as cached, runner.lost_races(table.format, {table.changes: state}):
+        if table.config.write == "merge":
+            keys = keys_of_subjects(table.read("changes"), table.contract, name, subjects)
+            about: _About = _OfKeys(table, name, subjects, cache(keys, cached))
+        else:
+            about = _OfRows(table, name, subjects)
+        roles: tuple[Role, ...] = (*table.targets, "changes")
+        found = [
+            Erased(table=str(table.stored(role)), removed=count)
+            for role in roles
+            if (count := about.removed(role))
+        ]
+        if not dry_run:
+            for role in roles:
+                runner.attempt([_Erasure(table, role, about, state)], held)
+        return found
+
+
+class _About:
+    """What an erasure removes from each stored table of a table, and what it puts in its place."""
+
+    on: tuple[str, ...]
+
+    def __init__(self, table: LakeTable, name: str, subjects: DataFrame) -> None:
+        self.table, self.name, self.subjects = table, name, subjects
+
+    def doomed(self, role: Role) -> DataFrame:
+        """The values of the columns ``on`` whose rows are removed."""
+        raise NotImplementedError
+
+    def rows_to_remove(self, role: Role) -> DataFrame:
+        """The stored rows that are removed."""
+        rows = self.table.read(role)
+        return rows.join(F.broadcast(self.doomed(role)), list(self.on), "left_semi")
+
+    def rows_instead(self, role: Role, upto: int) -> DataFrame | None:
+        """The rows that come in their place; None if there are none."""
+        raise NotImplementedError
+
+    def removed(self, role: Role) -> int:
+        """How many rows fewer a stored table will have."""
+        state = self.table.state(role)
+        if state is None:
+            return 0
+        before = self.rows_to_remove(role).count()
+        rows = self.rows_instead(role, state.batch) if before else None
+        return before - (rows.count() if rows is not None else 0)
+
+
+class _OfRows(_About):
+    """Of a table without keys: the rows that name the subject."""
+
+    @property
+    def on(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (self.name,)
+
+    def doomed(self, role: Role) -> DataFrame:
+        del role
+        return self.subjects.withColumnRenamed(SUBJECT, self.name)
+
+    def rows_instead(self, role: Role, upto: int) -> None:
+        del role, upto
+
+
+class _OfKeys(_About):
+    """Of a table with keys: all rows of the keys concerned, then those that the other events make."""
+
+    def __init__(self, table: LakeTable, name: str, subjects: DataFrame, keys: DataFrame) -> None:
+        super().__init__(table, name, subjects)
+        self.on, self._keys = table.contract.keys, keys
+
+    def doomed(self, role: Role) -> DataFrame:
+        del role
+        return self._keys
+
+    def rows_instead(self, role: Role, upto: int) -> DataFrame:
+        table, contract = self.table, self.table.contract
+        past = table.read("changes") if role == "changes" else accepted_events(table)
+        past = past.where(column(BATCH) <= upto)
+        truncates = past.where(column(OP) == TRUNCATE)
+        of_keys = past.join(F.broadcast(self._keys), list(self.on), "left_semi").unionByName(truncates)
+        kept = without_subjects(of_keys, contract, self.name, self.subjects)
+        if role == "changes":
+            return kept
+        kind: Kind = "history" if role == "history" else "current"
+        return first_rows(kind, kept.unionByName(truncates), contract, truncates=True)
+
+
+class _Erasure(runner.Change):
+    """Removes what is about subjects from one stored table, and keeps its bookmark."""
+
+    def __init__(self, table: LakeTable, role: Role, about: _About, change_log: TableState) -> None:
+        inputs = {} if role == "changes" else {table.changes: change_log}
+        super().__init__(table, table.stored(role), step="erasure", batch=0, inputs=inputs)
+        self._role, self._about, self._change_log = role, about, change_log
+
+    def is_done(self, state: TableState | None) -> bool:
+        if state is None or state.bookmark is None:
+            return True
+        if self._role == "changes" and state.version != self._change_log.version:
+            raise CommitConflictError(table=self.target, attempts=1)
+        self.batch = state.batch
+        return bool(self._about.rows_to_remove(self._role).isEmpty())
+
+    def write(self, stage: Stage, state: TableState) -> CommitReport:
+        about, held = self._about, state.bookmark
+        assert held is not None, self.target  # noqa: S101 - `is_done` looked
+        with ExitStack() as cached:
+            removed = about.rows_to_remove(self._role).count()
+            instead = about.rows_instead(self._role, state.batch)
+            rows = cache(instead, cached) if instead is not None else None
+            added = rows.count() if rows is not None else 0
+            stage.merge(about.doomed(self._role), rows if added else None, about.on)
+            stage.expect(state.rows - removed + added)
+        return held
+
+
+def erase_quarantined(table: LakeTable, wanted: Wanted, *, dry_run: bool = False) -> list[Erased]:
+    """Remove the quarantined records whose text holds a subject's value.
+
+    Raises:
+        CommitConflictError: Other writers won every race until the deadline.
+    """
+
+    def once(held: Lease) -> list[Erased]:
+        state = table.state("quarantine")
+        if state is None or not state.rows:
+            return []
+        rows = table.read("quarantine")
+        forms = [(form.decode(),) for form in wanted.forms if _is_text(form)]
+        likely = table.session.createDataFrame(forms, f"{SUBJECT} string")
+        holds = F.instr(column(RAW), column(SUBJECT)) > 0
+        found = rows.join(F.broadcast(likely), holds, "left_semi").select(RAW).distinct().collect()
+        texts = [(row[RAW],) for row in found if wanted.holds(row[RAW])]
+        if not texts:
+            return []
+        doomed = table.session.createDataFrame(texts, f"{RAW} string")
+        going = rows.join(F.broadcast(doomed), [RAW], "left_semi").count()
+        if not dry_run:
+            runner.attempt([_QuarantineErasure(table, doomed, going, state)], held)
+        return [Erased(table=str(table.quarantine), removed=going)]
+
+    return runner.planned_again(table, _STEPS, once)
+
+
+def _is_text(form: bytes) -> bool:
+    try:
+        return "\0" not in form.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+class _QuarantineErasure(runner.Change):
+    """Removes quarantined records by their text."""
+
+    def __init__(self, table: LakeTable, doomed: DataFrame, going: int, planned_on: TableState) -> None:
+        super().__init__(table, table.quarantine, step="erasure", batch=planned_on.batch)
+        self._doomed, self._going, self._planned_on = doomed, going, planned_on
+
+    def is_done(self, state: TableState | None) -> bool:
+        if state is None or state.version != self._planned_on.version:
+            raise CommitConflictError(table=self.target, attempts=1)
+        return False
+
+    def write(self, stage: Stage, state: TableState) -> CommitReport:
+        assert state.bookmark is not None, self.target  # noqa: S101 - a quarantine with rows has one
+        stage.merge(self._doomed, None, (RAW,))
+        stage.expect(state.rows - self._going)
+        return state.bookmark
