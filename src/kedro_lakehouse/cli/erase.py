@@ -49,8 +49,8 @@ def erase(  # noqa: PLR0913 - one argument an option
     SUBJECT is a person's identifier, as the column holds it that `subject` in tables.yml names. The person's
     events leave the change logs, current tables and histories follow, quarantined records that name the
     person go. Then the files that held any of it are rewritten, earlier snapshots expire, and every file is
-    searched: the evidence says what was read and what still holds the value. Landed files are searched, not
-    changed: the evidence names those that hold it.
+    searched: the evidence says what was read and what still holds the value. Landed files on a local disk
+    lose the person's records and keep size and time; the evidence names those that could not be changed.
 
     Later events of an erased person are refused (quarantine reason `erased_subject`, without the record),
     unless the table says `after_erasure: accept`. Only a keyed hash of the person is kept; the key is
@@ -128,6 +128,8 @@ def _lines_of_plan(plan: ErasurePlan) -> list[str]:
 def _lines(done: Evidence) -> list[str]:
     rows = [f"  {one['table']}: {one['removed']:,} rows" for one in done.removed]
     lines = ["Removed:", *rows] if rows else ["No table held a row of this subject."]
+    if done.rewritten:
+        lines.append(f"{len(done.rewritten):,} landed files have lost records: size and time are the same.")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in done.kinds.items())
     lines.append(f"{done.files:,} files were searched, {done.read:,} bytes ({kinds}).")
     if done.found:

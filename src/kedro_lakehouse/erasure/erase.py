@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro_lakehouse.changes.subjects import hash_of
 from kedro_lakehouse.erasure.evidence import Evidence, findings, removals
 from kedro_lakehouse.erasure.find_value import places_of
+from kedro_lakehouse.erasure.landed import erase_landed, files_of_others
 from kedro_lakehouse.erasure.rows import Erased, erase_quarantined, erase_rows
 from kedro_lakehouse.erasure.subjects import Concerned, concerned
 from kedro_lakehouse.errors import CommitConflictError, counted
@@ -74,7 +75,9 @@ def erase(
     wanted = Wanted.of(values, [one.column for one in tables if one.direct])
     removed: list[Erased] = []
     pending: list[str] = []
+    rewritten: list[str] = []
     for one in tables:
+        rewritten += _landed(project, one)
         found = _rows_of(one, dry_run=False)
         removed += found
         if found or _is_held_by_files(one, wanted):
@@ -86,6 +89,7 @@ def erase(
         subjects=tuple(hash_of(key, value) for value in values),
         tables=tuple(str(one.table) for one in tables),
         removed=removals(removed),
+        rewritten=tuple(sorted(set(rewritten))),
         places=tuple(report.roots),
         files=report.files,
         read=report.bytes,
@@ -108,6 +112,16 @@ def _rows_of(one: Concerned, *, dry_run: bool) -> list[Erased]:
     for erased in found if not dry_run else ():
         logger.info("%s: %s erased", erased.table, counted(erased.removed, "row"))
     return found
+
+
+def _landed(project: Project, one: Concerned) -> list[str]:
+    """Remove the records of a table's landed files that name its subjects; the files that were changed."""
+    if one.table.config.source is None:
+        return []
+    declared = project.declarations.tables.items()
+    every = [(project.bind(n), t.subject.column if t.subject else None) for n, t in declared]
+    leave = files_of_others(one.table, one.column, every)
+    return erase_landed(one.table, one.column, Wanted.of(one.values, [one.column]), leave=leave)
 
 
 def _is_held_by_files(one: Concerned, wanted: Wanted) -> bool:

@@ -27,6 +27,8 @@ class Evidence:
     subjects: tuple[str, ...]
     tables: tuple[str, ...]
     removed: tuple[Mapping[str, Any], ...]
+    rewritten: tuple[str, ...]
+    """Landed files from which records were removed."""
     places: tuple[str, ...]
     files: int
     read: int

@@ -89,7 +89,7 @@ class Wanted:
         key = _KEY_BEFORE.search(text[max(0, at - _BEFORE) : at])
         if key is None:
             return False
-        is_number = text[at : at + 1].isdigit() or text[at : at + 1] == b"-"
+        is_number = text[at - 1 : at] != b'"' and text[at : at + 1] in b"-0123456789"
         # Text under another key may still be the person's; a number under another key is another number.
         return is_number and key[1].decode(errors="replace").lower() not in self.columns
 
@@ -131,6 +131,17 @@ class Wanted:
         if isinstance(value, date):
             return value.isoformat() in self.values
         return str(value) in self.values
+
+    def is_written(self, cell: str) -> bool:
+        """Whether the text of a cell is one of the values, as text or as a number."""
+        text = cell.strip()
+        if text in self.values:
+            return True
+        try:
+            number = Decimal(text)
+        except InvalidOperation:
+            return False
+        return number.is_finite() and self.equals(number)
 
     def is_bound(self, bound: Any, *, of_text: bool) -> bool:
         """Whether a file's bound may be one of the values: text may be cut, its last character raised."""

@@ -129,6 +129,7 @@ def test_zstd(tmp_path: Path) -> None:
         ('{"customerid": 59289}', 1),
         ('{"customerid":"59289"}', 1),
         ('{"amount": 59289}', 0),
+        ('{"note": "59289"}', 1),
         ('{"stats":"{\\"minValues\\":{\\"customerid\\":59289}}"}', 1),
         ('{"stats":"{\\"minValues\\":{\\"amount\\":59289}}"}', 0),
         ("59289,Zoe,12\n1,2,59289", 2),
