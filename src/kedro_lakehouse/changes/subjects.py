@@ -15,7 +15,7 @@ from kedro_lakehouse.changes.fold import canonical_row, op_rank
 from kedro_lakehouse.changes.truncates import spread_truncates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import Column, DataFrame
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SUBJECT: Final = "__subject"
 """The only column of a frame of subjects: their values, in the type of the column that names them."""
 _OWNER: Final = "__owner"
+_KNOWN: Final = "__known"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,7 @@ class ErasedSubjects:
         """Whether an event names an erased subject; false for all where the column is not there yet."""
         if self.column not in events.columns:
             return F.lit(False)
-        named = F.udf(_hash_is_one_of(self.hashes, self.key), "boolean")
+        named = F.udf(_hash_is_one_of(self.hashes, self.key), "boolean", useArrow=False)
         return F.coalesce(named(column(self.column).cast("string")), F.lit(False))
 
 
@@ -83,6 +84,40 @@ def without_subjects(events: DataFrame, contract: TableContract, name: str, subj
         events: all events of some keys, as the change log has them, and the truncates of the table.
         returns: the same columns, without the truncates.
     """
+    owned = _with_owner(events, contract, name)
+    kept = owned.join(F.broadcast(subjects), column(_OWNER) == column(SUBJECT), "left_anti")
+    return kept.drop(_OWNER)
+
+
+def rectified(
+    events: DataFrame, contract: TableContract, name: str, subjects: DataFrame, values: Mapping[str, str]
+) -> DataFrame:
+    """The events of keys, with other values in the upserts that are about subjects.
+
+    A value that an upsert did not send stays unsent.
+
+    Args:
+        values: The right values of columns, as text; each must be one of its column's type.
+
+    Schema:
+        events: all events of some keys, as the change log has them, and the truncates of the table.
+        returns: the same columns, without the truncates.
+    """
+    owned = _with_owner(events, contract, name)
+    known = F.broadcast(subjects.withColumn(_KNOWN, F.lit(True)))
+    marked = owned.join(known, column(_OWNER) == column(SUBJECT), "left")
+    changed = {
+        target: F.when(
+            column(_KNOWN) & _says(events, contract, target),
+            F.lit(text).cast(events.schema[target].dataType),
+        ).otherwise(column(target))
+        for target, text in values.items()
+    }
+    return marked.withColumns(changed).select(*columns(events.columns))
+
+
+def _with_owner(events: DataFrame, contract: TableContract, name: str) -> DataFrame:
+    """The events of keys, without truncates, each with the subject that it is about."""
     of_keys = spread_truncates(events, contract)
     ordered = Window.partitionBy(*columns(contract.keys)).orderBy(
         *order_fields(of_keys), op_rank(contract), canonical_row(of_keys, contract)
@@ -95,13 +130,11 @@ def without_subjects(events: DataFrame, contract: TableContract, name: str, subj
     before = ordered.rowsBetween(Window.unboundedPreceding, -1)
     last = F.last(named, ignorenulls=True)
     owner = F.when(column(OP) == UPSERT, last.over(so_far)["v"]).otherwise(last.over(before)["v"])
-    owned = of_keys.withColumn(_OWNER, owner).where(column(OP) != TRUNCATE)
-    kept = owned.join(F.broadcast(subjects), column(_OWNER) == column(SUBJECT), "left_anti")
-    return kept.drop(_OWNER)
+    return of_keys.withColumn(_OWNER, owner).where(column(OP) != TRUNCATE)
 
 
 def _says(events: DataFrame, contract: TableContract, name: str) -> Column:
-    """Whether an event says which subject its row names."""
+    """Whether an event gives a column of its row a value."""
     says = column(OP) == UPSERT
     if contract.ignores_null(name):
         says &= column(name).isNotNull()

@@ -12,9 +12,9 @@ from kedro_lakehouse.changes.subjects import hash_of
 from kedro_lakehouse.erasure.evidence import Evidence, findings, removals
 from kedro_lakehouse.erasure.find_value import places_of
 from kedro_lakehouse.erasure.landed import erase_landed, files_of_others
-from kedro_lakehouse.erasure.rows import Erased, erase_quarantined, erase_rows
+from kedro_lakehouse.erasure.rows import Erased, erase_quarantined, erase_rows, rectify_rows
 from kedro_lakehouse.erasure.subjects import Concerned, concerned
-from kedro_lakehouse.errors import CommitConflictError, counted
+from kedro_lakehouse.errors import CommitConflictError, UnknownNameError, counted
 from kedro_lakehouse.file_search.search import search_files
 from kedro_lakehouse.file_search.wanted import Wanted
 from kedro_lakehouse.formats.base import PurgesRows
@@ -23,7 +23,7 @@ from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.store import ERASURES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import Role
@@ -102,6 +102,48 @@ def erase(
     )
     record.end(evidence, key)
     return evidence
+
+
+def rectify(
+    project: Project,
+    values: Sequence[str],
+    right: Mapping[str, str],
+    names: Sequence[str] = (),
+    *,
+    dry_run: bool = False,
+) -> list[Erased]:
+    """Give columns of subjects' rows their right values in all versions; remove the former ones from files.
+
+    A table without a column is not changed by its value. Landed files and quarantine are not changed: a
+    rebuild from landed files brings the former values back.
+
+    Returns:
+        For each stored table how many rows are other ones than before.
+
+    Raises:
+        UnknownNameError: No table concerned has a column of that name.
+        CommitConflictError: Other writers won every race until the deadline.
+    """
+    tables = concerned(project, values, names)
+    held = {name for one in tables if (state := one.table.state("changes")) for name in state.columns}
+    if tables and (unknown := sorted(set(right) - held)):
+        raise UnknownNameError(
+            option="--set",
+            kind="column of these tables",
+            name=unknown[0],
+            known=sorted(held),
+            remedy="Name a column of a table with a `subject`.",
+        )
+    changed: list[Erased] = []
+    for one in tables:
+        state = one.table.state("changes")
+        own = {name: text for name, text in right.items() if state is not None and name in state.columns}
+        found = rectify_rows(one.table, one.column, one.values, own, dry_run=dry_run) if own else []
+        changed += found
+        if found and not dry_run:
+            for line in _purge(one.table):
+                logger.warning("%s", line)
+    return changed
 
 
 def _rows_of(one: Concerned, *, dry_run: bool) -> list[Erased]:

@@ -1,4 +1,4 @@
-"""The commits of an erasure: to the targets of a table, then to its change log, then to its quarantine."""
+"""The commits of an erasure or rectification: to a table's targets, its change log, its quarantine."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import BATCH, OP, RAW, TRUNCATE, column
+from kedro_lakehouse.changes.events import BATCH, OP, RAW, TRUNCATE, column, columns, value_columns
 from kedro_lakehouse.changes.plan import first_rows
-from kedro_lakehouse.changes.subjects import SUBJECT, keys_of_subjects, without_subjects
+from kedro_lakehouse.changes.subjects import SUBJECT, keys_of_subjects, rectified, without_subjects
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.cache import cache
 from kedro_lakehouse.commits.excluded import accepted_events
-from kedro_lakehouse.errors import CommitConflictError, IncompatibleTypeError, MissingColumnError
+from kedro_lakehouse.commits.fold_frames import declares
+from kedro_lakehouse.errors import (
+    CommitConflictError,
+    IncompatibleTypeError,
+    MissingColumnError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -34,7 +40,7 @@ _STEPS: Final = ("ingestion", "current", "history")
 
 @dataclass(frozen=True, kw_only=True)
 class Erased:
-    """How many rows an erasure takes from a stored table, and how many others of the same keys stay."""
+    """How many rows an erasure takes from a stored table."""
 
     table: str
     removed: int
@@ -71,45 +77,83 @@ def erase_rows(table: LakeTable, name: str, values: Sequence[str], *, dry_run: b
         CommitConflictError: Other writers won every race until the deadline.
         MissingColumnError: The change log has no column of that name.
     """
+    return _changed_rows(table, name, values, None, dry_run=dry_run)
 
+
+def rectify_rows(
+    table: LakeTable, name: str, values: Sequence[str], right: Mapping[str, str], *, dry_run: bool = False
+) -> list[Erased]:
+    """Give columns of subjects' rows their right values, in the change log and in all versions.
+
+    ``removed`` of the result says how many rows are other ones than before. What is said of ``erase_rows``
+    holds for this too.
+
+    Raises:
+        CommitConflictError: Other writers won every race until the deadline.
+        MissingColumnError: The change log lacks a column.
+        IncompatibleTypeError: A value is none of its column's type.
+        UnsupportedError: A column is a part of the key, or the subject's own.
+    """
+    if wrong := [c for c in right if c in (*table.contract.keys, name)]:
+        raise UnsupportedError(
+            what=f"{table}: the column {wrong[0]} says which row it is, or whose.",
+            remedy="Erase the subject, and let the source send it anew.",
+        )
+    for column_, text in right.items():
+        subjects_frame(table, table.changes, column_, [text])
+    return _changed_rows(table, name, values, right, dry_run=dry_run)
+
+
+def _changed_rows(
+    table: LakeTable, name: str, values: Sequence[str], right: Mapping[str, str] | None, *, dry_run: bool
+) -> list[Erased]:
     def once(held: Lease) -> list[Erased]:
-        return _erase_rows(table, name, values, held, dry_run=dry_run)
+        state = table.state("changes")
+        if state is None or not state.rows:
+            return []
+        with ExitStack() as cached, runner.lost_races(table.format, {table.changes: state}):
+            about = _about(table, name, values, right, cached)
+            roles: tuple[Role, ...] = (*table.targets, "changes")
+            found = [
+                Erased(table=str(table.stored(role)), removed=count)
+                for role in roles
+                if (count := about.changed(role))
+            ]
+            # The change log is the last one: if it is as it is to be, so are the targets.
+            if not dry_run and (found or right is None):
+                for role in roles:
+                    runner.attempt([_Erasure(table, role, about, state)], held)
+        return found
 
     return runner.planned_again(table, _STEPS, once)
 
 
-def _erase_rows(
-    table: LakeTable, name: str, values: Sequence[str], held: Lease, *, dry_run: bool
-) -> list[Erased]:
-    state = table.state("changes")
-    if state is None or not state.rows:
-        return []
+def _about(
+    table: LakeTable,
+    name: str,
+    values: Sequence[str],
+    right: Mapping[str, str] | None,
+    cached: ExitStack,
+) -> _About:
     subjects = subjects_frame(table, table.changes, name, values)
-    with ExitStack() as cached, runner.lost_races(table.format, {table.changes: state}):
-        if table.config.write == "merge":
-            keys = keys_of_subjects(table.read("changes"), table.contract, name, subjects)
-            about: _About = _OfKeys(table, name, subjects, cache(keys, cached))
-        else:
-            about = _OfRows(table, name, subjects)
-        roles: tuple[Role, ...] = (*table.targets, "changes")
-        found = [
-            Erased(table=str(table.stored(role)), removed=count)
-            for role in roles
-            if (count := about.removed(role))
-        ]
-        if not dry_run:
-            for role in roles:
-                runner.attempt([_Erasure(table, role, about, state)], held)
-        return found
+    if table.config.write != "merge":
+        return _OfRows(table, name, subjects, right)
+    keys = keys_of_subjects(table.read("changes"), table.contract, name, subjects)
+    return _OfKeys(table, name, subjects, right, cache(keys, cached))
 
 
 class _About:
-    """What an erasure removes from each stored table of a table, and what it puts in its place."""
+    """What is removed from each stored table of a table because of subjects, and what comes in its place.
+
+    ``right``: the right values of columns; None: the rows are erased.
+    """
 
     on: tuple[str, ...]
 
-    def __init__(self, table: LakeTable, name: str, subjects: DataFrame) -> None:
-        self.table, self.name, self.subjects = table, name, subjects
+    def __init__(
+        self, table: LakeTable, name: str, subjects: DataFrame, right: Mapping[str, str] | None
+    ) -> None:
+        self.table, self.name, self.subjects, self.right = table, name, subjects, right
 
     def doomed(self, role: Role) -> DataFrame:
         """The values of the columns ``on`` whose rows are removed."""
@@ -118,20 +162,22 @@ class _About:
     def rows_to_remove(self, role: Role) -> DataFrame:
         """The stored rows that are removed."""
         rows = self.table.read(role)
-        return rows.join(F.broadcast(self.doomed(role)), list(self.on), "left_semi")
+        return rows.join(F.broadcast(self.doomed(role)), list(self.on), "left_semi").select(*rows.columns)
 
     def rows_instead(self, role: Role, upto: int) -> DataFrame | None:
         """The rows that come in their place; None if there are none."""
         raise NotImplementedError
 
-    def removed(self, role: Role) -> int:
-        """How many rows fewer a stored table will have."""
+    def changed(self, role: Role) -> int:
+        """How many rows a stored table loses; of a rectification, how many are other ones."""
         state = self.table.state(role)
         if state is None:
             return 0
-        before = self.rows_to_remove(role).count()
-        rows = self.rows_instead(role, state.batch) if before else None
-        return before - (rows.count() if rows is not None else 0)
+        before = self.rows_to_remove(role)
+        instead = self.rows_instead(role, state.batch)
+        if instead is not None and self.right is not None:
+            return before.exceptAll(instead.select(*before.columns)).count()
+        return before.count() - (instead.count() if instead is not None else 0)
 
 
 class _OfRows(_About):
@@ -145,15 +191,29 @@ class _OfRows(_About):
         del role
         return self.subjects.withColumnRenamed(SUBJECT, self.name)
 
-    def rows_instead(self, role: Role, upto: int) -> None:
-        del role, upto
+    def rows_instead(self, role: Role, upto: int) -> DataFrame | None:
+        del upto
+        if self.right is None:
+            return None
+        rows = self.rows_to_remove(role)
+        kinds = {f.name: f.dataType for f in rows.schema.fields}
+        return rows.withColumns(
+            {n: F.lit(text).cast(kinds[n]) for n, text in self.right.items() if n in kinds}
+        )
 
 
 class _OfKeys(_About):
     """Of a table with keys: all rows of the keys concerned, then those that the other events make."""
 
-    def __init__(self, table: LakeTable, name: str, subjects: DataFrame, keys: DataFrame) -> None:
-        super().__init__(table, name, subjects)
+    def __init__(
+        self,
+        table: LakeTable,
+        name: str,
+        subjects: DataFrame,
+        right: Mapping[str, str] | None,
+        keys: DataFrame,
+    ) -> None:
+        super().__init__(table, name, subjects, right)
         self.on, self._keys = table.contract.keys, keys
 
     def doomed(self, role: Role) -> DataFrame:
@@ -165,12 +225,19 @@ class _OfKeys(_About):
         past = table.read("changes") if role == "changes" else accepted_events(table)
         past = past.where(column(BATCH) <= upto)
         truncates = past.where(column(OP) == TRUNCATE)
-        of_keys = past.join(F.broadcast(self._keys), list(self.on), "left_semi").unionByName(truncates)
-        kept = without_subjects(of_keys, contract, self.name, self.subjects)
+        of_keys = past.join(F.broadcast(self._keys), list(self.on), "left_semi").select(*past.columns)
+        events = of_keys.unionByName(truncates)
+        left = (
+            without_subjects(events, contract, self.name, self.subjects)
+            if self.right is None
+            else rectified(events, contract, self.name, self.subjects, self.right)
+        )
         if role == "changes":
-            return kept
+            return left
         kind: Kind = "history" if role == "history" else "current"
-        return first_rows(kind, kept.unionByName(truncates), contract, truncates=True)
+        gone = [c for c in value_columns(past) if not declares(table.config, c)]
+        folded = first_rows(kind, left.unionByName(truncates), contract, truncates=True)
+        return folded.drop(*columns(gone))
 
 
 class _Erasure(runner.Change):
