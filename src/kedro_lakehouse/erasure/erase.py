@@ -80,8 +80,10 @@ def erase(
         rewritten += _landed(project, one)
         found = _rows_of(one, dry_run=False)
         removed += found
-        if found or _is_held_by_files(one, wanted):
-            pending += _purge(one.table)
+        changed = {erased.table for erased in found}
+        names = [one.table.stored(role) for role in _ROLES]
+        stale = [n for n in names if str(n) in changed or _is_held_by_files(one.table, n, wanted)]
+        pending += _purge(one.table, stale)
     report = search_files(places_of(project), wanted)
     evidence = Evidence(
         erasure=record.erasure,
@@ -141,7 +143,8 @@ def rectify(
         found = rectify_rows(one.table, one.column, one.values, own, dry_run=dry_run) if own else []
         changed += found
         if found and not dry_run:
-            for line in _purge(one.table):
+            changed_names = [TableName(*of.table.split(".")) for of in found]
+            for line in _purge(one.table, changed_names):
                 logger.warning("%s", line)
     return changed
 
@@ -166,18 +169,16 @@ def _landed(project: Project, one: Concerned) -> list[str]:
     return erase_landed(one.table, one.column, Wanted.of(one.values, [one.column]), leave=leave)
 
 
-def _is_held_by_files(one: Concerned, wanted: Wanted) -> bool:
-    """Whether files of the table hold a subject, although no row does: an earlier erasure was interrupted."""
-    warehouse = f"{one.table.environment.lakehouse}/warehouse"
-    names = [one.table.stored(role) for role in _ROLES]
-    return bool(search_files([f"{warehouse}/{n.namespace}/{n.table}" for n in names], wanted).found)
+def _is_held_by_files(table: LakeTable, name: TableName, wanted: Wanted) -> bool:
+    """Whether files of a stored table hold a subject, although no row does: an erasure was interrupted."""
+    folder = f"{table.environment.lakehouse}/warehouse/{name.namespace}/{name.table}"
+    return bool(search_files([folder], wanted).found)
 
 
-def _purge(table: LakeTable) -> Iterable[str]:
-    """Make the deleted rows of a table's stored tables go from their files; what stays, a sentence each."""
+def _purge(table: LakeTable, names: Iterable[TableName]) -> Iterable[str]:
+    """Make the deleted rows of stored tables go from their files; what stays, a sentence each."""
     before = datetime.now(UTC)
-    for role in _ROLES:
-        name = table.stored(role)
+    for name in names:
         if table.format.state(name) is None:
             continue
         if not isinstance(table.format, PurgesRows):

@@ -114,18 +114,31 @@ def _changed_rows(
         with ExitStack() as cached, runner.lost_races(table.format, {table.changes: state}):
             about = _about(table, name, values, right, cached)
             roles: tuple[Role, ...] = (*table.targets, "changes")
-            found = [
-                Erased(table=str(table.stored(role)), removed=count)
-                for role in roles
-                if (count := about.changed(role))
-            ]
-            # The change log is the last one: if it is as it is to be, so are the targets.
-            if not dry_run and (found or right is None):
-                for role in roles:
-                    runner.attempt([_Erasure(table, role, about, state)], held)
-        return found
+            planned = [plan for role in roles if (plan := about.plan(role, cached)) is not None]
+            if not dry_run:
+                for plan in planned:
+                    runner.attempt([_Erasure(table, plan, state)], held)
+        return [Erased(table=str(table.stored(plan.role)), removed=plan.changed) for plan in planned]
 
     return runner.planned_again(table, _STEPS, once)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What is removed from one stored table, and what comes in its place.
+
+    ``doomed`` has the columns ``on``: rows with equal ones are removed, ``removed`` in number; ``added`` is the
+    number of ``rows``, and ``changed`` that of the rows that are gone, or are other ones than before.
+    """
+
+    role: Role
+    planned_on: TableState
+    on: tuple[str, ...]
+    doomed: DataFrame
+    removed: int
+    rows: DataFrame | None
+    added: int
+    changed: int
 
 
 def _about(
@@ -168,16 +181,33 @@ class _About:
         """The rows that come in their place; None if there are none."""
         raise NotImplementedError
 
-    def changed(self, role: Role) -> int:
-        """How many rows a stored table loses; of a rectification, how many are other ones."""
+    def plan(self, role: Role, cached: ExitStack) -> _Plan | None:
+        """What is to be done to a stored table; None if nothing is."""
         state = self.table.state(role)
-        if state is None:
-            return 0
+        if state is None or state.bookmark is None:
+            return None
         before = self.rows_to_remove(role)
+        removed = before.count()
+        if not removed:
+            return None
         instead = self.rows_instead(role, state.batch)
-        if instead is not None and self.right is not None:
-            return before.exceptAll(instead.select(*before.columns)).count()
-        return before.count() - (instead.count() if instead is not None else 0)
+        rows = cache(instead, cached) if instead is not None else None
+        added = rows.count() if rows is not None else 0
+        changed = removed - added
+        if rows is not None and self.right is not None:
+            changed = before.exceptAll(rows.select(*before.columns)).count()
+        if not changed:  # what is left of these keys is what is there
+            return None
+        return _Plan(
+            role=role,
+            planned_on=state,
+            on=self.on,
+            doomed=self.doomed(role),
+            removed=removed,
+            rows=rows,
+            added=added,
+            changed=changed,
+        )
 
 
 class _OfRows(_About):
@@ -241,32 +271,26 @@ class _OfKeys(_About):
 
 
 class _Erasure(runner.Change):
-    """Removes what is about subjects from one stored table, and keeps its bookmark."""
+    """Replaces what is about subjects in one stored table, and keeps its bookmark."""
 
-    def __init__(self, table: LakeTable, role: Role, about: _About, change_log: TableState) -> None:
-        inputs = {} if role == "changes" else {table.changes: change_log}
-        super().__init__(table, table.stored(role), step="erasure", batch=0, inputs=inputs)
-        self._role, self._about, self._change_log = role, about, change_log
+    def __init__(self, table: LakeTable, plan: _Plan, change_log: TableState) -> None:
+        inputs = {} if plan.role == "changes" else {table.changes: change_log}
+        super().__init__(
+            table, table.stored(plan.role), step="erasure", batch=plan.planned_on.batch, inputs=inputs
+        )
+        self._plan = plan
 
     def is_done(self, state: TableState | None) -> bool:
-        if state is None or state.bookmark is None:
-            return True
-        if self._role == "changes" and state.version != self._change_log.version:
+        if state is None or state.version != self._plan.planned_on.version:
             raise CommitConflictError(table=self.target, attempts=1)
-        self.batch = state.batch
-        return bool(self._about.rows_to_remove(self._role).isEmpty())
+        return False
 
     def write(self, stage: Stage, state: TableState) -> CommitReport:
-        about, held = self._about, state.bookmark
-        assert held is not None, self.target  # noqa: S101 - `is_done` looked
-        with ExitStack() as cached:
-            removed = about.rows_to_remove(self._role).count()
-            instead = about.rows_instead(self._role, state.batch)
-            rows = cache(instead, cached) if instead is not None else None
-            added = rows.count() if rows is not None else 0
-            stage.merge(about.doomed(self._role), rows if added else None, about.on)
-            stage.expect(state.rows - removed + added)
-        return held
+        assert state.bookmark is not None, self.target  # noqa: S101 - its plan was made on one
+        plan = self._plan
+        stage.merge(plan.doomed, plan.rows if plan.added else None, plan.on)
+        stage.expect(state.rows - plan.removed + plan.added)
+        return state.bookmark
 
 
 def erase_quarantined(table: LakeTable, wanted: Wanted, *, dry_run: bool = False) -> list[Erased]:
