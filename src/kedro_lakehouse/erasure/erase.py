@@ -81,8 +81,8 @@ def erase(
         found = _rows_of(one, dry_run=False)
         removed += found
         changed = {erased.table for erased in found}
-        names = [one.table.stored(role) for role in _ROLES]
-        stale = [n for n in names if str(n) in changed or _is_held_by_files(one.table, n, wanted)]
+        stored = [one.table.stored(role) for role in _ROLES]
+        stale = [n for n in stored if str(n) in changed or _is_held_by_files(one.table, n, wanted)]
         pending += _purge(one.table, stale)
     report = search_files(places_of(project), wanted)
     evidence = Evidence(

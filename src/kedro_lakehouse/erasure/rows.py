@@ -127,8 +127,8 @@ def _changed_rows(
 class _Plan:
     """What is removed from one stored table, and what comes in its place.
 
-    ``doomed`` has the columns ``on``: rows with equal ones are removed, ``removed`` in number; ``added`` is the
-    number of ``rows``, and ``changed`` that of the rows that are gone, or are other ones than before.
+    ``doomed`` has the columns ``on``: rows with equal ones are removed, ``removed`` in number; ``added`` is
+    the number of ``rows``, and ``changed`` that of the rows that are gone, or are other ones than before.
     """
 
     role: Role
@@ -193,9 +193,7 @@ class _About:
         instead = self.rows_instead(role, state.batch)
         rows = cache(instead, cached) if instead is not None else None
         added = rows.count() if rows is not None else 0
-        changed = removed - added
-        if rows is not None and self.right is not None:
-            changed = before.exceptAll(rows.select(*before.columns)).count()
+        changed = removed if rows is None else _others(before, rows.select(*before.columns)).count()
         if not changed:  # what is left of these keys is what is there
             return None
         return _Plan(
@@ -208,6 +206,15 @@ class _About:
             added=added,
             changed=changed,
         )
+
+
+def _others(before: DataFrame, after: DataFrame) -> DataFrame:
+    """The rows of a frame that another one has not; Spark compares no maps, so their texts are."""
+    maps = [f.name for f in before.schema.fields if "map<" in f.dataType.simpleString()]
+    as_text = {name: F.to_json(F.struct(column(name))) for name in maps}
+    return (
+        before.withColumns(as_text).exceptAll(after.withColumns(as_text)) if maps else before.exceptAll(after)
+    )
 
 
 class _OfRows(_About):
