@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.changes.contract import TableContract
-from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.errors import ConfigurationError, UnsupportedError
 from kedro_lakehouse.names import OWN_FORMAT
 from kedro_lakehouse.ops.report import CommitReport, now
+from kedro_lakehouse.ops.store import ERASURES
 from kedro_lakehouse.plugins import SOURCES, load_plugin
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kedro_lakehouse.changes.plan import Kind
+    from kedro_lakehouse.changes.subjects import ErasedSubjects
     from kedro_lakehouse.config.convert import ConvertConfig
     from kedro_lakehouse.config.sources import SourceConfig, StreamSourceConfig
     from kedro_lakehouse.config.tables import TableConfig
@@ -32,6 +34,26 @@ if TYPE_CHECKING:
     from kedro_lakehouse.sources.base import FileSource
     from kedro_lakehouse.sources.ledger import Ledger
     from kedro_lakehouse.sources.schemas import TopicSchemas
+
+
+_LEAST_KEY: Final = 16
+
+
+def erasure_key(environment: Environment) -> bytes:
+    """The key by which erased subjects are hashed and evidence is signed: ``erasure.key`` of the credentials.
+
+    Raises:
+        ConfigurationError: There is none, or it is too short to keep a secret.
+    """
+    key = str(environment.credentials("erasure").get("key") or "")
+    if len(key) < _LEAST_KEY:
+        raise ConfigurationError(
+            file="credentials.yml",
+            key="erasure.key",
+            problem=f"the key has fewer than {_LEAST_KEY} characters.",
+            remedy="Write a long random text, and keep it: without it later events are not recognised.",
+        )
+    return key.encode()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,6 +175,23 @@ class LakeTable:
             kept=self.environment.schemas,
             run_id=self.run_id,
         )
+
+    def erased_subjects(self) -> ErasedSubjects | None:
+        """The erased subjects whose events are refused; None if there are none. Read anew at each call.
+
+        Raises:
+            ConfigurationError: There are some, and the credentials have no key.
+        """
+        subject = self.config.subject
+        if subject is None or self.config.after_erasure == "accept":
+            return None
+        rows = self.ops.read(ERASURES, of_table=str(self), columns=("table", "subject"))
+        hashes = frozenset(row["subject"] for row in rows if row["subject"])
+        if not hashes:
+            return None
+        from kedro_lakehouse.changes.subjects import ErasedSubjects
+
+        return ErasedSubjects(column=subject.column, hashes=hashes, key=erasure_key(self.environment))
 
     def open_ledger(self) -> Ledger:
         """The ledger of the table's batches, as it will be read at first use."""

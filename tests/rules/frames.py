@@ -86,9 +86,13 @@ class Tables:
             if (identity := self.rules.identity(event)) not in known:
                 known.add(identity)
                 self.accepted.append((self.batch, event))
-        past = self._events(self.accepted)
+        past = self.past()
         for kind in KINDS:
             self._bring(kind, past)
+
+    def past(self) -> pa.Table:
+        """The accepted events, as the change log has them."""
+        return self._events(self.accepted)
 
     def rows(self, kind: str) -> list[dict[str, Any]]:
         """The rows of a table, with orders as the model has them."""

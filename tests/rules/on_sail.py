@@ -1,9 +1,9 @@
 """Random histories and the contract's cases by the rules alone, on Sail, a Spark Connect server.
 
-Usage: ``python -m rules.on_sail SEED HISTORIES``, so many histories a design. The last line of what it prints
-is JSON: ``differences`` from the model by design and batch, in ``faults`` where each planted fault was found,
-and in ``cases`` how each case's tables differ from what it expects. It is a process of its own: a client of
-Spark Connect and a classic one do not fit into one.
+Usage: ``python -m rules.on_sail SEED HISTORIES``, so many histories a design. The last line of what it
+prints is JSON: ``differences`` from the model by design and batch, in ``erasures`` those after an erasure, in
+``faults`` where each planted fault was found, and in ``cases`` how each case's tables differ from what it
+expects. It is a process of its own: a client of Spark Connect and a classic one do not fit into one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pysail.spark import SparkConnectServer
 from pyspark.sql import SparkSession
 
 from rules.cases import CASES
+from rules.erasures import differences as erased_differences
 from rules.faults import FAULTS
 from rules.frames import Planning, Tables
 
@@ -73,12 +74,17 @@ def main(seed: str, number: str) -> None:
     found: dict[str, list[str]] = {}
     for design in DESIGNS:
         found |= differences(session, design, int(number), int(seed), Planning())
+    erasures: dict[str, list[str]] = {}
+    for design in DESIGNS:
+        of_it = min(int(number), SMALL) if design.truncates else int(number)
+        erasures |= erased_differences(session, design, of_it, int(seed))
     faults = {
         fault: differences(session, DESIGNS[0], int(number), int(seed), planning)
         for fault, planning in FAULTS.items()
     }
     cases = {case: case_differences(session, case) for case in CASES}
-    print(json.dumps({"differences": found, "faults": faults, "cases": cases}, default=str))  # noqa: T201
+    result = {"differences": found, "erasures": erasures, "faults": faults, "cases": cases}
+    print(json.dumps(result, default=str))  # noqa: T201
     session.stop()  # while the server lives: a client that ends after it retries for ten minutes
     server.stop()
 

@@ -41,6 +41,10 @@ def test_every_design_is_the_models_after_every_batch(found: dict[str, Any]) -> 
     assert found["differences"] == {}, f"again with {SWITCH}={the_seed()}"
 
 
+def test_after_an_erasure_every_design_is_the_models_without_the_subjects(found: dict[str, Any]) -> None:
+    assert found["erasures"] == {}, f"again with {SWITCH}={the_seed()}"
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(found: dict[str, Any], fault: str) -> None:
     assert found["faults"][fault], f"again with {SWITCH}={the_seed()}"

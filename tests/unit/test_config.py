@@ -111,6 +111,8 @@ def test_defaults_are_the_contracts():
         "partition_by": (),
         "sort_by": (),
         "properties": {},
+        "subject": None,
+        "after_erasure": "refuse",
         "tags": (),
     }
 
@@ -226,7 +228,9 @@ def test_wrong_table_key_is_named_with_its_remedy(keys, key, words):
         assert word in str(error)
 
 
-@pytest.mark.parametrize(("keys", "key", "word"), [({"subject": "id"}, "subject", "subject")])
+@pytest.mark.parametrize(
+    ("keys", "key", "word"), [({"retention": {"after": "730 days"}}, "retention", "retention")]
+)
 def test_planned_is_told_apart_from_unknown(keys, key, word):
     error = refusal({"lake_in": DMS}, {"dms_sample.person": TABLE | keys})
     assert error.key == f"dms_sample.person.{key}"
@@ -239,8 +243,8 @@ def test_every_key_of_the_interface_is_available_or_planned_but_not_both():
         "source entity derive keys write order_by effective_time current history columns types rename "
         "ignore_null unset_marker on_tie on_invalid max_invalid_fraction valid_from initial_valid_from "
         "hard_deletes delete_scope max_delete_fraction allow_empty_extract changes_retention enrich "
-        "reenrich schema_policy checks expectations format partition_by sort_by properties subject personal "
-        "public tags"
+        "reenrich schema_policy checks expectations format partition_by sort_by properties subject "
+        "after_erasure retention pull personal public tags"
     )
     available = set(TableConfig.allowed_keys())
     assert available | TableConfig.planned_keys == set(interface.split())

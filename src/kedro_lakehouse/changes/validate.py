@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from kedro_lakehouse.changes.contract import TableContract
+    from kedro_lakehouse.changes.subjects import ErasedSubjects
 
 __all__ = ["REASON_ORDER", "Conversion", "check_events", "convert", "reasons_of"]
 
 logger = logging.getLogger(__name__)
 
+ERASED_SUBJECT: Final = "erased_subject"
 INCOMPATIBLE_SCHEMA: Final = "incompatible_schema"
 MALFORMED: Final = "malformed"
 UNKNOWN_OP: Final = "unknown_op"
@@ -48,9 +50,11 @@ DUPLICATE_KEY: Final = "duplicate_key"
 KEY_MISMATCH: Final = "key_mismatch"
 TOO_LATE: Final = "too_late"
 KEY_MISMATCHED: Final = "__key_mismatch"
-_NEEDED_FOR_REASONS: Final = ("__failed", "__malformed", KEY_MISMATCHED)
+_ERASED: Final = "__erased"
+_NEEDED_FOR_REASONS: Final = ("__failed", "__malformed", KEY_MISMATCHED, _ERASED)
 
 REASON_ORDER: Final = (
+    ERASED_SUBJECT,
     INCOMPATIBLE_SCHEMA,
     MALFORMED,
     UNKNOWN_OP,
@@ -100,7 +104,11 @@ def reasons_of(
 
 
 def check_events(
-    events: DataFrame, contract: TableContract, *, horizon: dt.datetime | None = None
+    events: DataFrame,
+    contract: TableContract,
+    *,
+    horizon: dt.datetime | None = None,
+    erased: ErasedSubjects | None = None,
 ) -> DataFrame:
     """Add to every event the list of reasons (``_reasons``) why it cannot be applied: empty if it can.
 
@@ -112,6 +120,7 @@ def check_events(
 
     Args:
         horizon: The time up to which the change log is compacted: earlier events are too late.
+        erased: Subjects whose events are refused; their raw records are not kept.
     """
     order_fields = events.schema[ORDER].dataType.fieldNames()  # type: ignore[attr-defined]
     null_key = F.lit(False)
@@ -132,6 +141,11 @@ def check_events(
         conditions[KEY_MISMATCH] = column(KEY_MISMATCHED)
     if horizon is not None:
         conditions[TOO_LATE] = before(horizon)
+    if erased is not None:
+        events = events.withColumn(_ERASED, erased.are_named_by(events))
+        conditions[ERASED_SUBJECT] = column(_ERASED)
+        if RAW in events.columns:
+            events = events.withColumn(RAW, F.when(~column(_ERASED), column(RAW)))
     if UNSET in events.columns:
         events = events.withColumn(UNSET, F.when(column(OP) == UPSERT, column(UNSET)))
     empty_keys = F.filter(

@@ -10,6 +10,8 @@ from kedro_lakehouse.cli.changes import changes
 from kedro_lakehouse.cli.console import console
 from kedro_lakehouse.cli.deploy import deploy
 from kedro_lakehouse.cli.drop import drop
+from kedro_lakehouse.cli.erase import erase
+from kedro_lakehouse.cli.find_value import find_value
 from kedro_lakehouse.cli.import_config import import_config
 from kedro_lakehouse.cli.init import init
 from kedro_lakehouse.cli.logs import logs
@@ -19,6 +21,7 @@ from kedro_lakehouse.cli.options import AS_JSON, env_option, opened_project
 from kedro_lakehouse.cli.plugins import plugins
 from kedro_lakehouse.cli.quarantine import quarantine
 from kedro_lakehouse.cli.rebuild import rebuild
+from kedro_lakehouse.cli.rectify import rectify
 from kedro_lakehouse.cli.rollback import rollback
 from kedro_lakehouse.cli.run import run
 from kedro_lakehouse.cli.runs import runs
@@ -74,8 +77,8 @@ def lakehouse() -> None:
     """Look at the lakehouse, and mend it.
 
     Only `changes`, `rebuild`, `rollback`, `tag`, `branch`, `quarantine` (with --replay, or of a blocked
-    batch), `sql --engine spark`, and `maintain` where something is due start Spark; only `rebuild`,
-    `rollback`, `quarantine` and `drop` change what tables hold.
+    batch), `sql --engine spark`, `erase`, `rectify`, and `maintain` where something is due start Spark;
+    only `rebuild`, `rollback`, `quarantine`, `drop`, `erase` and `rectify` change what tables hold.
     """
 
 
@@ -84,8 +87,8 @@ def commands() -> None:
     """Commands that the package adds to Kedro."""
 
 
-_LOOK: Final = (tables, sql, changes, snapshots, schemas, runs, logs, plugins, search, console)
-_MEND: Final = (quarantine, tag, branch, rollback, rebuild, drop, maintain)
+_LOOK: Final = (tables, sql, changes, snapshots, schemas, runs, logs, plugins, search, find_value, console)
+_MEND: Final = (quarantine, tag, branch, rollback, rebuild, drop, maintain, erase, rectify)
 _SET_UP: Final = (init, import_config, deploy)
 _RUN: Final = (stream,)
 for command in (*_RUN, *_LOOK, *_MEND, *_SET_UP):

@@ -27,10 +27,12 @@ from kedro_lakehouse.config.history import (
     not_reserved,
 )
 from kedro_lakehouse.config.sql import condition, statement
+from kedro_lakehouse.config.subjects import Subject  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.errors import did_you_mean
 
 QUARANTINE_REASONS: Final = frozenset(
     {
+        "erased_subject",
         "incompatible_schema",
         "malformed",
         "unknown_op",
@@ -149,7 +151,7 @@ class TableConfig(Declaration):
     """One table: its source, its keys, and what is kept of it."""
 
     # What the fixed interface has and this version has not yet: the one list of it.
-    planned_keys: ClassVar[frozenset[str]] = frozenset({"subject"})
+    planned_keys: ClassVar[frozenset[str]] = frozenset({"pull", "retention"})
 
     source: Name | None = None
     """Name of a source in sources.yml; or see `derive`."""
@@ -231,6 +233,10 @@ class TableConfig(Declaration):
     """Columns with personal data: previews do not show their values, and the column index keeps only their
     formats.
     """
+    subject: Subject | None = None
+    """The person whom a row is about, for `kedro lakehouse erase`: a column, or see `subject` below."""
+    after_erasure: Literal["refuse", "accept"] = "refuse"
+    """What becomes of events about a subject that was erased: they are refused, or accepted as new ones."""
     public: Names = ()
     """Columns whose values may be shown in messages and previews, also if personal."""
     tags: tuple[Tag, ...] = ()

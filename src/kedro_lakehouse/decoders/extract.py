@@ -34,16 +34,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.changes.contract import TableContract
+    from kedro_lakehouse.changes.subjects import ErasedSubjects
     from kedro_lakehouse.decoders.records import Columns, RecordGroup
 
 
-def decode_extracts(
+def decode_extracts(  # noqa: PLR0913 - what checks of rows depend on
     groups: Sequence[RecordGroup],
     extracts: DataFrame,
     layout: Columns,
     contract: TableContract,
     *,
     marked: bool = True,
+    erased: ErasedSubjects | None = None,
 ) -> DataFrame:
     """Decode and check the rows of extracts.
 
@@ -62,7 +64,7 @@ def decode_extracts(
     numbered = extracts.select(FILE, EXTRACT, ORDER)
     rows = complete(converted, layout).join(F.broadcast(numbered), FILE, "inner").drop(FILE)
     timed = _with_valid_from(rows, layout, contract)
-    checked = check_events(timed.withColumn(OP, F.lit(UPSERT)), contract).drop(OP, ORDER)
+    checked = check_events(timed.withColumn(OP, F.lit(UPSERT)), contract, erased=erased).drop(OP, ORDER)
     if contract.keys and contract.order_by:
         checked = keep_newest_rows(checked, contract)
     elif contract.keys and marked:

@@ -373,6 +373,26 @@ class RenamesColumns(Protocol):
 
 
 @runtime_checkable
+class PurgesRows(Protocol):
+    """A table format that can make deleted rows go from its files, so that an erasure is whole."""
+
+    def purge(self, table: TableName, *, before: datetime) -> Sequence[str]:
+        """Remove from all files what the published rows no longer hold; earlier states cannot be read then.
+
+        Args:
+            table: The stored table; without one nothing is done.
+            before: Files of no state that are older than this are removed too: they are of stages that cannot
+                be published any more.
+
+        Returns:
+            What keeps deleted rows and is not the format's to remove, a sentence each.
+
+        Raises:
+            CommitConflictError: A writer was faster; the call may be repeated.
+        """
+
+
+@runtime_checkable
 class KeepsCommits(Protocol):
     """A table format that lists earlier commits, from which ``lake.ops.batches`` gets its unrecorded ones."""
 

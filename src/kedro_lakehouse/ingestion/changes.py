@@ -115,6 +115,7 @@ class ChangeBatches:
                 horizon=horizon_of(planner.state()),
                 lookups=planner.lookups(planned.references, resolved),
                 keeps_lookups=planner.references.repairs,
+                erased=planner.table.erased_subjects(),
             ),
         )
 

@@ -299,7 +299,10 @@ class ExtractBatches:
         start = starts_by_column(self._contract)
         if start and not any(settled.name_of(c) == start for g in groups for c in g.columns):
             logger.warning("%s: no extract of the batch has the column %s", planner.table, start)
-        decoded = decode_extracts(groups, self._numbered(files), settled, self._contract, marked=sorts)
+        erased = self._table.erased_subjects()
+        decoded = decode_extracts(
+            groups, self._numbered(files), settled, self._contract, marked=sorts, erased=erased
+        )
         return cache(decoded, cached)
 
     def _require(self, settled: Columns) -> None:

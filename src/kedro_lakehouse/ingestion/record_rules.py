@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.changes.lookup import Lookup
+    from kedro_lakehouse.changes.subjects import ErasedSubjects
     from kedro_lakehouse.decoders.records import Columns, RecordGroup
 
 
@@ -38,6 +39,7 @@ class RecordRules:
     horizon: datetime | None = None
     lookups: Sequence[Lookup] = ()
     keeps_lookups: bool = False
+    erased: ErasedSubjects | None = None
 
     def events(self, groups: Sequence[RecordGroup], contract: TableContract) -> DataFrame:
         """Decode and check records; a key change becomes its two events."""
@@ -48,7 +50,7 @@ class RecordRules:
             ordered = self._enriched(ordered)
         if self.columns.carried:
             ordered = ordered.drop(*self.columns.carried)
-        checked = check_events(ordered, contract, horizon=self.horizon)
+        checked = check_events(ordered, contract, horizon=self.horizon, erased=self.erased)
         return split_key_changes(checked, contract, BEFORE)
 
     def _enriched(self, events: DataFrame) -> DataFrame:

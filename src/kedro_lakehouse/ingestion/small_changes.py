@@ -97,7 +97,7 @@ def _may_be_small(
     reader: FileReader, shapes: Sequence[FileShape], rules: RecordRules, contract: TableContract
 ) -> bool:
     """Whether what is declared and what the footers tell allows it."""
-    needs_spark = contract.checks or contract.unset_marker is not None or rules.lookups
+    needs_spark = contract.checks or contract.unset_marker is not None or rules.lookups or rules.erased
     if needs_spark or sum(s.file.size for s in shapes) > _MOST_BYTES:
         return False
     if reader.file_format == "json":

@@ -206,6 +206,7 @@ class Replay:
                 columns=resolved,
                 lookups=planner.lookups(self.references, resolved),
                 keeps_lookups=planner.references.repairs,
+                erased=planner.table.erased_subjects(),
             )
             again = [dataclasses.replace(g, records=records_at(g.records, found)) for g in groups]
             events = cache(planner.token(head).stamp(rules.events(again, self.contract)), cached)

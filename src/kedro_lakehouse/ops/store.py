@@ -57,6 +57,7 @@ QUALITY_RESULTS: Final = "quality_results"
 DECISIONS: Final = "decisions"
 MAINTENANCE: Final = "maintenance"
 SCHEMAS_OF_RECORDS: Final = "schemas"
+ERASURES: Final = "erasures"
 PUBLISHED: Final = "published"
 """Stage of a quality result about a published table."""
 
@@ -136,6 +137,16 @@ _FIELDS: Final[Mapping[str, _Fields]] = {
         *_numbers("row", "digest"),
         *_texts("run_id"),
         *_times("decided_at"),
+    ],
+    # One row per table and subject, a keyed hash, before anything is removed: from then on events of it are
+    # refused. Then one row per erasure, without a table: what was removed, searched and found.
+    ERASURES: [
+        *_texts("erasure", "status", "table", "subject"),
+        *_times("due"),
+        *_numbers("rows", "files", "bytes", "found"),
+        ("pending", pa.list_(pa.string())),
+        *_texts("evidence", "signature", "run_id"),
+        *_times("recorded_at"),
     ],
     # One row per schema of a registry that a table's records named, with the first batch that has such a
     # record. A row without a batch is an earlier version of a subject: later ones are compared with it.

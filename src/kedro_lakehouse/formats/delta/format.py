@@ -18,10 +18,11 @@ from kedro_lakehouse.formats.ddl import evolve_table, rename_in_table, storable
 from kedro_lakehouse.formats.delta.commit import DeltaCommit
 from kedro_lakehouse.formats.delta.entries import LOG_FOLDER
 from kedro_lakehouse.formats.delta.log import KnownLogs, no_commit_yet, storage_options
-from kedro_lakehouse.formats.delta.maintenance import DeltaMaintenance
+from kedro_lakehouse.formats.delta.maintenance import RACED, DeltaMaintenance
 from kedro_lakehouse.formats.delta.stage import DeltaStage
 from kedro_lakehouse.formats.hadoop_files import delete_unfinished, is_there
 from kedro_lakehouse.formats.literals import text
+from kedro_lakehouse.formats.maintenance import races_lost_by
 from kedro_lakehouse.formats.turn import no_turn, publish_turn
 from kedro_lakehouse.names import TableName, quote
 from kedro_lakehouse.ops.report import CommitReport
@@ -293,6 +294,26 @@ class DeltaFormat(FormatAtPaths):
         """The published commits that the log still holds, newest first, each with its version."""
         log = self._log(table)
         return commits_of_batches((note.bookmark, at) for note, at in log.notes()) if log else iter(())
+
+    def purge(self, table: TableName, *, before: datetime) -> Sequence[str]:
+        """Remove deleted rows from data files, and from the log the entries of all earlier versions.
+
+        The bookmark is published once more, as the newest entry, so that it survives.
+        """
+        from kedro_lakehouse.formats.delta.purge import expire_log, remove_dead_files, rewrite_deleted_rows
+
+        state = self.state(table)
+        if state is None or state.bookmark is None:
+            return []
+        with races_lost_by(table, RACED), self._turn(table) as confirm:
+            confirm()
+            rewrite_deleted_rows(self._session(), self.path(table))
+        with self.stage(table, self.state(table)) as stage:
+            stage.publish(state.bookmark)
+        if (log := self._log(table)) is not None:
+            remove_dead_files(self.path(table), log, before)
+            expire_log(self.path(table), log)
+        return []
 
     def stage(self, table: TableName, state: TableState | None) -> AbstractContextManager[Stage]:
         """Open a stage on one published state of the table; what the block leaves unpublished is dropped."""

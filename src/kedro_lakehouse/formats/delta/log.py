@@ -92,7 +92,7 @@ class DeltaLog:
 
     def __init__(self, table: TableName, opened: DeltaTable, storage: dict[str, str]) -> None:
         """Store the opened table."""
-        self._table, self._opened, self._storage = table, opened, storage
+        self.table, self._opened, self._storage = table, opened, storage
 
     @classmethod
     def open(cls, table: TableName, path: str, storage: dict[str, str]) -> Self | None:
@@ -114,7 +114,7 @@ class DeltaLog:
             there = DeltaTable(self._opened.table_uri, version=version, storage_options=self._storage or None)
         except DeltaError:
             return None
-        return type(self)(self._table, there, self._storage)
+        return type(self)(self.table, there, self._storage)
 
     @property
     def files(self) -> set[str]:
@@ -186,7 +186,7 @@ class DeltaLog:
                 newest, alone = newest or entry, False
             if number is None:
                 return Head(note=None, alone=False, **_place(entry))
-        raise BookmarkGoneError(table=self._table, number=number or 0)
+        raise BookmarkGoneError(table=self.table, number=number or 0)
 
     @property
     def state_version(self) -> str:
@@ -214,7 +214,7 @@ class DeltaLog:
             if reached < note.number or (found is not None and found.number < note.number):
                 return None
         if oldest:
-            raise BookmarkGoneError(table=self._table, number=note.number)
+            raise BookmarkGoneError(table=self.table, number=note.number)
         return None
 
     def notes(self) -> Iterator[tuple[Note, int]]:

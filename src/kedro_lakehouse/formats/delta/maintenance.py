@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.formats.turn import TakeTurn
     from kedro_lakehouse.names import TableName
 
-_RACED: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
+RACED: Final = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
 _TARGET: Final = "delta.targetFileSize"
 _TARGET_BYTES: Final = 128 * 2**20
 _CHECKED: Final = "spark.databricks.delta.retentionDurationCheck.enabled"
@@ -71,7 +71,7 @@ class DeltaMaintenance:
         Raises:
             CommitConflictError: A writer was faster; nothing was changed.
         """
-        with races_lost_by(table, _RACED), self._turn(table) as confirm:
+        with races_lost_by(table, RACED), self._turn(table) as confirm:
             confirm()
             if action.work == "compact":
                 self._handle(table, self._session()).optimize().executeCompaction()

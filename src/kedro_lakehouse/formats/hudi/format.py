@@ -14,13 +14,13 @@ from kedro_lakehouse.formats.at_paths import FormatAtPaths
 from kedro_lakehouse.formats.base import Bounds, Capabilities, TableState, commits_of_batches
 from kedro_lakehouse.formats.ddl import schema_changes, table_schema, wider_columns
 from kedro_lakehouse.formats.hudi.commit import HudiCommit, one_writer, turn_to_commit
-from kedro_lakehouse.formats.hudi.maintenance import HudiMaintenance
+from kedro_lakehouse.formats.hudi.maintenance import HudiMaintenance, purge
 from kedro_lakehouse.formats.hudi.table import DELETED, RECORD_KEY, SETTINGS, SORT, HudiTable, is_shown
 from kedro_lakehouse.formats.hudi.timeline import TABLE_TYPE, instant_of, state_version
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -64,6 +64,14 @@ class HudiFormat(FormatAtPaths):
         if _EXTENSION in spark_conf.get("spark.sql.extensions", ""):
             return None
         return f"spark.sql.extensions does not name {_EXTENSION}"
+
+    def purge(self, table: TableName, *, before: datetime) -> Sequence[str]:
+        """Remove deleted rows and earlier versions from files; what is staged lies beside them."""
+        del before
+        found = self._table(table)
+        if found.timeline().exists():
+            purge(found, table, self.sql)
+        return []
 
     def _table(self, table: TableName) -> HudiTable:
         return HudiTable(self._session(), table, self.path(table), self._settings)

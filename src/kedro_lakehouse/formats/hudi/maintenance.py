@@ -95,6 +95,27 @@ class HudiMaintenance:
             found.session.sql(f"CALL {call}").collect()
 
 
+def purge(table: HudiTable, name: TableName, register: Callable[[TableName], object]) -> None:
+    """Compact log files into base files, then clean every version of a file but the newest.
+
+    Raises:
+        CommitConflictError: A writer was faster; the call may be repeated.
+    """
+    timeline = table.timeline()
+    kept = table.option(_METADATA, timeline)
+    options = [f"{_METADATA}={kept}"] if kept else []
+    calls = []
+    if any(group[0].logs for group in timeline.file_groups()):
+        at = f"path => {text(table.path)}"
+        calls.append(f"run_compaction(op => 'scheduleandexecute', {at}{_options(options)})")
+    register(name)
+    policy = "clean_policy => 'KEEP_LATEST_FILE_VERSIONS', file_versions_retained => 1"
+    calls.append(f"run_clean(table => {text(str(name))}, {policy}{_options(options)})")
+    with races_lost_by(name, [RACED]):
+        for call in calls:
+            table.session.sql(f"CALL {call}").collect()
+
+
 def _merge_of_logs(slices: Sequence[FileSlice], settings: CompactConfig) -> list[Action]:
     """One action for all log files, if some base file has many of them, or has large ones for its size."""
     with_logs = [one for one in slices if one.logs]

@@ -148,6 +148,12 @@ class IcebergFormat:
             raise CommitConflictError(table=table, attempts=1)
         return found
 
+    def purge(self, table: TableName, *, before: datetime) -> Sequence[str]:
+        """Remove deleted rows from data files, manifests and earlier snapshots; tags and branches stay."""
+        from kedro_lakehouse.formats.iceberg.purge import purge
+
+        return purge(self._session(), self._catalog, table, before=before)
+
     def commits(self, table: TableName) -> Iterator[tuple[CommitReport, int | None]]:
         """The published commits that the table's metadata files still hold, newest first."""
         found = self._catalog.find(table)

@@ -1,0 +1,251 @@
+"""Erase subjects: their rows from every table, these rows from every file; then look whether all is gone."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.changes.subjects import hash_of
+from kedro_lakehouse.erasure.evidence import Evidence, findings, removals
+from kedro_lakehouse.erasure.find_value import places_of
+from kedro_lakehouse.erasure.landed import erase_landed, files_of_others
+from kedro_lakehouse.erasure.rows import Erased, erase_quarantined, erase_rows, rectify_rows
+from kedro_lakehouse.erasure.subjects import Concerned, concerned
+from kedro_lakehouse.errors import CommitConflictError, UnknownNameError, counted
+from kedro_lakehouse.file_search.search import search_files
+from kedro_lakehouse.file_search.wanted import Wanted
+from kedro_lakehouse.formats.base import PurgesRows
+from kedro_lakehouse.lake_table import erasure_key
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.ops.store import ERASURES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.names import Role
+    from kedro_lakehouse.project import Project
+
+logger = logging.getLogger(__name__)
+
+_ROLES: Final[tuple[Role, ...]] = ("current", "history", "changes", "quarantine")
+BEGUN: Final = "begun"
+PENDING: Final = "pending"
+DONE: Final = "done"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErasurePlan:
+    """What an erasure would remove, and what it cannot reach."""
+
+    removed: tuple[Erased, ...]
+    out_of_reach: tuple[str, ...]
+
+
+def plan_erasure(project: Project, values: Sequence[str], names: Sequence[str] = ()) -> ErasurePlan:
+    """Find the rows that an erasure would remove; nothing is written. Starts Spark."""
+    tables = concerned(project, values, names)
+    removed = [one for table in tables for one in _rows_of(table, dry_run=True)]
+    return ErasurePlan(removed=tuple(removed), out_of_reach=tuple(_out_of_reach(project, tables)))
+
+
+def erase(
+    project: Project, values: Sequence[str], names: Sequence[str] = (), *, due: datetime | None = None
+) -> Evidence:
+    """Erase subjects from all tables with a ``subject``, or from those of ``names``; return the evidence.
+
+    First their keyed hashes are recorded, so that no later event brings them back. Then their events leave
+    the change logs, and the targets follow; then the files that held them go, and every file is searched.
+
+    Guarantees:
+        Each table changes in one commit, which keeps its bookmark. If this is killed at any point, the same
+        call finishes it.
+
+    Raises:
+        ConfigurationError: No table has a ``subject``, or there is no key in the credentials.
+        CommitConflictError: Other writers won every race until the deadline.
+    """
+    key = erasure_key(project)
+    tables = concerned(project, values, names)
+    record = _Record(project, due)
+    record.begin(tables, key)
+    wanted = Wanted.of(values, [one.column for one in tables if one.direct])
+    removed: list[Erased] = []
+    pending: list[str] = []
+    rewritten: list[str] = []
+    for one in tables:
+        rewritten += _landed(project, one)
+        found = _rows_of(one, dry_run=False)
+        removed += found
+        changed = {erased.table for erased in found}
+        stored = [one.table.stored(role) for role in _ROLES]
+        stale = [n for n in stored if str(n) in changed or _is_held_by_files(one.table, n, wanted)]
+        pending += _purge(one.table, stale)
+    report = search_files(places_of(project), wanted)
+    evidence = Evidence(
+        erasure=record.erasure,
+        erased_at=datetime.now(UTC).isoformat(),
+        subjects=tuple(hash_of(key, value) for value in values),
+        tables=tuple(str(one.table) for one in tables),
+        removed=removals(removed),
+        rewritten=tuple(sorted(set(rewritten))),
+        places=tuple(report.roots),
+        files=report.files,
+        read=report.bytes,
+        kinds=dict(sorted(report.kinds.items())),
+        found=findings(report),
+        unsure=tuple(one.path for one in report.unsure),
+        common_values=len(wanted.common),
+        pending=tuple(pending),
+        out_of_reach=tuple(_out_of_reach(project, tables)),
+    )
+    record.end(evidence, key)
+    return evidence
+
+
+def rectify(
+    project: Project,
+    values: Sequence[str],
+    right: Mapping[str, str],
+    names: Sequence[str] = (),
+    *,
+    dry_run: bool = False,
+) -> list[Erased]:
+    """Give columns of subjects' rows their right values in all versions; remove the former ones from files.
+
+    A table without a column is not changed by its value. Landed files and quarantine are not changed: a
+    rebuild from landed files brings the former values back.
+
+    Returns:
+        For each stored table how many rows are other ones than before.
+
+    Raises:
+        UnknownNameError: No table concerned has a column of that name.
+        CommitConflictError: Other writers won every race until the deadline.
+    """
+    tables = concerned(project, values, names)
+    held = {name for one in tables if (state := one.table.state("changes")) for name in state.columns}
+    if tables and (unknown := sorted(set(right) - held)):
+        raise UnknownNameError(
+            option="--set",
+            kind="column of these tables",
+            name=unknown[0],
+            known=sorted(held),
+            remedy="Name a column of a table with a `subject`.",
+        )
+    changed: list[Erased] = []
+    for one in tables:
+        state = one.table.state("changes")
+        own = {name: text for name, text in right.items() if state is not None and name in state.columns}
+        found = rectify_rows(one.table, one.column, one.values, own, dry_run=dry_run) if own else []
+        changed += found
+        if found and not dry_run:
+            changed_names = [TableName(*of.table.split(".")) for of in found]
+            for line in _purge(one.table, changed_names):
+                logger.warning("%s", line)
+    return changed
+
+
+def _rows_of(one: Concerned, *, dry_run: bool) -> list[Erased]:
+    """Remove the rows of one table, and the records in its quarantine."""
+    found = erase_rows(one.table, one.column, one.values, dry_run=dry_run)
+    wanted = Wanted.of(one.values, [one.column])
+    found += erase_quarantined(one.table, wanted, dry_run=dry_run)
+    for erased in found if not dry_run else ():
+        logger.info("%s: %s erased", erased.table, counted(erased.removed, "row"))
+    return found
+
+
+def _landed(project: Project, one: Concerned) -> list[str]:
+    """Remove the records of a table's landed files that name its subjects; the files that were changed."""
+    if one.table.config.source is None:
+        return []
+    declared = project.declarations.tables.items()
+    every = [(project.bind(n), t.subject.column if t.subject else None) for n, t in declared]
+    leave = files_of_others(one.table, one.column, every)
+    return erase_landed(one.table, one.column, Wanted.of(one.values, [one.column]), leave=leave)
+
+
+def _is_held_by_files(table: LakeTable, name: TableName, wanted: Wanted) -> bool:
+    """Whether files of a stored table hold a subject, although no row does: an erasure was interrupted."""
+    folder = f"{table.environment.lakehouse}/warehouse/{name.namespace}/{name.table}"
+    return bool(search_files([folder], wanted).found)
+
+
+def _purge(table: LakeTable, names: Iterable[TableName]) -> Iterable[str]:
+    """Make the deleted rows of stored tables go from their files; what stays, a sentence each."""
+    before = datetime.now(UTC)
+    for name in names:
+        if table.format.state(name) is None:
+            continue
+        if not isinstance(table.format, PurgesRows):
+            yield f"{name}: the format {table.format.name} cannot remove deleted rows from its files."
+            continue
+        patience = table.patience()
+        while True:
+            try:
+                yield from table.format.purge(name, before=before)
+                break
+            except CommitConflictError as error:
+                patience.pause(error)
+
+
+def _out_of_reach(project: Project, tables: Sequence[Concerned]) -> Iterable[str]:
+    """Copies that no erasure here can reach, and what to do about them."""
+    for one in tables:
+        if (source := one.table.config.source) is not None:
+            yield (
+                f"{one.table}: source {source}. Erase the subject there too, or its next extract or message "
+                "brings the person back; with `after_erasure: refuse` it is refused."
+            )
+    made = {
+        str(name)
+        for one in tables
+        for name in project.declarations.made_from(one.table.name)
+        if project.table(TableName.parse(name)).subject is None
+    }
+    for name in sorted(made):
+        yield f"{name}: made from these tables, and declares no `subject`: its change log keeps what it held."
+    yield "Backups and exports outside the lakehouse: erase them by their own rules."
+
+
+class _Record:
+    """The rows of ``lake.ops.erasures`` about one erasure."""
+
+    def __init__(self, project: Project, due: datetime | None) -> None:
+        self.erasure = uuid.uuid4().hex[:12]
+        self._project, self._due = project, due
+
+    def begin(self, tables: Sequence[Concerned], key: bytes) -> None:
+        """Record which subjects the tables refuse from now on, in one commit."""
+        rows = [
+            self._row(BEGUN) | {"table": str(one.table), "subject": hash_of(key, value)}
+            for one in tables
+            for value in one.values
+        ]
+        self._project.ops.append(ERASURES, rows, unless=("table", "subject"))
+
+    def end(self, evidence: Evidence, key: bytes) -> None:
+        """Record what was done."""
+        facts = {
+            "rows": sum(one["removed"] for one in evidence.removed),
+            "files": evidence.files,
+            "bytes": evidence.read,
+            "found": len(evidence.found),
+            "pending": list(evidence.pending),
+            "evidence": evidence.text(),
+            "signature": evidence.signed(key)["signature"],
+        }
+        self._project.ops.append(ERASURES, [self._row(DONE if evidence.is_done else PENDING) | facts])
+
+    def _row(self, status: str) -> dict[str, Any]:
+        return {
+            "erasure": self.erasure,
+            "status": status,
+            "due": self._due,
+            "run_id": self._project.run_id,
+            "recorded_at": datetime.now(UTC),
+        }

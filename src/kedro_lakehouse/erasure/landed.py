@@ -1,0 +1,243 @@
+"""Remove records of subjects from landed files, in place.
+
+A file keeps its size and its time, so the ledger knows it again: it is not new, and a rebuild reads it with
+all others. The bytes of a removed line become blanks; a file of parquet or gzip, which becomes smaller, is
+filled up where its readers look at nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import io
+import json
+import os
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.errors import SourceNotFoundError
+from kedro_lakehouse.file_search.wanted import Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import pyarrow as pa
+
+    from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.sources.base import FileSource
+    from kedro_lakehouse.sources.files import LandedFile
+
+_GZIP: Final = b"\x1f\x8b"
+_COMMENT: Final = 0x10
+"""The flag of gzip's header for a comment, which ends with a zero byte (RFC 1952)."""
+_FOOTER: Final = 8
+"""The length of a parquet file's footer, and the magic, stand in its last bytes."""
+_SMALLER: Final = (("zstd", 9), ("gzip", 9))
+"""Codecs and levels for a file that would become larger by its own: all readers know them."""
+
+
+def erase_landed(table: LakeTable, name: str, wanted: Wanted, *, leave: frozenset[str]) -> list[str]:
+    """Remove the records of a table's landed files that name subjects; return the files that were changed.
+
+    Only files on a local disk are changed: an object store gives a new time to each. Files that other tables
+    read as well (``leave``), that are packed otherwise than by gzip, or whose records take several lines stay
+    as they are. The search that follows an erasure names all files that still hold a subject.
+
+    Args:
+        name: The column that names subjects.
+    """
+    source: Any = table.open_source()
+    if getattr(source, "gives", "") == "ranges":
+        return []
+    try:
+        files: Sequence[LandedFile] = source.files()
+    except SourceNotFoundError:
+        return []
+    renamed = {new: old for old, new in table.config.rename.items()}
+    name = renamed.get(name, name)
+    wanted = Wanted.of(wanted.values, [*wanted.columns, name])
+    file_format = str(getattr(table.source_config, "file_format", "json"))
+    changed = []
+    for file in files:
+        path = Path(file.path.removeprefix("file://"))
+        if "://" in str(path) or file.path in leave or not path.is_file():
+            continue
+        content = path.read_bytes()
+        made = (
+            _parquet(content, name, wanted)
+            if file_format == "parquet"
+            else _lines(content, _line_rule(source, file, name, wanted, file_format))
+        )
+        if made is not None:
+            _replace(path, made)
+            changed.append(file.path)
+    return changed
+
+
+def _lines(content: bytes, names: Callable[[str], bool] | None) -> bytes | None:
+    """The bytes of a text file without the lines that name a subject; None if nothing is to be changed."""
+    if names is None:
+        return None
+    is_packed = content.startswith(_GZIP)
+    text = gzip.decompress(content) if is_packed else content
+    blanked = _blanked(text, names)
+    if blanked == text:
+        return None
+    return _packed(blanked, len(content)) if is_packed else blanked
+
+
+def _blanked(text: bytes, names: Callable[[str], bool]) -> bytes:
+    """A text whose lines that name a subject are blank."""
+    lines = text.split(b"\n")
+    for number, line in enumerate(lines):
+        content = line.removesuffix(b"\r")
+        if content and names(content.decode("utf-8", errors="surrogateescape")):
+            lines[number] = b" " * len(content) + line[len(content) :]
+    return b"\n".join(lines)
+
+
+def _line_rule(
+    source: FileSource, file: LandedFile, name: str, wanted: Wanted, file_format: str
+) -> Callable[[str], bool] | None:
+    """What tells whether a line names a subject; None if records take several lines or are not in UTF-8."""
+    return _json_rule(name, wanted) if file_format == "json" else _csv_rule(source, file, name, wanted)
+
+
+def _json_rule(name: str, wanted: Wanted) -> Callable[[str], bool]:
+    """A line of JSON names a subject if any object in it does, such as the rows in a message."""
+
+    def names(value: Any) -> bool:
+        if isinstance(value, dict):
+            return wanted.is_written(str(value.get(name))) or any(map(names, value.values()))
+        return isinstance(value, list) and any(map(names, value))
+
+    def is_about(line: str) -> bool:
+        try:
+            return names(json.loads(line[line.index("{") :] if "{" in line else line))
+        except ValueError:
+            return wanted.holds(line)
+
+    return is_about
+
+
+def _csv_rule(
+    source: FileSource, file: LandedFile, name: str, wanted: Wanted
+) -> Callable[[str], bool] | None:
+    """A line of CSV names a subject by its column, where the file says which one that is, else by any."""
+    options = source.options[source.load_of(file)]
+    if options.multiline or options.encoding.upper().replace("-", "") not in ("UTF8", "ASCII", "USASCII"):
+        return None
+    head = _first_line(Path(file.path.removeprefix("file://")))
+    has_header = source.headers[source.load_of(file)]
+    columns = _cells(head, options) if has_header else [*(options.columns or ())]
+    at = columns.index(name) if name in columns else None
+
+    def is_about(line: str) -> bool:
+        if has_header and line == head:
+            return False
+        cells = _cells(line, options)
+        if at is not None and at < len(cells):
+            return wanted.is_written(cells[at])
+        return any(wanted.is_written(cell) for cell in cells)
+
+    return is_about
+
+
+def _first_line(path: Path) -> str:
+    with path.open("rb") as file:
+        packed = file.read(2) == _GZIP
+    with gzip.open(path, "rb") if packed else path.open("rb") as file:
+        line = file.readline()
+    return line.rstrip(b"\r\n").decode("utf-8", errors="surrogateescape")
+
+
+def _cells(line: str, options: Any) -> list[str]:
+    quoting: Any = {"quotechar": options.quote} if options.quote else {"quoting": csv.QUOTE_NONE}
+    text = line.removeprefix("\ufeff")
+    return next(csv.reader([text], delimiter=options.delimiter, **quoting), [])
+
+
+def _packed(text: bytes, size: int) -> bytes | None:
+    """Text packed by gzip into so many bytes, by a comment in its header; None if it does not fit."""
+    body = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    packed = body.compress(text) + body.flush()
+    tail = zlib.crc32(text).to_bytes(4, "little") + (len(text) & 0xFFFFFFFF).to_bytes(4, "little")
+    head = _GZIP + bytes([8, _COMMENT]) + b"\0\0\0\0\0\xff"
+    spare = size - len(head) - 1 - len(packed) - len(tail)
+    return head + b" " * spare + b"\0" + packed + tail if spare >= 0 else None
+
+
+def _parquet(content: bytes, name: str, wanted: Wanted) -> bytes | None:
+    """A parquet file without the rows that name a subject, filled up between its last page and its footer."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    opened = pq.ParquetFile(io.BytesIO(content))
+    if name not in opened.schema_arrow.names:
+        return None
+    rows = opened.read()
+    sought = pa.array(_sought(rows.schema.field(name).type, wanted), rows.schema.field(name).type)
+    about = pc.is_in(rows[name], sought)
+    if not pc.any(about).as_py():
+        return None
+    kept = rows.filter(pc.invert(about))
+    groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
+    own = groups[0].column(0).compression.lower().replace("uncompressed", "none")
+    for codec, level in ((own, None), *_SMALLER):
+        out = io.BytesIO()
+        # The very types of the file: nanoseconds and the older encoding of times stay as they were.
+        pq.write_table(
+            kept, out, compression=codec, compression_level=level,
+            row_group_size=max(group.num_rows for group in groups),
+            use_deprecated_int96_timestamps=_has_int96(opened),
+        )  # fmt: skip
+        made = out.getvalue()
+        spare = len(content) - len(made)
+        if spare >= 0:
+            footer = int.from_bytes(made[-_FOOTER:-4], "little") + _FOOTER
+            return made[:-footer] + b"\0" * spare + made[-footer:]
+    return None
+
+
+def _sought(kind: pa.DataType, wanted: Wanted) -> Sequence[Any]:
+    import pyarrow as pa
+
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return list(wanted.values) if is_text else wanted.of_type(kind)
+
+
+def _has_int96(opened: Any) -> bool:
+    return any(opened.schema.column(i).physical_type == "INT96" for i in range(len(opened.schema)))
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Put a file's new bytes in its place at once, with its time and its mode."""
+    before = path.stat()
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(content)
+    part.chmod(before.st_mode)
+    os.utime(part, ns=(before.st_atime_ns, before.st_mtime_ns))
+    part.replace(path)
+
+
+def files_of_others(
+    own: LakeTable, name: str, others: Iterable[tuple[LakeTable, str | None]]
+) -> frozenset[str]:
+    """The landed files that also tables read in which another column, or none, names subjects.
+
+    Args:
+        name: The column of the table itself.
+        others: The declared tables, each with the column that names subjects in it.
+    """
+    found: set[str] = set()
+    for other, named_by in others:
+        if other.name == own.name or other.config.source is None or named_by == name:
+            continue
+        source: Any = other.open_source()
+        if getattr(source, "gives", "") != "ranges":
+            with contextlib.suppress(SourceNotFoundError):
+                found |= {file.path for file in source.files()}
+    return frozenset(found)

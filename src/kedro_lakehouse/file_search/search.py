@@ -1,0 +1,107 @@
+"""Search all files below some places for values, side by side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import fsspec
+
+from kedro_lakehouse.file_search.readers import OPAQUE, Hit, hits_in, searched_as_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from kedro_lakehouse.file_search.wanted import Wanted
+
+_SIDE_BY_SIDE: Final = 4
+NAME: Final = "name"
+"""Place of a hit in a file's own name, where a partition by the value puts it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searched:
+    """One file: what was read of it, and what holds a value."""
+
+    path: str
+    kind: str
+    size: int
+    hits: Sequence[Hit] = ()
+    problem: str = ""
+    """Why the file could not be read by the reader of its kind; its bytes were searched instead."""
+
+
+@dataclass(kw_only=True)
+class SearchReport:
+    """What was searched, and which files hold a value."""
+
+    roots: Sequence[str]
+    files: int = 0
+    bytes: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    found: list[Searched] = field(default_factory=list)
+    unsure: list[Searched] = field(default_factory=list)
+    """Files without a hit of which bytes alone were searched: blocks in them may be compressed."""
+
+    def add(self, one: Searched) -> None:
+        """Count a file in."""
+        self.files, self.bytes = self.files + 1, self.bytes + one.size
+        self.kinds[one.kind] += 1
+        if one.hits:
+            self.found.append(one)
+        elif one.kind == OPAQUE or one.problem:
+            self.unsure.append(one)
+
+
+def search_files(roots: Iterable[str], wanted: Wanted) -> SearchReport:
+    """Read every file below some folders, or some files, and report those that hold a wanted value.
+
+    Hidden files are read too. A folder that does not exist holds nothing. A file that goes while the search
+    is on is left out.
+    """
+    roots = _outermost(roots)
+    report = SearchReport(roots=roots)
+    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="search") as pool:
+        for one in pool.map(partial(_searched, wanted), _files(roots)):
+            if one is not None:
+                report.add(one)
+    report.found.sort(key=lambda one: one.path)
+    return report
+
+
+def _outermost(roots: Iterable[str]) -> list[str]:
+    """The places without those that lie in another one."""
+    chosen: list[str] = []
+    for root in sorted({root.rstrip("/") for root in roots}, key=len):
+        if not any(root == outer or root.startswith(f"{outer}/") for outer in chosen):
+            chosen.append(root)
+    return sorted(chosen)
+
+
+def _files(roots: Sequence[str]) -> Iterator[tuple[Any, str, Mapping[str, Any], str]]:
+    for root in roots:
+        fs, path = fsspec.core.url_to_fs(root)
+        for name, facts in sorted(fs.find(path, detail=True).items()):
+            yield fs, name, facts, name.removeprefix(path)
+
+
+def _searched(wanted: Wanted, listed: tuple[Any, str, Mapping[str, Any], str]) -> Searched | None:
+    fs, name, facts, below = listed
+    hits = [Hit(place=NAME, count=1)] if wanted.in_path(below) else []
+    problem = ""
+    try:
+        with fs.open(name, "rb") as file:
+            try:
+                kind, found = hits_in(file, wanted)
+            except FileNotFoundError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a broken file of a kind is searched as bytes
+                file.seek(0)
+                kind, found = "bytes", searched_as_bytes(file, wanted)
+                problem = f"{type(error).__name__}: its reader could not read it"
+    except FileNotFoundError:
+        return None
+    return Searched(path=name, kind=kind, size=int(facts["size"]), hits=[*hits, *found], problem=problem)

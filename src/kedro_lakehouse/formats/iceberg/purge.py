@@ -1,0 +1,128 @@
+"""Make deleted rows of an Iceberg table go from its files, its manifests and its earlier snapshots."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from typing import TYPE_CHECKING, Final
+
+from kedro_lakehouse.formats.base import is_stage_branch
+from kedro_lakehouse.formats.iceberg.files import dangling_deletes, orphan_files
+from kedro_lakehouse.formats.literals import text
+from kedro_lakehouse.formats.maintenance import races_lost_by
+from kedro_lakehouse.names import CATALOG
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.table import Table
+    from pyiceberg.table.refs import SnapshotRef
+    from pyspark.sql import SparkSession
+
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.session.catalog import MetadataCatalog
+
+_RACED: Final = ("CommitFailedException", "ValidationException", "Cannot commit")
+_ANY_SIZE: Final = 2**60
+_MANIFEST_SIZE: Final = "commit.manifest.target-size-bytes"
+
+
+def purge(
+    session: SparkSession, catalog: MetadataCatalog, table: TableName, *, before: dt.datetime
+) -> Sequence[str]:
+    """Rewrite the files that hold deleted rows, then remove all that only earlier snapshots need.
+
+    Manifests keep the bounds of removed files as deleted entries until they are rewritten, so there are two
+    expirations. Orphans from ``before`` go too: stages of that time cannot be published any more.
+
+    Returns:
+        What keeps earlier rows and is not ours to remove, a sentence each.
+
+    Raises:
+        CommitConflictError: A writer was faster; the call may be repeated.
+    """
+    found = catalog.find(table)
+    if found is None:
+        return []
+    with races_lost_by(table, _RACED):
+        _call(session, table, "rewrite_data_files", options=_of_deleted_rows())
+        if dangling_deletes(found.refresh()):
+            _call(session, table, "rewrite_position_delete_files", options={"rewrite-all": "true"})
+        _expire(session, table)
+        if _has_deleted_entries(found.refresh()):
+            _rewrite_manifests(session, table, found)
+            _expire(session, table)
+    _remove_orphans(found.refresh(), before)
+    return [_kept_by(table, name, ref.snapshot_ref_type) for name, ref in _other_refs(found)]
+
+
+def _of_deleted_rows() -> dict[str, str]:
+    """Options by which a rewrite takes each file with a deleted row, whatever its size, and no other."""
+    return {
+        "delete-file-threshold": "1",
+        "min-file-size-bytes": "0",
+        "max-file-size-bytes": str(_ANY_SIZE),
+        "remove-dangling-deletes": "true",
+    }
+
+
+def _call(session: SparkSession, table: TableName, procedure: str, **arguments: object) -> None:
+    named = ", ".join(f"{name} => {_argument(value)}" for name, value in arguments.items())
+    session.sql(f"CALL {CATALOG}.system.{procedure}(table => {text(str(table))}, {named})").collect()
+
+
+def _argument(value: object) -> str:
+    if isinstance(value, dict):
+        return f"map({', '.join(f'{text(k)}, {text(v)}' for k, v in value.items())})"
+    return str(value)
+
+
+def _expire(session: SparkSession, table: TableName) -> None:
+    # A minute more: a snapshot of this very moment is older than a time that is read after it.
+    limit = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=1)
+    moment = f"TIMESTAMP {text(limit.strftime('%Y-%m-%d %H:%M:%S.%f') + ' UTC')}"
+    _call(session, table, "expire_snapshots", older_than=moment, retain_last=1)
+
+
+def _has_deleted_entries(found: Table) -> bool:
+    snapshot = found.current_snapshot()
+    manifests = snapshot.manifests(found.io) if snapshot else []
+    return any(manifest.deleted_files_count for manifest in manifests)
+
+
+def _rewrite_manifests(session: SparkSession, table: TableName, found: Table) -> None:
+    """Rewrite all manifests. Iceberg leaves a single one alone, unless it is larger than it should be."""
+    snapshot = found.current_snapshot()
+    manifests = snapshot.manifests(found.io) if snapshot else []
+    declared = found.properties.get(_MANIFEST_SIZE)
+    smallest = min(manifest.manifest_length for manifest in manifests)
+    with contextlib.ExitStack() as after:
+        if len(manifests) <= len({manifest.content for manifest in manifests}):
+            _set(session, table, str(max(smallest // 2, 1)))
+            after.callback(_set, session, table, declared)
+        _call(session, table, "rewrite_manifests", use_caching="false")
+
+
+def _set(session: SparkSession, table: TableName, value: str | None) -> None:
+    change = f"UNSET TBLPROPERTIES ({text(_MANIFEST_SIZE)})"
+    if value is not None:
+        change = f"SET TBLPROPERTIES ({text(_MANIFEST_SIZE)} = {text(value)})"
+    session.sql(f"ALTER TABLE {table.sql} {change}")
+
+
+def _remove_orphans(found: Table, before: dt.datetime) -> None:
+    for path in orphan_files(found, before=before):
+        with contextlib.suppress(FileNotFoundError):
+            found.io.delete(path)
+
+
+def _other_refs(found: Table) -> list[tuple[str, SnapshotRef]]:
+    return [(name, ref) for name, ref in found.refs().items() if name != "main" and not is_stage_branch(name)]
+
+
+def _kept_by(table: TableName, name: str, kind: object) -> str:
+    word = "branch" if str(kind) == "branch" else "tag"
+    return (
+        f"{table}: the {word} {name} keeps the rows of its snapshot. If it may go: "
+        f"`kedro lakehouse {word} {table} {name} --delete`, then erase again."
+    )

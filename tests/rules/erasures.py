@@ -1,0 +1,106 @@
+"""Erasures and rectifications of random histories by the rules alone, beside a model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from conformance.comparing import row_differences
+from conformance.events import rules_of
+from model.events import TRUNCATE, UPSERT, Event, Rules
+from model.table import Table
+from model.values import ranks
+from property.histories import table_of
+from property.judging import versions_compared
+
+from kedro_lakehouse.changes.events import OP
+from kedro_lakehouse.changes.plan import first_rows
+from kedro_lakehouse.changes.subjects import SUBJECT, keys_of_subjects, rectified, without_subjects
+from kedro_lakehouse.commits.small_rules import frame_of
+from rules.frames import KINDS, Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from property.histories import Design
+    from pyspark.sql import DataFrame, SparkSession
+
+NAMED_BY, SUBJECTS = "v", ("a", "")
+"""The column that names a person, and the persons whom it is about: each is in most of the histories."""
+RIGHT = {"w": "77"}
+"""What is right of them."""
+
+
+def differences(session: SparkSession, design: Design, number: int, seed: int) -> dict[str, list[str]]:
+    """How the tables of a design differ, after an erasure and after a rectification, from those of a model.
+
+    The model never had the subjects' events; or it had them with the right value from the beginning.
+    """
+    case = table_of(design, number, seed)
+    events = [event for step in case.steps for event in step.events]
+    rules = rules_of(case.steps[0].options, case.steps[0].columns)
+    expected = {
+        "erased": [event for event, is_about in told(events, rules) if not is_about],
+        "rectified": [_right(event, rules) if is_about else event for event, is_about in told(events, rules)],
+    }
+    found: dict[str, list[str]] = {}
+    for what, right in expected.items():
+        tables, model = Tables(session, case), Table(rules)
+        tables.apply(events)
+        model.apply(right)
+        for kind in KINDS:
+            tables.held[kind] = _changed(session, tables, kind, what)
+        versions = versions_compared(model.history, tables.rows("history"), rules.tombstones)
+        words = row_differences(model.current, tables.rows("current"), "current")
+        words += row_differences(*versions, "history")
+        if words or right == events:
+            found[f"{design.name}, {what}"] = words[:4]
+    return found
+
+
+def _changed(session: SparkSession, tables: Tables, kind: Any, what: str) -> pa.Table:
+    """A table after the change, as its commit makes it: rows of other keys stay, the others are folded."""
+    past, contract = frame_of(session, tables.past()), tables.contract
+    subjects = session.createDataFrame([(value,) for value in SUBJECTS], f"{SUBJECT} string")
+    keys = keys_of_subjects(past, contract, NAMED_BY, subjects)
+    truncates = past.where(past[OP] == TRUNCATE)
+    of_keys = past.join(keys, list(contract.keys), "left_semi").unionByName(truncates)
+    left = (
+        without_subjects(of_keys, contract, NAMED_BY, subjects)
+        if what == "erased"
+        else rectified(of_keys, contract, NAMED_BY, subjects, RIGHT)
+    )
+    folded: DataFrame = first_rows(kind, left.unionByName(truncates), contract, truncates=True)
+    held = frame_of(session, tables.held[kind])
+    stays = held.join(keys, list(contract.keys), "left_anti").select(*held.columns)
+    return pa.concat_tables([stays.toArrow(), folded.select(*held.columns).toArrow()])
+
+
+def _right(event: Event, rules: Rules) -> Event:
+    """An event about a subject with the right values, where it has a value at all."""
+    sent = {
+        name: int(text)
+        for name, text in RIGHT.items()
+        if event.op == UPSERT and not rules.inherits(name, event.row.get(name))
+    }
+    return replace(event, row={**event.row, **sent})
+
+
+def told(events: Sequence[Event], rules: Rules) -> Iterator[tuple[Event, bool]]:
+    """Each event once, and whether it is about a subject, told by a walk over each key."""
+    once = list({rules.identity(event): event for event in events}.values())
+    truncates = [event for event in once if event.op == TRUNCATE]
+    yield from ((event, False) for event in truncates)
+    of_keys = sorted((e for e in once if e.op != TRUNCATE), key=lambda e: ranks(rules.key_of(e.row)))
+    for _, group in groupby(of_keys, key=lambda e: ranks(rules.key_of(e.row))):
+        owner: Any = None
+        for event in sorted([*group, *truncates], key=lambda e: (ranks(e.order), rules.strength(e))):
+            whose = owner
+            if event.op != UPSERT:
+                owner = None
+            elif not rules.inherits(NAMED_BY, event.row.get(NAMED_BY)):
+                whose = owner = event.row.get(NAMED_BY)
+            if event.op != TRUNCATE:
+                yield event, whose in SUBJECTS
