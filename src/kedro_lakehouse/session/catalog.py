@@ -276,7 +276,7 @@ class MetadataCatalog:
             None if only pyiceberg knows the files.
         """
         with contextlib.suppress(UnusualError):
-            plain = self._embedded(name)
+            plain = self._embedded(name.identifier)
             if plain is None:
                 return {}
             paths = {str(path): path for path in plain.data_files()}
