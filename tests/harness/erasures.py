@@ -112,7 +112,7 @@ NOT_COMPARED = {"_batch", "_position"}
 
 
 def rows(project: TemporaryProject, table: str) -> list[str]:
-    # Without an order of its own, an event of a change-only file is ordered by its row in the file.
-    left_out = NOT_COMPARED | ({"_order"} if "visit" in table else set())
+    # Rows of visits are ordered by their place in a file, derived ones by when their inputs were committed.
+    left_out = NOT_COMPARED | ({"_order"} if "visit" in table or "spent" in table else set())
     found = [{k: v for k, v in row.items() if k not in left_out} for row in project.rows(table)]
     return sorted(repr(sorted(row.items(), key=lambda pair: pair[0])) for row in found)
