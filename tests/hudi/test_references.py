@@ -44,7 +44,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporaryProje
     csv = {"type": "changes", "file_format": "csv", "pattern": "*.csv", "op_column": "op"}
     kinesis = {"type": "kinesis", "stream": "{entity}", "decoder": "json"}
     sources = {
-        "sales": kinesis | {"max_records": 50, "records": DATES},
+        "sales": kinesis | {"records": DATES},
         "ref": csv | {"path": "${globals:landing}/ref"},
     }
     made = TemporaryProject.make(tmp_path_factory.mktemp("references") / "project", sources, TABLES)
