@@ -104,9 +104,9 @@ test-streams: classes jars-delta ## Make tables of topics: Kafka, Debezium on Po
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m streams tests/streams
 
 .PHONY: soak-streams
-soak-streams: classes jars-delta ## 2,000 transactions in PostgreSQL and in MariaDB, whole and with ten kills of each part (20 minutes)
+soak-streams: classes jars-delta ## 2,000 transactions in PostgreSQL and in MariaDB, whole and with ten kills of each part; 200 of customer_summary (40 minutes)
 	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/streams.txt
-	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -rP -m streams tests/streams/test_databases.py tests/streams/test_demo.py
+	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -rP -m streams tests/streams/test_databases.py tests/streams/test_demo.py tests/streams/test_customer_summary.py
 
 .PHONY: conformance
 conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMAT=delta or hudi)

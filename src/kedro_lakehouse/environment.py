@@ -21,7 +21,7 @@ from kedro_lakehouse.redaction import keep_secret
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.labels import JvmLabels, name_run
 from kedro_lakehouse.session.line import require_line, require_one_of
-from kedro_lakehouse.session.spark import get_session, spark_runs
+from kedro_lakehouse.session.spark import FOR_ROWS_OF_THE_DRIVER, get_session, spark_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -185,6 +185,12 @@ class Environment:
             log = str(self.log_folder / f"{self.run_id}{JVM_LINES}") if self.log_folder else ""
             self._labels.put(session, self.run.fields(), at_work_on(), log)
         return session
+
+    @property
+    def session_for_few_rows(self) -> SparkSession:
+        """A session of the same Spark and the same meaning, that plans for rows which the driver has."""
+        _ = self.session  # starts Spark as the run needs it
+        return get_session({**self.spark_conf, **FOR_ROWS_OF_THE_DRIVER})
 
     def unlabel(self) -> None:
         """Remove the labels of this run from later jobs and log lines of the JVM."""

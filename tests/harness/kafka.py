@@ -11,6 +11,7 @@ import time
 import zipfile
 from contextlib import contextmanager, suppress
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
@@ -50,8 +51,10 @@ def server_jars(packages: str, *, excludes: str = "") -> list[str]:
     pinned = set(PINNED.read_text(encoding="ascii").splitlines())
     if strangers := set(sums(jars)) - pinned:
         raise AssertionError(f"not pinned in {PINNED.name}: {sorted(strangers)}")
-    # Spark's resolver leaves out Scala's library, because Spark has it.
-    return [*jars, *map(str, Path(pyspark.__path__[0], "jars").glob("scala-library-*.jar"))]
+    # Spark's resolver leaves out Scala's library, because Spark has it; Spark 3.5 has an older one.
+    own = Path(pyspark.__path__[0], "jars").glob("scala-library-2.13*.jar")
+    other = ROOT.glob(".venv/lib/*/site-packages/pyspark/jars/scala-library-2.13*.jar")
+    return [*jars, str(next(chain(own, other)))]
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

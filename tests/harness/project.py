@@ -118,8 +118,10 @@ class TemporaryProject:
             "lakehouse": str(project.path / "data/lakehouse"), "landing": str(project.path / "data/01_raw"),
             "cache": str(ROOT / ".cache"), "conf": str(ROOT / "conf"),
         }  # fmt: skip
-        project.write("globals", places, env="local")
-        project.write("spark", _delta() | SMALL, env="local")
+        own = {} if ENV is None else _written(ROOT / f"conf/{ENV}/globals.yml")
+        project.write("globals", places | own, env="local")
+        spark = _delta() if ENV is None else _written(ROOT / f"conf/{ENV}/spark.yml")
+        project.write("spark", spark | SMALL, env="local")
         return project
 
     def set_globals(self, **values: Any) -> None:

@@ -31,6 +31,8 @@ SOURCES = {
 }  # fmt: skip
 TRANSACTIONS = 34 if soaking() else 1
 SEEN = tuple(SHAPES) if soaking() else ("summary", "by_city", "doubled")
+FOLLOWING = ("summary", "chain", "by_city", "staff")
+"""Two inner joins, two left joins with a filter, a group whose key may be null, one input twice."""
 SUMMARY = """
     select cast(c.CUST_ID as bigint) as customer_id, c.NAME as name, count(o.ORDER_ID) as order_count
     from c join cs on c.CUST_ID = cs.CUST_ID join o on cs.SITE_ID = o.SITE_ID
@@ -96,9 +98,10 @@ class Lake:
 
     def run(self, *pipelines: str, **options: Any) -> None:
         self.caplog.clear()
-        with self.caplog.at_level(logging.INFO, "kedro_lakehouse.ingestion.derived"):
+        with self.caplog.at_level(logging.DEBUG, "kedro_lakehouse.ingestion"):
             self.outcome = self.project.attempt(*pipelines, **options)
         found = [r.getMessage() for r in self.caplog.records if r.name == "kedro_lakehouse.ingestion.derived"]
+        found = [text for text in found if ": " in text]
         self.said = {text.partition(": ")[0]: text.partition(": ")[2] for text in found}
 
     def command(self, *words: str) -> None:
@@ -146,6 +149,28 @@ def test_by_keys_gives_the_rows_events_and_quarantine_of_the_whole(
                 cut, whole = (_told(lake.project.rows(f"{t}.{name}{kind}")) for t in ("cut", "whole"))
                 assert cut == whole, (number, name, kind)
     assert lake.project.rows("cut.doubled_quarantine")
+
+
+@pytest.mark.parametrize("seed", range(20))
+@only_in_soak
+def test_tables_equal_the_query_after_each_transaction(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, seed: int
+) -> None:
+    """500 transactions of one, two or all inputs, each followed by four tables."""
+    tables = {name: rest for name, rest in tables_of(FOLLOWING).items() if not name.startswith("whole.")}
+    lake = Lake(TemporaryProject.make(tmp_path / "p", SOURCES, tables), Inputs(seed=100 + seed), caplog)
+    lake.seed()
+    lake.run()
+    local = 0
+    for number in range(25):
+        lake.land(lake.inputs.change())
+        lake.run()
+        for name in FOLLOWING:
+            assert "of its keys are computed" in lake.said.get(f"cut.{name}", ""), (number, lake.said)
+            assert lake.rows(f"cut.{name}") == expected(lake, name), (number, name)
+        local += caplog.text.count("compared without Spark")
+    # Else Spark alone would have been tried.
+    assert local > 50
 
 
 def test_customer_summary_follows_an_update_and_a_delete(

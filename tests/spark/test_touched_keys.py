@@ -7,17 +7,24 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from harness.derived_queries import RECORDED, REFUSED, SCHEMAS, SHAPES, Inputs, answer, plan_of
 from harness.project import TemporaryProject
 from harness.soak import soaking
+from pyspark.sql import types as T
 
+from kedro_lakehouse.formats.placed import positions_of
 from kedro_lakehouse.ingestion.derived import statement_over
-from kedro_lakehouse.ingestion.few_values import Values
-from kedro_lakehouse.ingestion.query_shape import ComputedWholeError, shape_of
+from kedro_lakehouse.ingestion.few_rows import FewRows, before_casts, frame_of_rows
+from kedro_lakehouse.ingestion.few_values import Values, few
+from kedro_lakehouse.ingestion.query_shape import ComputedWholeError, Value, shape_of
 from kedro_lakehouse.ingestion.touched_keys import TouchedKeys
+from kedro_lakehouse.session.arrow import spark_types
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -59,41 +66,72 @@ def test_the_recorded_plans_are_decided_as_those_of_this_spark(session: SparkSes
         assert decision_of(plan_of(session, sql), keys) == decision_of(recorded[name], keys), name
 
 
-def test_touched_keys_are_all_that_change(session: SparkSession) -> None:
+class LocalRows(FewRows):
+    """Reads few rows of states that are in memory."""
+
+    def __init__(self, states: dict[int, dict[str, pa.Table]]) -> None:
+        self.states = states
+        self.refused = 0
+
+    def part(self, alias: str, snapshot: int, values: Values, into: Sequence[Value]) -> pa.Table | None:
+        rows = self.states[snapshot][alias]
+        kinds = spark_types(rows.schema)
+        among: dict[str, list[Any]] = {}
+        for place, value in enumerate(into):
+            plain = values.plain(place)
+            wanted = None if plain is None else before_casts(kinds[value.column], value.casts, plain)
+            if wanted is None:
+                self.refused += 1
+                return None
+            among[value.column] = wanted
+        return rows.take(positions_of(rows, among, without=pa.array([], pa.int64())))
+
+
+def test_rows_of_several_files_become_one_frame(session: SparkSession) -> None:
+    parts = [pa.table({"n": pa.array(values, pa.int64())}) for values in ([], [1], [], [2, 3], [])]
+    rows = pa.concat_tables(parts)
+    assert sorted(r["n"] for r in frame_of_rows(session, rows).collect()) == [1, 2, 3]
+    assert frame_of_rows(session, rows.slice(0, 0)).collect() == []
+
+
+@pytest.mark.parametrize("way", ["spark", "local"])
+def test_touched_keys_are_all_that_change(session: SparkSession, way: str) -> None:
     shapes = {n: shape_of(plan_of(session, sql), list(SCHEMAS), keys) for n, (keys, sql) in SHAPES.items()}
     inputs = Inputs(seed=2026)
     now, tables = frames_of(session, inputs), inputs.tables()
+    local = LocalRows({2: tables})
     seen: Counter[str] = Counter()
     for number in range(TRANSACTIONS):
         name = list(SHAPES)[number % len(SHAPES)]
         keys, sql = SHAPES[name]
         states = {1: now}
+        local.states[1] = local.states[2]
         was = answer(tables, sql)
         changed = inputs.change()
         now, tables = frames_of(session, inputs), inputs.tables()
         result = answer(tables, sql)
-        states[2] = now
+        states[2], local.states[2] = now, tables
         with ExitStack() as cached:
             found = TouchedKeys(
                 KEYS_OF,
                 lambda alias, at, states=states: states[at][alias],
-                lambda given, sql=sql: session.sql(statement_over(given, sql)),
+                lambda given, sql=sql: over(session, given, sql),
                 shapes[name],
                 cached,
+                sessions=(lambda: session, lambda: session),
+                few_rows=local if way == "local" else None,
             )
+            kinds = over(session, states[2], sql).select(*keys).schema
             values = {
-                alias: Values.of(session.createDataFrame([(key,) for key in rows], "id bigint"), cached)
+                alias: few(lambda: session, [T.LongType()], [(key,) for key in rows])
                 for alias, rows in changed.items()
             }
             before, after = dict.fromkeys(SCHEMAS, 1), dict.fromkeys(SCHEMAS, 2)
-            touched = {
-                tuple(row) for frame in found.of(values, before, after) for row in frame.distinct().collect()
-            }
-            kinds = session.sql(statement_over({a: f"SELECT {_nulls(a)}" for a in SCHEMAS}, sql)).select(
-                *keys
-            )
-            wanted = Values.of(session.createDataFrame(list(touched), kinds.schema), cached)
-            cut = [row.asDict() for row in found.result(wanted, keys, after).collect()]
+            touched = {row for one in found.of(values, before, after) for row in one.rows or ()}
+            wanted = few(lambda: session, [f.dataType for f in kinds.fields], touched)
+            frame, is_local = found.result(wanted, keys, after)
+            cut = [row.asDict() for row in frame.collect()]
+        seen["local"] += is_local
 
         def of(rows: list[dict[str, Any]], *, others: bool, touched: set[Any] = touched) -> Counter[Any]:
             mine = [r for r in rows if (tuple(r[k] for k in SHAPES[name][0]) in touched) != others]  # noqa: B023
@@ -104,11 +142,13 @@ def test_touched_keys_are_all_that_change(session: SparkSession) -> None:
         seen["changed"] += was != result
         seen["spared"] += bool(of(result, others=True))
     # Else the assertions above would say nothing.
+    assert seen["local"] >= TRANSACTIONS / 4 if way == "local" else not seen["local"]
     assert seen["changed"] >= TRANSACTIONS / 4
     assert seen["spared"] >= TRANSACTIONS / 2
 
 
-def _nulls(alias: str) -> str:
-    return ", ".join(
-        f"CAST(NULL AS {kind}) AS {name}" for name, kind in (part.split() for part in DDL[alias].split(", "))
-    )
+def over(session: SparkSession, given: dict[str, DataFrame], sql: str) -> DataFrame:
+    """The query over frames."""
+    for alias, rows in given.items():
+        rows.createOrReplaceTempView(f"part_{alias}")
+    return session.sql(statement_over({alias: f"SELECT * FROM part_{alias}" for alias in given}, sql))

@@ -143,8 +143,10 @@ class DeriveConfig(Declaration):
     """Tables that are read, as {name in the SQL: namespace.table}."""
     sql: Annotated[Name, AfterValidator(statement)]
     """A SELECT over the inputs; its rows are the whole table."""
-    by_keys_from: int = Field(default=2_000_000, ge=0)
-    """From so many rows of all inputs on, only the keys that a change can touch are computed."""
+    by_keys_from: int | None = Field(default=None, ge=0)
+    """From so many rows of all inputs on, only the keys that a change can touch are computed; default: ten
+    thousand, or two million where Spark alone can read the tables (Hudi, Spark 3.5).
+    """
 
 
 class TableConfig(Declaration):

@@ -365,6 +365,25 @@ class WritesFiles(Protocol):
 
 
 @runtime_checkable
+class ReadsFewRows(Protocol):
+    """A table format that reads few rows of a snapshot without Spark."""
+
+    def rows_among(
+        self,
+        table: TableName,
+        snapshot_id: int,
+        among: Mapping[str, Sequence[Any]],
+        columns: Sequence[str],
+        *,
+        most_bytes: int,
+    ) -> pa.Table | None:
+        """Some columns of the rows at a snapshot whose columns have one of the given values each.
+
+        None if Spark must look for them: there is too much to read, or the snapshot is gone.
+        """
+
+
+@runtime_checkable
 class RenamesColumns(Protocol):
     """A table format that can rename columns without writing a row."""
 

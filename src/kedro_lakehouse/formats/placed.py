@@ -19,12 +19,12 @@ def positions_of(rows: pa.Table, among: Mapping[str, Sequence[Any]], *, without:
         among: For some columns, the wanted values.
         without: The positions of the rows that are deleted.
     """
-    at = pa.array(range(rows.num_rows), pa.int64())
-    mask = pc.invert(pc.is_in(at, without)) if len(without) else pc.is_valid(at)
+    mask = pa.repeat(pa.scalar(value=True), rows.num_rows)
     for name, values in among.items():
         column = rows[name].combine_chunks()
         mask = pc.and_(mask, pc.is_in(column, _of_type(values, column.type)))
-    return at.filter(mask)
+    at = pc.indices_nonzero(mask).cast(pa.int64())
+    return at.filter(pc.invert(pc.is_in(at, without))) if len(without) else at
 
 
 def _of_type(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache as cache_of
-from functools import reduce
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -25,7 +25,8 @@ from kedro_lakehouse.ingestion.derivation import (
     refuse_declaration,
     settled_state,
 )
-from kedro_lakehouse.ingestion.few_values import Values
+from kedro_lakehouse.ingestion.few_rows import FewRows, frame_of_rows, may_read
+from kedro_lakehouse.ingestion.few_values import Values, few
 from kedro_lakehouse.ingestion.planner import Planner
 from kedro_lakehouse.ingestion.query_shape import ComputedWholeError, shape_of
 from kedro_lakehouse.ingestion.reading import FileReader
@@ -37,10 +38,10 @@ from kedro_lakehouse.sources.extract import refuse_unfit
 from kedro_lakehouse.sources.files import FileShape, LandedFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from contextlib import ExitStack
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.config.tables import DeriveConfig
@@ -55,8 +56,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PREFIX: Final = "derived:"
+_PAYS_FROM, _PAYS_WITH_SPARK_FROM = 10_000, 2_000_000
 _MOST_TOUCHED: Final = 0.25
 """If more than this part of the keys can be touched, the whole result is computed in less time."""
+_MOST_ANALYSED: Final = 200
+_ANALYSED: Final[dict[tuple[object, ...], tuple[T.StructType, list[dict[str, Any]]]]] = {}
+"""Types and plan of each query over columns of these types, under these settings."""
 _READ_BACK: Final = (T.StringType, T.IntegralType, T.DecimalType, T.DateType, T.BooleanType, T.FractionalType)
 """Types of keys that JSON holds without loss."""
 
@@ -202,37 +207,56 @@ class DerivedPlanner(Planner):
         refuse_declaration(table, inputs)
         before, current = settled_state(table, chain.head)
         states, _ = self._states(file)
-        if (rows := sum(state.rows for state in states.values())) < self._derive.by_keys_from:
+        if (rows := sum(state.rows for state in states.values())) < self._by_keys_from():
             raise ComputedWholeError(f"its inputs have only {rows} rows (by_keys_from)")
         now = self._derivation("", states)
         changed = changed_inputs(before, now, inputs)
-        whole = self._reader.result(file)
-        keys = self._keys(whole, current)
-        shape = shape_of(analysed_plan(whole), list(inputs), list(keys))
+        columns_of_result, plan = self._reader.analysed()
+        keys = self._keys(columns_of_result, current)
+        shape = shape_of(plan, list(inputs), list(keys))
+        few_rows = FewRows(inputs)
         found = {
-            alias: changed_keys(inputs[alias], old.batch, new.rows, cached)
+            alias: changed_keys(inputs[alias], old.batch, new.rows, cached, few_rows)
             for alias, (old, new) in changed.items()
         }
         if self._derivation("", self._states(file, anew=True)[0]) != now:
             raise ComputedWholeError("an input was changed while its changes were read")
         keys_of = {alias: one.config.keys for alias, one in inputs.items()}
-        touched = TouchedKeys(keys_of, cache_of(self._reader.rows), self._reader.over, shape, cached)
+        read = cache_of(self._reader.rows)
+        touched = TouchedKeys(
+            keys_of, read, self._reader.over_frames, shape, cached,
+            sessions=(lambda: table.session, lambda: table.environment.session_for_few_rows),
+            few_rows=few_rows,
+        )  # fmt: skip
         at = [{alias: state.snapshot for alias, state in of.items()} for of in (before.inputs, states)]
-        frames = touched.of(found, *at)
-        frames += rejected_keys(table, chain.batch, keys)
-        if not frames:
-            frames = [whole.select(*columns(keys)).where(F.lit(False))]
-        values = Values.of(reduce(lambda a, b: a.union(b), frames), cached)
+        none = few(lambda: table.session, list(keys.values()), [])
+        rejected = [Values.of(frame, cached) for frame in rejected_keys(table, chain.batch, keys)]
+        values = Values.united([none, *touched.of(found, *at), *rejected], cached)
         if values.rows is None and values.count() > _MOST_TOUCHED * current.rows:
             raise ComputedWholeError("the changes of its inputs can touch too many of its keys")
         logger.info(
             "%s: %s of its keys are computed, those that changes of %s can touch",
             table, "many" if values.rows is None else len(values.rows), ", ".join(changed) or "no input",
         )  # fmt: skip
-        result = touched.result(values, list(keys), at[1])
-        return KeyCut(values, list(table.config.keys), file, result, current.rows)
+        result, is_local = touched.result(values, list(keys), at[1])
+        local = None
+        if is_local:
+            computed: Any = result
+            local = computed.toArrow()
+            result = frame_of_rows(table.session, local, result.schema)
+        return KeyCut(
+            keys=values, names=list(table.config.keys), file=file, result=result, rows=current.rows,
+            local=local,
+        )  # fmt: skip
 
-    def _keys(self, result: DataFrame, current: TableState) -> dict[str, T.DataType]:
+    def _by_keys_from(self) -> int:
+        """From how many rows of the inputs on keys are computed alone: measured by ``bench/derived.py``."""
+        if self._derive.by_keys_from is not None:
+            return self._derive.by_keys_from
+        is_quick = all(map(may_read, (self.table, *self._inputs.inputs.values())))
+        return _PAYS_FROM if is_quick else _PAYS_WITH_SPARK_FROM
+
+    def _keys(self, result: T.StructType, current: TableState) -> dict[str, T.DataType]:
         """The names and types by which the query returns the keys, in the order of the declared keys.
 
         Raises:
@@ -242,8 +266,8 @@ class DerivedPlanner(Planner):
         found: dict[str, T.DataType] = {}
         for key in self.table.config.keys:
             name = received.get(key, key)
-            fields = [f for f in result.schema.fields if f.name == name] or [
-                f for f in result.schema.fields if f.name.lower() == name.lower()
+            fields = [f for f in result.fields if f.name == name] or [
+                f for f in result.fields if f.name.lower() == name.lower()
             ]
             if len(fields) != 1 or fields[0].dataType != current.columns.get(key):
                 raise ComputedWholeError(f"its key {key} is of another type in the query than in the table")
@@ -306,7 +330,7 @@ class QueryReader(FileReader):
         return [self._records(shape) for shape in looked]
 
     def _shape(self, file: LandedFile) -> FileShape:
-        fields = self.result(file).schema.fields
+        fields = self._result(file).schema.fields
         names = [f.name.lower() for f in fields]
         if doubled := sorted({n for n in names if names.count(n) > 1}):
             raise self._wrong(f"the query gives several columns named '{doubled[0]}'", "Name each by AS.")
@@ -314,8 +338,7 @@ class QueryReader(FileReader):
         return FileShape(file, "full_load", found, has_rows=True, self_describing=True)
 
     def _records(self, shape: FileShape) -> RecordGroup:
-        is_cut = self.cut is not None and self.cut.file == shape.file
-        result = self.cut.result if self.cut is not None and is_cut else self.result(shape.file)
+        result = self._result(shape.file)
         values = columns(result.columns)
         place = F.struct(F.lit(shape.file.name).alias("file"), F.lit(None).cast("long").alias("row"))
         records = result.select(
@@ -328,6 +351,47 @@ class QueryReader(FileReader):
         return RecordGroup(
             records=records, load=shape.load, columns=dict(shape.columns), files=[shape.file.name]
         )
+
+    def _result(self, file: LandedFile) -> DataFrame:
+        """The part of a result that is read in place of all of it, or all of it."""
+        return self.cut.result if self.cut is not None and self.cut.file == file else self.result(file)
+
+    def analysed(self) -> tuple[T.StructType, list[dict[str, Any]]]:
+        """The types and the plan of the query, over inputs without rows; no input is opened.
+
+        They are kept for the next batch of the process.
+        """
+        kinds: dict[str, T.StructType] = {}
+        for alias, table in self._inputs.items():
+            state = table.state("current")
+            stored = state.columns if state is not None else {}
+            named = _named(stored, table)
+            fields = [T.StructField(named[c], k) for c, k in stored.items() if not is_reserved_column(c)]
+            kinds[alias] = T.StructType(fields)
+        settings = tuple(sorted(self.table.environment.spark_conf.items()))
+        known = self._query, tuple((alias, kind.json()) for alias, kind in kinds.items()), settings
+        found = _ANALYSED.get(known)
+        if found is None:
+            session = self.table.session
+            empty = self.over_frames({a: session.createDataFrame([], kind) for a, kind in kinds.items()})
+            found = empty.schema, analysed_plan(empty)
+            while len(_ANALYSED) >= _MOST_ANALYSED:
+                _ANALYSED.pop(next(iter(_ANALYSED)), None)
+            _ANALYSED[known] = found
+        return found
+
+    def over_frames(self, inputs: Mapping[str, DataFrame]) -> DataFrame:
+        """The query over frames of one session."""
+        session = next(iter(inputs.values())).sparkSession
+        views = {alias: f"__part_{uuid.uuid4().hex}" for alias in inputs}
+        try:
+            for alias, rows in inputs.items():
+                rows.createOrReplaceTempView(views[alias])
+            given = {a: f"SELECT * FROM {quote(view)}" for a, view in views.items()}  # noqa: S608
+            return self.over(given, session)
+        finally:  # the analysed query does not need them any more
+            for view in views.values():
+                session.catalog.dropTempView(view)
 
     def result(self, file: LandedFile) -> DataFrame:
         """The query over each input at exactly its snapshot, so that running it again gives the same result.
@@ -342,7 +406,7 @@ class QueryReader(FileReader):
         """The rows of an input at a snapshot, as the query sees them."""
         return self.table.session.sql(self._input(self._inputs[alias], snapshot))
 
-    def over(self, inputs: Mapping[str, str]) -> DataFrame:
+    def over(self, inputs: Mapping[str, str], session: SparkSession | None = None) -> DataFrame:
         """The query over a SELECT for each of its inputs.
 
         Raises:
@@ -351,7 +415,7 @@ class QueryReader(FileReader):
         from pyspark.errors import AnalysisException, ParseException
 
         try:
-            return self.table.session.sql(statement_over(inputs, self._query))
+            return (session or self.table.session).sql(statement_over(inputs, self._query))
         except (AnalysisException, ParseException) as error:
             # Of the query alone, for what Spark says of the statement that holds it misleads.
             first = mistake_in(self.table.session, self._query.strip().rstrip(";")) or first_line(error)
@@ -367,8 +431,7 @@ class QueryReader(FileReader):
         """
         rows = table.format.rows_at(table.name, snapshot)
         whole = self.table.session.sql(f"SELECT * FROM {rows}")  # noqa: S608 - a checked name and a number
-        found, rename = set(whole.columns), table.config.rename
-        named = {c: new if (new := rename.get(c, c)) not in found else c for c in whole.columns}
+        named = _named(whole.columns, table)
         kept = ", ".join(
             quote(c) if c == name else f"{quote(c)} AS {quote(name)}"
             for c, name in named.items()
@@ -383,3 +446,9 @@ class QueryReader(FileReader):
             problem=f"{problem.rstrip('.')}.",
             remedy=remedy,
         )
+
+
+def _named(stored: Iterable[str], table: LakeTable) -> dict[str, str]:
+    """The name of each stored column in queries: a snapshot from before a `rename` has an old one."""
+    found, rename = list(stored), table.config.rename
+    return {c: new if (new := rename.get(c, c)) not in found else c for c in found}

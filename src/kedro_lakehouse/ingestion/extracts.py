@@ -57,21 +57,26 @@ from kedro_lakehouse.errors import (
 )
 from kedro_lakehouse.formats.base import enter_phase
 from kedro_lakehouse.ingestion.guards import add_untouched, counts_by_extract, first_refused
+from kedro_lakehouse.ingestion.small_results import compare_result
 from kedro_lakehouse.sources.files import LandedFile, bounded
 from kedro_lakehouse.sources.read import number_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.decoders.records import Columns, RecordGroup
+    from kedro_lakehouse.formats.base import TableState
     from kedro_lakehouse.ingestion.guards import ExtractCounts
     from kedro_lakehouse.ingestion.planner import Planner
+    from kedro_lakehouse.ingestion.small_results import ComparedResult
     from kedro_lakehouse.ingestion.touched_keys import KeyCut
     from kedro_lakehouse.sources.base import GivesExtracts
+    from kedro_lakehouse.sources.extract import ExtractOrder
     from kedro_lakehouse.sources.files import FileShape
     from kedro_lakehouse.sources.ledger import Chain
     from kedro_lakehouse.sources.plans import PlannedFiles
@@ -95,13 +100,39 @@ class LandedExtracts:
 
     def events(self, contract: TableContract) -> DataFrame:
         """The events of the batch: what changes from one extract to the next, or without keys each row."""
+        return self.token.stamp(self.unstamped(contract))
+
+    def unstamped(self, contract: TableContract) -> DataFrame:
+        """The events without their batch number."""
         if self.differences is None:
-            events = rows_as_events(self.rows, contract, extracts=self.extracts)
-        else:
-            events = events_of_extracts(
-                self.rows, self.differences, contract, extracts=self.extracts, past_ends=self.past_ends
-            )
-        return self.token.stamp(events)
+            return rows_as_events(self.rows, contract, extracts=self.extracts)
+        return events_of_extracts(
+            self.rows, self.differences, contract, extracts=self.extracts, past_ends=self.past_ends
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandedResult:
+    """A planned batch of a derived table of which few keys were computed, and compared without Spark.
+
+    ``large`` makes the events with Spark, where they cannot be committed otherwise.
+    """
+
+    planned: PlannedFiles
+    token: BatchToken
+    compared: ComparedResult
+    log: TableState
+    order: ExtractOrder
+    large: Callable[[TableContract], DataFrame]
+
+    def events(self, contract: TableContract) -> DataFrame:
+        """The checked events of the batch, made when something is first done with them."""
+        return self.token.stamp_later(lambda: self.large(contract), self)
+
+    def checked_without_spark(self) -> pa.Table:
+        """The checked events of the batch."""
+        time, name = self.order
+        return self.compared.events(self.log, batch=self.planned.batch, time=time, name=name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +155,15 @@ class _Seen:
         return any(c.landed > c.rows for c in self.counts.values())
 
 
+@dataclass(frozen=True, kw_only=True)
+class _SeenResult:
+    """A derived result of which few keys were computed, and what it changes."""
+
+    files: Sequence[LandedFile]
+    compared: ComparedResult
+    counts: dict[int, ExtractCounts]
+
+
 class ExtractBatches:
     """Plans the batches of a table that is fed by extracts."""
 
@@ -139,7 +179,7 @@ class ExtractBatches:
         self._cut: KeyCut | None = None
         self._cut_cached = ExitStack()
 
-    def next_batch(self, chain: Chain) -> LandedExtracts | None:
+    def next_batch(self, chain: Chain) -> LandedExtracts | LandedResult | None:
         """The unfinished batch of a dead run, or the next new one; frames stay cached until ``release``."""
         self._chain = chain
         # What these guards have refused in an earlier run stays refused, without a look at its rows.
@@ -155,13 +195,28 @@ class ExtractBatches:
             self.release()
         return None
 
-    def _look(self, files: Sequence[LandedFile], chain: Chain) -> _Seen:
+    def _look(self, files: Sequence[LandedFile], chain: Chain) -> _Seen | _SeenResult:
+        """Read extracts and compare them."""
+        self._cut = self._planner.cut(files, chain, self._cut_cached)
+        if self._cut is not None and (compared := self._compared(self._cut)) is not None:
+            counts = {1: compared.counts}
+            add_untouched(counts, before=self._cut.rows)
+            return _SeenResult(files=files, compared=compared, counts=counts)
+        return self._look_with_spark(files)
+
+    def _compared(self, cut: KeyCut) -> ComparedResult | None:
+        """What few rows of a derived result change, compared without Spark; None if Spark must do it."""
+        reader, table = self._planner.reader, self._table
+        settled = reader.columns(reader.look([cut.file]))
+        self._require(settled)
+        return compare_result(table, cut, settled, most_rows=table.environment.small_batch)
+
+    def _look_with_spark(self, files: Sequence[LandedFile]) -> _Seen:
         """Read extracts and compare them, each line that they have in common once where that is a gain.
 
         They are read again, line by line, if a row is rejected, whose line must be known; and once more,
         sorted, if an extract has a key twice.
         """
-        self._cut = self._planner.cut(files, chain, self._cut_cached)
         looked = self._planner.reader.look(files)
         group = self._runs(looked)
         if group is not None:
@@ -244,20 +299,21 @@ class ExtractBatches:
             self._planner.ledger.refuse(chain, dict.fromkeys(late, SnapshotOutOfOrderError.code))
         return [f for f in new if f not in late]
 
-    def _guarded(self, files: Sequence[LandedFile], chain: Chain) -> LandedExtracts | None:
+    def _guarded(self, files: Sequence[LandedFile], chain: Chain) -> LandedExtracts | LandedResult | None:
         """Check extracts with the guards; the accepted ones become a batch.
 
         It takes a job, another one for each refusal, and one more where an extract has a key twice.
         """
         planner = self._planner
         seen = self._look(files, chain)
-        rows, accepted, refused = seen.rows, list(files), dict[LandedFile, RefusedExtractError]()
+        rows = seen.rows if isinstance(seen, _Seen) else None
+        accepted, refused = list(files), dict[LandedFile, RefusedExtractError]()
         while accepted:
             bad = first_refused(seen.counts, [f.name for f in accepted], self._table.config, self._table.name)
             if bad is None:
                 break
             refused[accepted.pop(bad[0] - 1)] = bad[1]
-            if accepted:
+            if accepted and rows is not None:  # a derived result is one extract
                 numbers = [files.index(f) + 1 for f in accepted]
                 seen = self._see(renumber_extracts(rows, numbers), accepted)
         self._refused |= refused
@@ -295,7 +351,25 @@ class ExtractBatches:
             add_untouched(counts, before=self._cut.rows)
         return _Seen(files=files, rows=rows, differences=differences, counts=counts)
 
-    def _given(self, planned: PlannedFiles, seen: _Seen) -> LandedExtracts:
+    def _given(self, planned: PlannedFiles, seen: _Seen | _SeenResult) -> LandedExtracts | LandedResult:
+        if isinstance(seen, _Seen):
+            return self._landed(planned, seen)
+        log, changes = self._planner.state(), seen.compared.changes.num_rows
+        assert log is not None  # noqa: S101 - it was compared with what is published
+
+        def large(contract: TableContract) -> DataFrame:
+            return self._landed(planned, self._look_with_spark(seen.files)).unstamped(contract)
+
+        return LandedResult(
+            planned=planned,
+            token=self._planner.token(planned, seen.counts[1].rows, None, changes),
+            compared=seen.compared,
+            log=log,
+            order=self._order(seen.files[0]),
+            large=large,
+        )
+
+    def _landed(self, planned: PlannedFiles, seen: _Seen) -> LandedExtracts:
         valid = sum(c.rows for c in seen.counts.values())
         stale = sum(c.stale for c in seen.counts.values())
         events = sum(c.upserts + c.deletes if self._contract.keys else c.rows for c in seen.counts.values())
@@ -340,15 +414,10 @@ class ExtractBatches:
         start = starts_by_column(self._contract)
         if start and not any(settled.name_of(c) == start for g in groups for c in g.columns):
             logger.warning("%s: no extract of the batch has the column %s", planner.table, start)
-<<<<<<< HEAD
         erased = self._table.erased_subjects()
-        decoded = decode_extracts(
-            groups, self._numbered(files), settled, self._contract, marked=sorts, erased=erased
+        return decode_extracts(
+            groups, self._numbered(files), settled, self._contract, marked=marked, erased=erased
         )
-        return cache(decoded, cached)
-=======
-        return decode_extracts(groups, self._numbered(files), settled, self._contract, marked=marked)
->>>>>>> e97fe01 (A line that extracts share is parsed once: runs of files take the place of rows)
 
     def _require(self, settled: Columns) -> None:
         """Refuse declared columns that neither the table nor the extracts have."""

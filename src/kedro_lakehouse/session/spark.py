@@ -43,6 +43,13 @@ _FOR_FEW_ROWS = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Spark then evaluates the expressions outside of its pipelined stages without compiling Java for them: right
 for few rows, for which compiling takes longer than evaluating. An environment's own setting goes before it.
 """
+FOR_ROWS_OF_THE_DRIVER = _FOR_FEW_ROWS | {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""For a query over rows that the driver has: nothing is compiled, and each step is one task."""
 _FEW = 2 * 2**20
 """Below so many landed bytes a run is faster with it. For the bundled data, 3.5 MB, it is no difference."""
 _MUCH = 16 * 2**20

@@ -106,6 +106,25 @@ class DeltaFormat(FormatAtPaths):
         log = self._changed_by_files(table, state)
         return find_rows(log, Path(self.path(table)), among, most_bytes=most_bytes) if log else None
 
+    def rows_among(
+        self,
+        table: TableName,
+        snapshot_id: int,
+        among: Mapping[str, Sequence[Any]],
+        columns: Sequence[str],
+        *,
+        most_bytes: int,
+    ) -> pa.Table | None:
+        """Some columns of the rows at a version with one of the given values each; None: Spark must look."""
+        from kedro_lakehouse.formats.delta.rows import find_rows, may_change_by_files
+
+        log = self._log(table)
+        there = log.at(snapshot_id) if log is not None and "://" not in self._warehouse else None
+        if there is None or not may_change_by_files(there):
+            return None
+        found = find_rows(there, Path(self.path(table)), among, most_bytes=most_bytes)
+        return None if found is None else found.rows.select(list(columns))
+
     def write_files(
         self, table: TableName, state: TableState, rows: pa.Table | None, gone: Sequence[Place]
     ) -> WrittenFiles | None:

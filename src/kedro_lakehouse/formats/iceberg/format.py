@@ -127,6 +127,23 @@ class IcebergFormat:
             return None
         return find_rows(found, among, most_bytes=most_bytes, near=near)
 
+    def rows_among(
+        self,
+        table: TableName,
+        snapshot_id: int,
+        among: Mapping[str, Sequence[Any]],
+        columns: Sequence[str],
+        *,
+        most_bytes: int,
+    ) -> pa.Table | None:
+        """Some columns of the rows at a snapshot with one of the given values each; None: Spark must look."""
+        from kedro_lakehouse.formats.iceberg.rows import may_change_by_files, rows_among
+
+        found = self._catalog.find(table)
+        if found is None or not may_change_by_files(found):
+            return None
+        return rows_among(found, snapshot_id, among, columns, most_bytes=most_bytes)
+
     def write_files(
         self, table: TableName, state: TableState, rows: pa.Table | None, gone: Sequence[Place]
     ) -> WrittenFiles | None:

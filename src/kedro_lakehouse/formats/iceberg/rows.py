@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
-    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table import DataScan, FileScanTask, Table
     from pyiceberg.types import IcebergType, StructType
 
     from kedro_lakehouse.formats.base import Place
@@ -63,6 +63,8 @@ _MEANT: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Other properties, with the values that describe what is done here."""
 _KEPT: Final = KeptFiles()
+_KEPT_COLUMNS: Final = KeptFiles(most=128 * 2**20, most_of_one=64 * 2**20)
+"""Of tables whose few rows are looked for again and again: the inputs of derived tables."""
 _FEW_VALUES: Final = 200
 """Of more values, pyiceberg compares none with the bounds of files; then their range is compared."""
 
@@ -120,7 +122,39 @@ def find_rows(
     ``most_bytes``, or are of a kind that is not read here.
     """
     wanted = _any_of(table, among) if near is None else _any_of(table, among) & _between(table, *near)
-    tasks = list(table.scan(row_filter=wanted).plan_files())
+    return _find_rows(table, table.scan(row_filter=wanted), among, _KEPT, most_bytes=most_bytes)
+
+
+def rows_among(
+    table: Table,
+    snapshot_id: int,
+    among: Mapping[str, Sequence[Any]],
+    columns: Sequence[str],
+    *,
+    most_bytes: int,
+) -> pa.Table | None:
+    """Some columns of the rows at a snapshot whose columns have one of the given values each.
+
+    None if that is not known to be little work, or if there is no such snapshot.
+    """
+    if table.snapshot_by_id(snapshot_id) is None:
+        return None
+    needed = tuple(dict.fromkeys([*columns, *among]))
+    scan = table.scan(_any_of(table, among), selected_fields=needed, snapshot_id=snapshot_id)
+    found = _find_rows(table, scan, among, _KEPT_COLUMNS, most_bytes=most_bytes)
+    return None if found is None else found.rows.select(list(columns))
+
+
+def _find_rows(
+    table: Table,
+    scan: DataScan,
+    among: Mapping[str, Sequence[Any]],
+    kept: KeptFiles,
+    *,
+    most_bytes: int,
+) -> PlacedRows | None:
+    """The rows of the files of a scan whose columns have one of the given values each."""
+    tasks = list(scan.plan_files())
     deletes = {d.file_path: d for task in tasks for d in task.delete_files}
     files = [*(task.file for task in tasks), *deletes.values()]
     if sum(f.file_size_in_bytes for f in files) > most_bytes or not all(map(_is_plain, files)):
@@ -128,15 +162,16 @@ def find_rows(
     gone = {path: _deleted_positions(table, file) for path, file in deletes.items()}
     found: list[pa.Table] = []
     places: list[Place] = []
+    schema = scan.projection()
     for task in tasks:
-        rows = _rows_of(table, task)
-        kept = [_positions_in(gone[d.file_path], task.file.file_path) for d in task.delete_files]
-        at = positions_of(rows, among, without=pa.chunked_array(kept, pa.int64()).combine_chunks())
+        rows = _rows_of(table, schema, task, kept)
+        dead = [_positions_in(gone[d.file_path], task.file.file_path) for d in task.delete_files]
+        at = positions_of(rows, among, without=pa.chunked_array(dead, pa.int64()).combine_chunks())
         found.append(rows.take(at))
         places += [(task.file.file_path, place) for place in at.to_pylist()]
-    schema = as_spark_reads(table.schema().as_arrow())
-    empty = schema.empty_table()
-    return PlacedRows(rows=pa.concat_tables([empty, *[f.cast(schema) for f in found]]), places=places)
+    told = as_spark_reads(schema.as_arrow())
+    empty = told.empty_table()
+    return PlacedRows(rows=pa.concat_tables([empty, *[f.cast(told) for f in found]]), places=places)
 
 
 def write_files(
@@ -207,18 +242,19 @@ def _is_comparable(value: Any) -> bool:
     return not (isinstance(value, float) and math.isnan(value))
 
 
-def _rows_of(table: Table, task: FileScanTask) -> pa.Table:
-    """All rows of a file in their order, also deleted ones, as the table's schema has them now."""
-    key = task.file.file_path, table.metadata.table_uuid, table.metadata.current_schema_id
-    return _KEPT.rows(key, lambda: _read_rows_of(table, task))
+def _rows_of(table: Table, schema: Schema, task: FileScanTask, kept: KeptFiles) -> pa.Table:
+    """All rows of a file in their order, also deleted ones, as a schema of the table has them."""
+    columns = tuple((field.field_id, field.name, str(field.field_type)) for field in schema.fields)
+    key = task.file.file_path, table.metadata.table_uuid, columns
+    return kept.rows(key, lambda: _read_rows_of(table, schema, task))
 
 
-def _read_rows_of(table: Table, task: FileScanTask) -> pa.Table:
+def _read_rows_of(table: Table, schema: Schema, task: FileScanTask) -> pa.Table:
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import ArrowScan
     from pyiceberg.table import FileScanTask
 
-    scan = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue())
+    scan = ArrowScan(table.metadata, table.io, schema, AlwaysTrue())
     rows = scan.to_table([FileScanTask(task.file)])
     if rows.num_rows != task.file.record_count:
         raise ValueError(f"{task.file.file_path}: {rows.num_rows} rows, not {task.file.record_count}")

@@ -1,0 +1,1 @@
+"""Customers with their orders, kept up to date from a database."""
