@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from harness.project import TemporaryProject
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.contract import TableContract
-from kedro_lakehouse.changes.guard_counts import count_changes, count_in_scope
+from kedro_lakehouse.changes.extract import UNTIL, in_each_extract, renumber_extracts
+from kedro_lakehouse.changes.guard_counts import (
+    count_changes,
+    count_doubled_keys,
+    count_in_scope,
+    count_rows,
+)
 from kedro_lakehouse.changes.snapshot_diff import STALE, rows_before, snapshot_diff
 from kedro_lakehouse.project import Project
 
@@ -145,6 +152,63 @@ def test_one_fold_tells_what_a_walk_over_the_extracts_tells(
     deletes = {r["_extract"]: r["deletes"] for r in count_changes(told).collect() if r["deletes"]}
     assert deletes == {n: c for n in walk.in_scope if (c := sum(t[1:3] == ("delete", n) for t in walk.told))}
     told.unpersist()
+
+
+def in_runs(rows: DataFrame) -> DataFrame:
+    """The same rows, equal ones of extracts that follow each other as one."""
+    told: dict[tuple[Any, ...], list[int]] = {}
+    for number, reasons, *row in rows.collect():
+        assert not reasons
+        told.setdefault(tuple(row), []).append(number)
+    runs = []
+    for row, numbers in told.items():
+        firsts = [n for n in sorted(numbers) if n - 1 not in numbers]
+        untils = [n for n in sorted(numbers) if n + 1 not in numbers]
+        runs += [(first, [], *row, until) for first, until in zip(firsts, untils, strict=True)]
+    return rows.sparkSession.createDataFrame(
+        runs, T.StructType([*rows.schema.fields, T.StructField(UNTIL, T.IntegerType())])
+    )
+
+
+@pytest.mark.parametrize("delete_scope", [(), ("region",)])
+@pytest.mark.parametrize("hard_deletes", ["close", "ignore"])
+def test_runs_of_equal_rows_tell_what_each_row_tells(
+    session: SparkSession, delete_scope: tuple[str, ...], hard_deletes: Any
+) -> None:
+    contract = TableContract(
+        table="x.y", keys=("id",), delete_scope=delete_scope, hard_deletes=hard_deletes, valid_from="at"
+    )
+    state, extracts = some_extracts(random.Random(f"{delete_scope} {hard_deletes}"))  # noqa: S311
+    each, times, before = frames(session, state, extracts)
+    each = each.where(F.size("_reasons") == 0).persist()
+    runs = in_runs(each).persist()
+    assert runs.count() < each.count()
+    stood = rows_before(before, each, contract)
+    for accepted in (range(1, EXTRACTS + 1), [1, 3, 4, 6], [2]):
+        few = times.where(F.col("_extract") <= len(accepted))
+        found = []
+        for rows in (each, runs):
+            kept = renumber_extracts(rows, accepted)
+            told = snapshot_diff(kept, stood, contract, extracts=few, count=len(accepted)).persist()
+            found.append(
+                {
+                    "told": sorted(told.collect(), key=repr),
+                    "rows": sorted(count_rows(kept, contract).collect()),
+                    "doubled": count_doubled_keys(kept, contract).collect(),
+                    "in scope": sorted(count_in_scope(kept, told, stood, contract, few).collect()),
+                }
+            )
+            told.unpersist()
+        assert found[0] == found[1]
+        assert found[0]["told"]
+        assert not found[0]["doubled"]
+    again = (
+        each.where("id = 7").limit(1).withColumn("v", F.lit("another")).withColumn(UNTIL, F.col("_extract"))
+    )
+    assert in_each_extract(runs).count() == each.count()
+    assert count_doubled_keys(runs.unionByName(again), contract).collect()
+    for frame in (each, runs):
+        frame.unpersist()
 
 
 def _utc(value: Any) -> Any:

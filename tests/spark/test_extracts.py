@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,10 @@ import pytest
 from harness.project import Outcome, TemporaryProject, write_text
 
 from kedro_lakehouse.config.sources import CsvOptions
+from kedro_lakehouse.ingestion import reading
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.sources.files import LandedFile, shapes
+from kedro_lakehouse.sources.line_runs import read_runs
 from kedro_lakehouse.sources.read import number_lines, read_groups
 
 if TYPE_CHECKING:
@@ -126,7 +129,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
         found.states.append({t: project.state(f"{t}_changes") for t in TABLES})
 
     land_everything(project.landing)
-    run()
+    with pytest.MonkeyPatch.context() as patch:  # as if the files were large
+        patch.setattr(reading, "BYTES_IN_RUNS", 0)
+        patch.setattr(reading, "FILES_IN_RUNS", 2)
+        run()
     land_second(project.landing)
     project.declare(SOURCES, declared(shrunk={"max_delete_fraction": 1.0}))
     run()
@@ -327,3 +333,47 @@ def test_lines_that_were_not_numbered_are_numbered_from_the_blocks_of_their_file
     assert len(found) == sum((1001 * day - 1) // 7 for day in (1, 2, 3))
     assert all(int(r["line"]) == r["row"] for r in found)
     assert {r["file"] for r in found} == {f.name for f in files}
+
+
+def lines_of(number: int) -> list[str]:
+    """The lines of one of many files: some are in all of them, some come and go, some are not right."""
+    steady = [f"{n},n{n},{n * n}" for n in range(20)]
+    changing = [f"{100 + n},{number // (n + 1)},x" for n in range(20)]
+    gone = [f"{200 + n},a,b" for n in range(20) if number % (n + 2)]
+    odd = ["", "  ", "300,too,many,values", "301,few", '302,"a ""quoted"", one",', ",no key,", '303," x ",ä€']
+    return [*steady, *changing, *gone, *odd, *(["7,twice,", "7,twice,"] if number % 30 == 1 else [])]
+
+
+def test_runs_of_equal_lines_are_the_lines_of_every_file(runs: Runs, tmp_path: Path) -> None:
+    count = 130  # more than the bits of two numbers
+    files = [
+        write_text(tmp_path / f"day {n:03}+.csv", "\n".join(["id,name,qty", *lines_of(n)]) + "\n")
+        for n in range(1, count + 1)
+    ]
+    landed = [LandedFile(f"file://{f}", f.stat().st_size, 1) for f in files]
+    session, options = runs.project._project.session, CsvOptions()
+    reading: dict[str, Any] = {
+        "file_format": "csv", "headers": {"full_load": True}, "options": {"full_load": options},
+    }  # fmt: skip
+    table = TableName("a", "b")
+    looked = shapes([(f, "full_load") for f in landed], table=table, fallback={}, **reading)
+    (plain,) = read_groups(session, looked, **reading)
+    group = read_runs(session, looked, options, header=True)
+    assert group is not None
+    told = ["id", "name", "qty", "__malformed", "_raw"]
+    each = Counter((r["__file"], *[r[c] for c in told]) for r in plain.records.collect())
+    records, numbers = group.records.collect(), {f.name: n for n, f in enumerate(files, start=1)}
+    found = Counter(
+        (files[n - 1].name, *[r[c] for c in told])
+        for r in records
+        for n in range(numbers[r["__file"]], r["_position"]["until"] + 1)
+    )
+    assert found == each
+    assert len(records) < each.total() / 4
+    # A line that looks like the header is told twice, so that files with one are read line by line.
+    write_text(files[0], "id,name,qty\n1,a,b\nid,name,qty\n")
+    again = read_runs(session, looked, options, header=True)
+    assert again is not None
+    assert again.records.where("id = 'id'").count() > 1
+    write_text(files[1], '"id",name,qty\n1,a,b\n')
+    assert read_runs(session, looked, options, header=True) is None

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 EXTRACT: Final = "_extract"
 """Number of an extract in its batch, from 1 in the order of time; 0 stands for the state before."""
+UNTIL: Final = "__until"
+"""Number of the last extract of a run: all extracts from ``_extract`` to it have the row. Only where lines
+that extracts have in common were read as one."""
 VALID_FROM: Final = "__valid_from"
 """A row's own start as a timestamp; only where the contract names the column that holds it."""
 START: Final = "__start"
@@ -50,7 +53,7 @@ ORDER_TYPE: Final = T.StructType(
 
 def row_columns(rows: DataFrame, contract: TableContract) -> list[str]:
     """The value columns of extracted rows, without the keys and the framework's columns."""
-    return [c for c in value_columns(rows) if c not in (*contract.keys, EXTRACT, VALID_FROM)]
+    return [c for c in value_columns(rows) if c not in (*contract.keys, EXTRACT, UNTIL, VALID_FROM)]
 
 
 def starts_by_column(contract: TableContract) -> str | None:
@@ -85,11 +88,22 @@ def keep_newest_rows(rows: DataFrame, contract: TableContract) -> DataFrame:
 
 
 def renumber_extracts(rows: DataFrame, accepted: Sequence[int]) -> DataFrame:
-    """Keep the rows of some extracts, and number these 1, 2, 3, … in the order given."""
+    """Keep the rows of some extracts, given by rising numbers, and number these from 1 on."""
     order = F.array(*[F.lit(n) for n in accepted])
-    # Called by its name: the Python function of PySpark 3.5 takes no column as the value.
-    number = F.call_function("array_position", order, column(EXTRACT)).cast("int")
-    return rows.withColumn(EXTRACT, number).where(column(EXTRACT) > 0)
+    last = column(UNTIL if UNTIL in rows.columns else EXTRACT)
+    first, until = column(EXTRACT), F.size(F.filter(order, lambda n: n <= last))
+    numbered = {EXTRACT: F.size(F.filter(order, lambda n: n < first)) + 1, "__last": until}
+    kept = rows.withColumns(numbered).where(column(EXTRACT) <= column("__last"))
+    if UNTIL in rows.columns:
+        kept = kept.withColumn(UNTIL, column("__last"))
+    return kept.drop("__last")
+
+
+def in_each_extract(rows: DataFrame) -> DataFrame:
+    """Rows of runs as one row for each extract; other rows as they are."""
+    if UNTIL not in rows.columns:
+        return rows
+    return rows.withColumn(EXTRACT, F.explode(F.sequence(column(EXTRACT), column(UNTIL)))).drop(UNTIL)
 
 
 def events_of_extracts(

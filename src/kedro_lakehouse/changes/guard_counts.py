@@ -8,7 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.events import DELETE, OP, REASONS, UPSERT, all_of, column, columns
-from kedro_lakehouse.changes.extract import EXTRACT, HELD_ROW, RETURNS
+from kedro_lakehouse.changes.extract import EXTRACT, HELD_ROW, RETURNS, UNTIL, in_each_extract
 from kedro_lakehouse.changes.snapshot_diff import STALE, WAS, extracts_of_scopes, scope_of
 
 if TYPE_CHECKING:
@@ -26,20 +26,26 @@ def count_rows(rows: DataFrame, contract: TableContract) -> DataFrame:
     """
     valid = F.size(REASONS) == 0
     known_key = all_of(column(key).isNotNull() for key in contract.keys) if contract.keys else valid
-    return rows.groupBy(EXTRACT).agg(
-        F.count(F.lit(1)).alias("landed"),
-        F.count(F.when(known_key, 1)).alias("keyed"),
-        F.count(F.when(valid, 1)).alias("rows"),
-    )
+    counts = {"landed": F.lit(1), "keyed": F.when(known_key, 1), "rows": F.when(valid, 1)}
+    numbers = [n for n in (EXTRACT, UNTIL) if n in rows.columns]
+    found = rows.groupBy(*numbers).agg(*[F.count(c).alias(name) for name, c in counts.items()])
+    if UNTIL not in numbers:
+        return found
+    return in_each_extract(found).groupBy(EXTRACT).agg(*[F.sum(name).alias(name) for name in counts])
 
 
 def count_doubled_keys(rows: DataFrame, contract: TableContract) -> DataFrame:
     """Count the keys that an extract has in more than one valid row.
 
     Schema:
-        returns: ``_extract``, ``doubled``; no row for an extract without such keys.
+        returns: ``_extract``, ``doubled``; no row for an extract without such keys. Of runs, for the first
+            extract of each that overlaps the one before: other extracts may have such keys too.
     """
     valid = rows.where(F.size(REASONS) == 0)
+    if UNTIL in rows.columns:  # where two runs of a key overlap, some two do that follow each other
+        before = F.lag(UNTIL).over(Window.partitionBy(*columns(contract.keys)).orderBy(EXTRACT))
+        overlaps = valid.withColumn("__overlaps", before >= column(EXTRACT)).where("__overlaps")
+        return overlaps.groupBy(EXTRACT).agg(F.count(F.lit(1)).alias("doubled"))
     found = valid.groupBy(*columns(contract.keys), EXTRACT).agg(F.count(F.lit(1)).alias("times"))
     doubled = found.where(column("times") > 1)
     return doubled.groupBy(EXTRACT).agg(F.count(F.lit(1)).alias("doubled"))

@@ -19,7 +19,9 @@ from kedro_lakehouse.changes.extract import (
     HELD_ROW,
     RETURNS,
     STATED,
+    UNTIL,
     VALID_FROM,
+    in_each_extract,
     row_columns,
     starts_by_column,
 )
@@ -56,7 +58,7 @@ def snapshot_diff(
 
     Schema:
         rows: checked rows: key and value columns + ``_extract``, ``_reasons`` and, where the contract
-            names a column for it, ``__valid_from``.
+            names a column for it, ``__valid_from``; of runs also ``__until``.
         state: the rows that existed before, by ``rows_before``; None for a new table.
         extracts: ``_extract``, ``_order``: one row per extract.
         returns: keys + ``_op`` (upsert | delete | stale), ``_extract``, ``__row``, ``__told`` (the row's
@@ -124,13 +126,15 @@ def scope_of(row: Column | None, contract: TableContract) -> Column:
 def extracts_of_scopes(rows: DataFrame, contract: TableContract) -> DataFrame:
     """List the scopes of which each extract holds a valid row: distinct ``__scope``, ``_extract``."""
     valid = rows.where(F.size(REASONS) == 0)
-    return valid.select(scope_of(None, contract).alias("__scope"), column(EXTRACT)).distinct()
+    numbers = [n for n in (EXTRACT, UNTIL) if n in rows.columns]
+    found = valid.select(scope_of(None, contract).alias("__scope"), *columns(numbers)).distinct()
+    return in_each_extract(found).distinct() if UNTIL in numbers else found
 
 
 def _statements(
     rows: DataFrame, state: DataFrame | None, contract: TableContract, extracts: DataFrame
 ) -> DataFrame:
-    """Reduce every row with a known key to a statement: key, extract, start, and the row as one struct.
+    """Reduce every row with a known key to a statement: key, extracts, start, and the row as one struct.
 
     The struct is null for a quarantined row: it says only that the key is present. The rows of ``state``
     are the statements of extract 0.
@@ -150,12 +154,14 @@ def _statements(
     said = keyed.select(
         *columns(contract.keys),
         EXTRACT,
+        column(UNTIL if UNTIL in rows.columns else EXTRACT).alias(UNTIL),
         stated.alias(STATED),
         F.when(F.size(REASONS) == 0, row).alias(HELD_ROW),
     )
     if state is None:
         return said
-    known = state.select(*columns(contract.keys), F.lit(0).alias(EXTRACT), STATED, row.alias(HELD_ROW))
+    before = [F.lit(0).alias(name) for name in (EXTRACT, UNTIL)]
+    known = state.select(*columns(contract.keys), *before, STATED, row.alias(HELD_ROW))
     return known.unionByName(said)
 
 
@@ -231,10 +237,10 @@ class _Fold:
         """
         extracts = Window.partitionBy(*columns(self._contract.keys)).orderBy(EXTRACT)
         whole = extracts.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-        after = F.lag(EXTRACT).over(extracts)
+        after = F.lag(UNTIL).over(extracts)
         placed = said.withColumns(
-            {_AFTER: after, _LATEST: F.last(EXTRACT).over(whole), "__before": F.lag(HELD_ROW).over(extracts)}
-        )
+            {_AFTER: after, _LATEST: F.last(UNTIL).over(whole), "__before": F.lag(HELD_ROW).over(extracts)}
+        ).drop(UNTIL)
         if self._contract.updated_at:
             return placed.drop("__before")
         follows = F.coalesce(column(_AFTER) + 1 == column(EXTRACT), F.lit(False))

@@ -20,6 +20,7 @@ from kedro_lakehouse.changes.events import (
 )
 from kedro_lakehouse.changes.extract import (
     EXTRACT,
+    UNTIL,
     VALID_FROM,
     keep_newest_rows,
     mark_duplicate_keys,
@@ -55,7 +56,8 @@ def decode_extracts(  # noqa: PLR0913 - what checks of rows depend on
     Schema:
         extracts: ``__file``, ``_extract``, ``_order``: one row per extract.
         returns: the table's columns + ``_extract``, ``_position``, ``_reasons``, ``_raw`` (of
-            quarantined rows) and, where the contract names a column for it, ``__valid_from``.
+            quarantined rows) and, where the contract names a column for it, ``__valid_from``; of runs
+            also ``__until``.
     """
     converted = [
         convert(g.records, [*layout.conversions(g.columns), *_unstored(g, layout, contract)], keep=CARRIED)
@@ -69,6 +71,8 @@ def decode_extracts(  # noqa: PLR0913 - what checks of rows depend on
         checked = keep_newest_rows(checked, contract)
     elif contract.keys and marked:
         checked = mark_duplicate_keys(checked, contract)
+    if "until" in checked.schema[POSITION].dataType.fieldNames():  # type: ignore[attr-defined]
+        checked = checked.withColumn(UNTIL, column(POSITION)["until"])
     kept = [c for c in checked.columns if c not in (RAW, REASONS, POSITION)]
     return checked.select(
         *columns(kept), POSITION, REASONS, F.when(F.size(REASONS) > 0, column(RAW)).alias(RAW)

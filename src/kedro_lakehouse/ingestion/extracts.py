@@ -67,11 +67,12 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.changes.contract import TableContract
     from kedro_lakehouse.commits.token import BatchToken
-    from kedro_lakehouse.decoders.records import Columns
+    from kedro_lakehouse.decoders.records import Columns, RecordGroup
     from kedro_lakehouse.ingestion.guards import ExtractCounts
     from kedro_lakehouse.ingestion.planner import Planner
     from kedro_lakehouse.ingestion.touched_keys import KeyCut
     from kedro_lakehouse.sources.base import GivesExtracts
+    from kedro_lakehouse.sources.files import FileShape
     from kedro_lakehouse.sources.ledger import Chain
     from kedro_lakehouse.sources.plans import PlannedFiles
 
@@ -117,6 +118,11 @@ class _Seen:
         """Whether rows must be set aside because their key is in their extract more than once."""
         return any(c.doubled for c in self.counts.values())
 
+    @property
+    def has_rejected_rows(self) -> bool:
+        """Whether rows go to quarantine."""
+        return any(c.landed > c.rows for c in self.counts.values())
+
 
 class ExtractBatches:
     """Plans the batches of a table that is fed by extracts."""
@@ -150,13 +156,49 @@ class ExtractBatches:
         return None
 
     def _look(self, files: Sequence[LandedFile], chain: Chain) -> _Seen:
-        """Read extracts and compare them; they are read again if one of them has a key twice."""
+        """Read extracts and compare them, each line that they have in common once where that is a gain.
+
+        They are read again, line by line, if a row is rejected, whose line must be known; and once more,
+        sorted, if an extract has a key twice.
+        """
         self._cut = self._planner.cut(files, chain, self._cut_cached)
-        seen = self._see(self._rows(files, self._cached, sorts=False), files)
+        looked = self._planner.reader.look(files)
+        group = self._runs(looked)
+        if group is not None:
+            runs = cache(self._decoded(files, looked, [group], marked=False), self._cached)
+            seen = self._see(runs, files)
+            if not (seen.has_doubled_keys or seen.has_rejected_rows):
+                return seen
+            self._cached.close()
+        seen = self._see(self.read(files, looked, self._cached, sorts=False), files)
         if seen.has_doubled_keys:
             self._cached.close()
-            seen = self._see(self._rows(files, self._cached), files)
+            seen = self._see(self.read(files, looked, self._cached), files)
         return seen
+
+    def _runs(self, looked: Sequence[FileShape]) -> RecordGroup | None:
+        """Runs of equal lines; None for tables whose rows count one by one, or may be stale one by one."""
+        contract = self._contract
+        if not contract.keys or contract.order_by or contract.updated_at or self._cut is not None:
+            return None
+        return self._planner.reader.read_runs(looked)
+
+    def read(
+        self,
+        files: Sequence[LandedFile],
+        looked: Sequence[FileShape],
+        cached: ExitStack,
+        *,
+        sorts: bool = True,
+    ) -> DataFrame:
+        """Every row of extracts, checked and cached.
+
+        If it ``sorts``, Spark sorts all rows: to number their lines, and to mark the keys that an extract has
+        more than once. Only rejected rows need the numbers, and few extracts have such keys.
+        """
+        sorts = sorts or not self._contract.keys or bool(self._contract.order_by)
+        groups = self._planner.reader.read(looked, numbered=sorts)
+        return cache(self._decoded(files, looked, groups, marked=sorts), cached)
 
     def release(self) -> None:
         """Release the cached frames of the last batch."""
@@ -258,11 +300,10 @@ class ExtractBatches:
         stale = sum(c.stale for c in seen.counts.values())
         events = sum(c.upserts + c.deletes if self._contract.keys else c.rows for c in seen.counts.values())
         counted = {"changed_without_newer_timestamp": stale} if self._contract.updated_at else None
-        rejected = any(c.landed > c.rows for c in seen.counts.values())
         return LandedExtracts(
             planned=planned,
             token=self._planner.token(planned, valid if self._contract.keys else None, counted, events),
-            rows=number_lines(seen.rows, seen.rows) if rejected else seen.rows,
+            rows=number_lines(seen.rows, seen.rows) if seen.has_rejected_rows else seen.rows,
             differences=seen.differences,
             extracts=self._timed(self._numbered(seen.files).drop(FILE), planned),
             past_ends=self._past_ends(),
@@ -282,28 +323,27 @@ class ExtractBatches:
             return None
         return past_ends_of(accepted_events(self._table), self._contract)
 
-    def _rows(self, files: Sequence[LandedFile], cached: ExitStack, *, sorts: bool = True) -> DataFrame:
-        """The checked rows of extracts, cached for all their uses.
-
-        If it ``sorts``, Spark sorts all rows: to number their lines, and to mark the keys that an extract has
-        more than once. Only rejected rows need the numbers, and few extracts have such keys.
-        """
+    def _decoded(
+        self,
+        files: Sequence[LandedFile],
+        looked: Sequence[FileShape],
+        groups: Sequence[RecordGroup],
+        *,
+        marked: bool,
+    ) -> DataFrame:
+        """The checked rows of records."""
         planner = self._planner
-        sorts = sorts or not self._contract.keys or bool(self._contract.order_by)
-        looked = planner.reader.look(files)
         settled = planner.reader.columns(looked)
         self._require(settled)
-        groups = planner.reader.read(looked, numbered=sorts)
         if not groups:
             return self._none(settled)
         start = starts_by_column(self._contract)
         if start and not any(settled.name_of(c) == start for g in groups for c in g.columns):
             logger.warning("%s: no extract of the batch has the column %s", planner.table, start)
         erased = self._table.erased_subjects()
-        decoded = decode_extracts(
-            groups, self._numbered(files), settled, self._contract, marked=sorts, erased=erased
+        return decode_extracts(
+            groups, self._numbered(files), settled, self._contract, marked=marked, erased=erased
         )
-        return cache(decoded, cached)
 
     def _require(self, settled: Columns) -> None:
         """Refuse declared columns that neither the table nor the extracts have."""

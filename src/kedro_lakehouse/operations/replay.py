@@ -316,7 +316,7 @@ def ready_extracts(replay: Replay, files: Mapping[LandedFile, int]) -> tuple[Bat
     looked = planner.reader.look(list(files))
     replay.widen(looked)
     with ExitStack() as cached:
-        rows = batches._rows(needed, cached)  # noqa: SLF001 - one reading of extracts for both
+        rows = batches.read(needed, planner.reader.look(needed), cached)
         groups = planner.reader.read(looked)
         found = cache(match_records(groups, replay.held(files)), cached)
         sound = cache(_sound_rows(replay, rows, found), cached)

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError, cut, listed
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Load = Literal["full_load", "changes"]
+_FIRST_CHARACTERS: Final = 2**16
 
 
 @dataclass(frozen=True, order=True)
@@ -339,6 +340,14 @@ def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableN
     return FileShape(
         file, load, tuple((n, T.StringType()) for n in clean), None if clean else False, self_describing=False
     )
+
+
+def first_lines(file: LandedFile, options: CsvOptions) -> list[str]:
+    """The whole lines among the first characters of a text file, without its byte order mark."""
+    with _opened(file, "rt", compression=options.compression or "infer", encoding=options.encoding) as handle:
+        text: str = handle.read(_FIRST_CHARACTERS)
+    lines = text.removeprefix("\ufeff").split("\n")
+    return lines if len(text) < _FIRST_CHARACTERS else lines[:-1]
 
 
 def _kind_by_first_bytes(file: LandedFile) -> tuple[str, str]:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.sources import CsvOptions
     from kedro_lakehouse.sources.files import FileShape, LandedFile, Load
 
-_CORRUPT: Final = "__corrupt"
+CORRUPT: Final = "__corrupt"
+"""Column with the text of a malformed line of CSV; null for any other."""
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _LONGEST: Final = 2**31 - 1
 
@@ -50,7 +51,7 @@ def read_groups(  # noqa: PLR0913 - what a source says of its files
             grouped.setdefault((shape.load, shape.columns, shape.nanoseconds), []).append(shape)
     groups = []
     for (load, columns, nanoseconds), members in grouped.items():
-        paths = [_escaped(m.file.path) for m in members]
+        paths = [escaped(m.file.path) for m in members]
         schema = T.StructType([T.StructField(n, t) for n, t in columns])
         records = (
             _parquet(session, paths, schema, nanoseconds)
@@ -71,7 +72,7 @@ def read_lines(session: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
     Schema:
         returns: ``value``, ``key`` (null), ``_position`` (file, line), ``__file``.
     """
-    lines = session.read.text([_escaped(f.path) for f in files]).select(VALUE, *_place())
+    lines = session.read.text([escaped(f.path) for f in files]).select(VALUE, *_place())
     unmarked = F.when(column(VALUE).startswith(_BYTE_ORDER_MARK), F.ltrim(F.substring(VALUE, 2, _LONGEST)))
     return lines.select(
         F.coalesce(unmarked, column(VALUE)).alias(VALUE),
@@ -81,7 +82,7 @@ def read_lines(session: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
     ).where(F.trim(column(VALUE)) != "")
 
 
-def _escaped(path: str) -> str:
+def escaped(path: str) -> str:
     """A path that Hadoop takes literally: its glob characters are escaped."""
     return "".join("\\" + c if c in "\\[]{}*?," else c for c in path.removeprefix("file://"))
 
@@ -91,11 +92,11 @@ def _place() -> list[Column]:
         F.col("_metadata.file_path").alias("__path"),
         F.col("_metadata.file_block_start").alias("__block"),
         F.monotonically_increasing_id().alias("__id"),
-        _file_name().alias(FILE),
+        file_name().alias(FILE),
     ]
 
 
-def _file_name() -> Column:
+def file_name() -> Column:
     """The file's own name, as it was listed: Spark gives it encoded for an address (``with%20blank``)."""
     # ``url_decode`` would also change a plus into a blank, as in forms: so each plus is encoded first.
     return F.url_decode(F.regexp_replace("_metadata.file_name", r"\+", "%2B"))
@@ -107,7 +108,7 @@ def _line() -> Column:
 
 
 def _position(row: Column) -> Column:
-    return F.struct(_file_name().alias("file"), row.cast("long").alias("row"))
+    return F.struct(file_name().alias("file"), row.cast("long").alias("row"))
 
 
 def _parquet(
@@ -123,7 +124,7 @@ def _parquet(
         *names,
         _position(F.col("_metadata.row_index") + 1).alias(POSITION),
         F.to_json(F.struct(*names), {"ignoreNullFields": "false"}).alias(RAW),
-        _file_name().alias(FILE),
+        file_name().alias(FILE),
         F.lit(False).alias(MALFORMED_RECORD),
     )
 
@@ -172,6 +173,26 @@ def _csv(  # noqa: PLR0913 - what a source says of its files
     header: bool,
     numbered: bool,
 ) -> DataFrame:
+    names = [column(name) for name in schema.fieldNames()]
+    row = _line() if numbered else F.lit(None).cast("long")
+    block = [] if numbered else [column("__block").alias("block"), column("__id").alias("id")]
+    return (
+        session.read.schema(schema.add(CORRUPT, T.StringType()))
+        .options(**csv_options(options, header=header))
+        .csv(paths)
+        .select(*names, column(CORRUPT), *_place())
+        .select(
+            *names,
+            F.struct(column(FILE).alias("file"), row.alias("row"), *block).alias(POSITION),
+            raw_text(column(CORRUPT), names),
+            column(FILE),
+            column(CORRUPT).isNotNull().alias(MALFORMED_RECORD),
+        )
+    )
+
+
+def csv_options(options: CsvOptions, *, header: bool) -> dict[str, bool | str]:
+    """How Spark is to read CSV."""
     given: dict[str, bool | str] = {
         "header": header,
         "sep": options.delimiter,
@@ -182,28 +203,17 @@ def _csv(  # noqa: PLR0913 - what a source says of its files
         "encoding": options.encoding,
         "multiLine": options.multiline,
         "mode": "PERMISSIVE",
-        "columnNameOfCorruptRecord": _CORRUPT,
+        "columnNameOfCorruptRecord": CORRUPT,
         "enforceSchema": True,
         # If it pruned columns, Spark would not notice a line with too few or too many values.
         "columnPruning": False,
     }
     if options.compression:
         given["compression"] = options.compression
-    names = [column(name) for name in schema.fieldNames()]
-    row = _line() if numbered else F.lit(None).cast("long")
-    block = [] if numbered else [column("__block").alias("block"), column("__id").alias("id")]
-    return (
-        session.read.schema(schema.add(_CORRUPT, T.StringType()))
-        .options(**given)
-        .csv(paths)
-        .select(*names, column(_CORRUPT), *_place())
-        .select(
-            *names,
-            F.struct(column(FILE).alias("file"), row.alias("row"), *block).alias(POSITION),
-            F.coalesce(column(_CORRUPT), F.to_json(F.struct(*names), {"ignoreNullFields": "false"})).alias(
-                RAW
-            ),
-            column(FILE),
-            column(_CORRUPT).isNotNull().alias(MALFORMED_RECORD),
-        )
-    )
+    return given
+
+
+def raw_text(corrupt: Column, names: Sequence[Column]) -> Column:
+    """The text of a record: the line if it is malformed, else its values as JSON."""
+    values = F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
+    return F.coalesce(corrupt, values).alias(RAW)
