@@ -234,9 +234,11 @@ class ExtractBatches:
         return seen
 
     def _runs(self, looked: Sequence[FileShape]) -> RecordGroup | None:
-        """Runs of equal lines; None for tables whose rows count one by one, or may be stale one by one."""
+        """Runs of equal lines; None where there are no files, or rows count or may be stale one by one."""
         contract = self._contract
-        if not contract.keys or contract.order_by or contract.updated_at or self._cut is not None:
+        if self._table.config.derive is not None:
+            return None
+        if not contract.keys or contract.order_by or contract.updated_at:
             return None
         return self._planner.reader.read_runs(looked)
 
