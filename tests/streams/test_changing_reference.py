@@ -25,6 +25,8 @@ from harness.project import TemporaryProject, environment
 from harness.sales import DATES, KEPT, REFERENCE, SALES, corrected, sales
 from harness.soak import soaking
 
+from kedro_lakehouse.project import Project
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -44,7 +46,7 @@ TABLES: dict[str, Any] = {
 }  # fmt: skip
 SOLD = ("sales.joined", "sales.joined_delta", "sales.joined_kinesis", "sales.follows")
 MARIA = "maria.mydev.country_lookup_table"
-PATIENCE = 90
+PATIENCE = 150
 
 
 def messages(rows: Iterator[dict[str, str]]) -> list[dict[str, Any]]:
@@ -126,6 +128,8 @@ def project(
         with moto_aws():
             kinesis = boto3.client("kinesis")
             kinesis.create_stream(StreamName="generate-data", ShardCount=2)
+            # Opened once: whoever waits for rows asks for them often.
+            made._last = Project.load(str(made.path / "conf"), None)
             follow(Shop(broker, mariadb, kinesis, made))
             yield made
     finally:
