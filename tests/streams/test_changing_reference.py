@@ -81,10 +81,18 @@ class Shop:
         """Wait until something is so."""
         end = time.monotonic() + PATIENCE
         while not reached():
-            assert time.monotonic() < end, (self.project.path / "loop.log").read_text(encoding="utf-8")[
-                -3000:
-            ]
-            time.sleep(0.5)
+            assert time.monotonic() < end, self.said
+            time.sleep(1)
+
+    @property
+    def said(self) -> str:
+        """The last words of the loop."""
+        return (self.project.path / "loop.log").read_text(encoding="utf-8")[-3000:]
+
+    def waiting(self) -> dict[str, int]:
+        """How many records of each table are in no batch yet."""
+        told = self.project.command("lakehouse", "tables", "--waiting", "--json")
+        return {one["table"]: one["waiting"]["records"] for one in json.loads(told.stdout)}
 
     def names(self) -> set[str]:
         """What the reference table has."""
