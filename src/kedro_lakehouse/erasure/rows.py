@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.events import BATCH, OP, RAW, TRUNCATE, column, columns, value_columns
-from kedro_lakehouse.changes.plan import first_rows
+from kedro_lakehouse.changes.plan import first_rows, identity_columns
 from kedro_lakehouse.changes.subjects import SUBJECT, keys_of_subjects, rectified, without_subjects
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.cache import cache
@@ -181,6 +181,11 @@ class _About:
         """The rows that come in their place; None if there are none."""
         raise NotImplementedError
 
+    def identity(self, role: Role) -> tuple[str, ...]:
+        """The columns by which rows are removed: some formats remove rows by nothing but their identity."""
+        del role
+        return self.on
+
     def plan(self, role: Role, cached: ExitStack) -> _Plan | None:
         """What is to be done to a stored table; None if nothing is."""
         state = self.table.state(role)
@@ -199,8 +204,8 @@ class _About:
         return _Plan(
             role=role,
             planned_on=state,
-            on=self.on,
-            doomed=self.doomed(role),
+            on=self.identity(role),
+            doomed=before.select(*columns(self.identity(role))).distinct(),
             removed=removed,
             rows=rows,
             added=added,
@@ -256,6 +261,11 @@ class _OfKeys(_About):
     def doomed(self, role: Role) -> DataFrame:
         del role
         return self._keys
+
+    def identity(self, role: Role) -> tuple[str, ...]:
+        if role == "changes":
+            return self.on
+        return identity_columns("history" if role == "history" else "current", self.table.contract)
 
     def rows_instead(self, role: Role, upto: int) -> DataFrame:
         table, contract = self.table, self.table.contract
