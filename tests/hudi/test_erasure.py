@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from harness.erasures import ANNA, CARL, STORED, made, rows
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.erasure.erase import erase
 from kedro_lakehouse.file_search.search import search_files
@@ -15,7 +16,7 @@ from kedro_lakehouse.project import Project, activate
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, only_in_soak]
 
 
 def test_a_subject_is_gone_from_tables_and_files(tmp_path: Path) -> None:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
-from kedro_lakehouse.changes.events import BATCH, OP, RAW, TRUNCATE, column, columns, value_columns
+from kedro_lakehouse.changes.events import (
+    BATCH,
+    OP,
+    ORDER,
+    POSITION,
+    RAW,
+    TRUNCATE,
+    column,
+    columns,
+    value_columns,
+)
 from kedro_lakehouse.changes.plan import first_rows, identity_columns
 from kedro_lakehouse.changes.subjects import SUBJECT, keys_of_subjects, rectified, without_subjects
 from kedro_lakehouse.commits import runner
@@ -21,6 +31,7 @@ from kedro_lakehouse.errors import (
     MissingColumnError,
     UnsupportedError,
 )
+from kedro_lakehouse.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,12 +140,15 @@ class _Plan:
 
     ``doomed`` has the columns ``on``: rows with equal ones are removed, ``removed`` in number; ``added`` is
     the number of ``rows``, and ``changed`` that of the rows that are gone, or are other ones than before.
+    With ``has_twins`` several rows are alike in ``on``. Only Iceberg counts them all; for other formats the
+    whole table is written.
     """
 
     role: Role
     planned_on: TableState
     on: tuple[str, ...]
     doomed: DataFrame
+    has_twins: bool
     removed: int
     rows: DataFrame | None
     added: int
@@ -201,11 +215,13 @@ class _About:
         changed = removed if rows is None else _others(before, rows.select(*before.columns)).count()
         if not changed:  # what is left of these keys is what is there
             return None
+        doomed = cache(before.select(*columns(self.identity(role))).distinct(), cached)
         return _Plan(
             role=role,
             planned_on=state,
             on=self.identity(role),
-            doomed=before.select(*columns(self.identity(role))).distinct(),
+            doomed=doomed,
+            has_twins=not self.table.in_catalog and doomed.count() < removed,
             removed=removed,
             rows=rows,
             added=added,
@@ -264,7 +280,7 @@ class _OfKeys(_About):
 
     def identity(self, role: Role) -> tuple[str, ...]:
         if role == "changes":
-            return self.on
+            return (*self.on, ORDER, OP, BATCH)
         return identity_columns("history" if role == "history" else "current", self.table.contract)
 
     def rows_instead(self, role: Role, upto: int) -> DataFrame:
@@ -305,7 +321,13 @@ class _Erasure(runner.Change):
     def write(self, stage: Stage, state: TableState) -> CommitReport:
         assert state.bookmark is not None, self.target  # noqa: S101 - its plan was made on one
         plan = self._plan
-        stage.merge(plan.doomed, plan.rows if plan.added else None, plan.on)
+        rows = plan.rows if plan.added else None
+        if plan.has_twins:
+            held = self.table.read(plan.role)
+            kept = held.join(F.broadcast(plan.doomed), list(plan.on), "left_anti").select(*held.columns)
+            stage.replace(kept if rows is None else kept.unionByName(rows, allowMissingColumns=True))
+        else:
+            stage.merge(plan.doomed, rows, plan.on)
         stage.expect(state.rows - plan.removed + plan.added)
         return state.bookmark
 
@@ -324,15 +346,16 @@ def erase_quarantined(table: LakeTable, wanted: Wanted, *, dry_run: bool = False
         rows = table.read("quarantine")
         forms = [(form.decode(),) for form in wanted.forms if _is_text(form)]
         likely = table.session.createDataFrame(forms, f"{SUBJECT} string")
-        holds = F.instr(column(RAW), column(SUBJECT)) > 0
+        holds = F.expr(f"instr({quote(RAW)}, {quote(SUBJECT)}) > 0")
         found = rows.join(F.broadcast(likely), holds, "left_semi").select(RAW).distinct().collect()
         texts = [(row[RAW],) for row in found if wanted.holds(row[RAW])]
         if not texts:
             return []
-        doomed = table.session.createDataFrame(texts, f"{RAW} string")
-        going = rows.join(F.broadcast(doomed), [RAW], "left_semi").count()
+        named = table.session.createDataFrame(texts, f"{RAW} string")
+        doomed = rows.join(F.broadcast(named), [RAW], "left_semi").select(BATCH, POSITION)
+        going = doomed.count()
         if not dry_run:
-            runner.attempt([_QuarantineErasure(table, doomed, going, state)], held)
+            runner.attempt([_QuarantineErasure(table, doomed.distinct(), state)], held)
         return [Erased(table=str(table.quarantine), removed=going)]
 
     return runner.planned_again(table, _STEPS, once)
@@ -346,11 +369,11 @@ def _is_text(form: bytes) -> bool:
 
 
 class _QuarantineErasure(runner.Change):
-    """Removes quarantined records by their text."""
+    """Removes quarantined records by their positions; both halves of a key change have the same one."""
 
-    def __init__(self, table: LakeTable, doomed: DataFrame, going: int, planned_on: TableState) -> None:
+    def __init__(self, table: LakeTable, doomed: DataFrame, planned_on: TableState) -> None:
         super().__init__(table, table.quarantine, step="erasure", batch=planned_on.batch)
-        self._doomed, self._going, self._planned_on = doomed, going, planned_on
+        self._doomed, self._planned_on = doomed, planned_on
 
     def is_done(self, state: TableState | None) -> bool:
         if state is None or state.version != self._planned_on.version:
@@ -359,6 +382,5 @@ class _QuarantineErasure(runner.Change):
 
     def write(self, stage: Stage, state: TableState) -> CommitReport:
         assert state.bookmark is not None, self.target  # noqa: S101 - a quarantine with rows has one
-        stage.merge(self._doomed, None, (RAW,))
-        stage.expect(state.rows - self._going)
+        stage.merge(self._doomed, None, (BATCH, POSITION))
         return state.bookmark

@@ -22,6 +22,8 @@ _KEY_BEFORE: Final = re.compile(rb'\\*"([^"\\]{1,200})\\*"\s*:\s*\\*"?$')
 _BEFORE: Final = 300
 _UUID: Final = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-|-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32}")
 _AROUND: Final = 36
+_OF_DELTA: Final = re.compile(r"col-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""What files of a Delta table with column mapping call a column."""
 _CUT: Final = 16
 """Iceberg cuts bounds of text to so many characters; Delta's are longer."""
 COMMON: Final = 4
@@ -91,7 +93,7 @@ class Wanted:
             return False
         is_number = text[at - 1 : at] != b'"' and text[at : at + 1] in b"-0123456789"
         # Text under another key may still be the person's; a number under another key is another number.
-        return is_number and key[1].decode(errors="replace").lower() not in self.columns
+        return is_number and not self.counts_for(key[1].decode(errors="replace"))
 
     def in_bytes(self, data: bytes) -> Iterator[int]:
         """Where bytes hold a value, whatever is beside it; those in the middle of a UUID are none."""
@@ -117,8 +119,8 @@ class Wanted:
         return any(unquote(value) in self.values for _, _, value in parts)
 
     def counts_for(self, column: str) -> bool:
-        """Whether a value counts in a typed column of that name."""
-        return not self.columns or column.lower() in self.columns
+        """Whether a number counts in a column of that name; Delta's own names of columns say nothing."""
+        return not self.columns or column.lower() in self.columns or _OF_DELTA.fullmatch(column) is not None
 
     def equals(self, value: Any) -> bool:
         """Whether a typed value, such as one of Avro's or of JSON's, is one of the values."""

@@ -54,6 +54,7 @@ def parquet(folder: Path, **columns: pa.Array) -> Path:
         ("who", pa.array([[{"customerid": 59289}], [], None]), 1),
         ("facts", pa.array([[("name", "Zoë Nakamura-Ødegård")]], pa.map_(pa.string(), pa.string())), 1),
         ("is_new", pa.array([True, False]), 0),
+        ("col-3f1f0c4e-8f3e-4c55-9d0a-0a1b2c3d4e5f", pa.array([59289], pa.int64()), 1),
     ],
 )
 def test_values_in_columns_of_each_type(tmp_path: Path, name: str, values: pa.Array, count: int) -> None:
@@ -130,6 +131,7 @@ def test_zstd(tmp_path: Path) -> None:
         ('{"customerid":"59289"}', 1),
         ('{"amount": 59289}', 0),
         ('{"note": "59289"}', 1),
+        ('{"minValues": {"col-3f1f0c4e-8f3e-4c55-9d0a-0a1b2c3d4e5f":59289}}', 1),
         ('{"stats":"{\\"minValues\\":{\\"customerid\\":59289}}"}', 1),
         ('{"stats":"{\\"minValues\\":{\\"amount\\":59289}}"}', 0),
         ("59289,Zoe,12\n1,2,59289", 2),
