@@ -39,6 +39,7 @@ TABLES: dict[str, Any] = {
         "history": True,
         "max_invalid_fraction": 0.9,
         "checks": {"short": "id < 90"},
+        "subject": "name",
     },
     "shop.derived": {
         "keys": ["id"],
@@ -70,6 +71,8 @@ COMMANDS: dict[str, list[Words]] = {
     ],
     "search": [("anything",), ("--add", "landing/shop/header")],
     "maintain": [(), ("shop.item", "--dry-run")],
+    "find-value": [(CANARY,), (CANARY, "--column", "name", "--in", "landing")],
+    "rectify": [(CANARY, "--set", "n=7", "--dry-run"), (CANARY, "--set", "nme=7"), (CANARY, "--set", "n")],
     "rollback": [("shop.item", "--to-batch", "9"), ("shop.item", "--to-batch", "1", "--yes")],
     "rebuild": [("shop.item", "--yes"), ("shop.limit", "--from-landing", "--yes")],
     "init": [()],
@@ -77,6 +80,9 @@ COMMANDS: dict[str, list[Words]] = {
     "deploy": [("--target", "glue", "--env", "nowhere")],
     "console": [("--no-browser", "--port", "{taken}")],
     "stream": [("--until-idle",), ("--namespaces", "nowhere")],
+    "erase": [
+        (CANARY, "--dry-run"), (CANARY, "--table", "shop.tie"), (CANARY, "--yes"), ("--verify", "no.json"),
+    ],
     "drop": [("shop.item", "--yes")],
 }  # fmt: skip
 """In this order; what shows rows when it is asked to (``sql``, ``changes``, ``--raw``) is asked otherwise."""
@@ -88,7 +94,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     made = TemporaryProject.make(tmp_path_factory.mktemp("canaries") / "project", SOURCES, tables)
     hook = {"type": "webhook", "url": "http://127.0.0.1:9/", "credentials": "chat", "timeout": 1}
     made.write("monitoring", {"notifiers": {"hook": hook}})
-    made.write("credentials", {"chat": {"token": SECRET}}, env="local")
+    made.write(
+        "credentials", {"chat": {"token": SECRET}, "erasure": {"key": f"{SECRET} {SECRET}"}}, env="local"
+    )
 
     def row(key: int | None, op: str = "I", seq: int | None = None) -> dict[str, Any]:
         return {"Op": op, "id": key, "name": CANARY, "n": CANARY, "seq": str(seq if seq is not None else key)}

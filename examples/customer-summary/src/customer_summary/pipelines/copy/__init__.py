@@ -1,7 +1,13 @@
 """Copy the summary to parquet, once it is published."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from kedro.pipeline import Node, Pipeline
-from pyspark.sql import DataFrame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def own_columns(summary: DataFrame) -> DataFrame:
