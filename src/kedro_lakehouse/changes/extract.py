@@ -89,10 +89,16 @@ def keep_newest_rows(rows: DataFrame, contract: TableContract) -> DataFrame:
 
 def renumber_extracts(rows: DataFrame, accepted: Sequence[int]) -> DataFrame:
     """Keep the rows of some extracts, given by rising numbers, and number these from 1 on."""
-    order = F.array(*[F.lit(n) for n in accepted])
-    last = column(UNTIL if UNTIL in rows.columns else EXTRACT)
-    first, until = column(EXTRACT), F.size(F.filter(order, lambda n: n <= last))
-    numbered = {EXTRACT: F.size(F.filter(order, lambda n: n < first)) + 1, "__last": until}
+    most = max(accepted, default=0) + 1
+    # Looked up: counted by two functions over arrays in one select, the numbers were wrong on Spark 3.5.
+    new_first = [sum(a < n for a in accepted) + 1 for n in range(1, most + 1)]
+    new_last = [sum(a <= n for a in accepted) for n in range(1, most + 1)]
+
+    def looked_up(numbers: Sequence[int], name: str) -> Column:
+        return F.element_at(F.array(*map(F.lit, numbers)), F.least(column(name), F.lit(most)).cast("int"))
+
+    last = UNTIL if UNTIL in rows.columns else EXTRACT
+    numbered = {EXTRACT: looked_up(new_first, EXTRACT), "__last": looked_up(new_last, last)}
     kept = rows.withColumns(numbered).where(column(EXTRACT) <= column("__last"))
     if UNTIL in rows.columns:
         kept = kept.withColumn(UNTIL, column("__last"))
