@@ -89,7 +89,7 @@ class Sales:
 
     def copied(self) -> Summary:
         """The rows of the copy in parquet."""
-        path = self.project.path / "data/08_reporting/customer_summary.parquet/*.parquet"
+        path = self.project.path / "data/08_reporting/customer_summary.parquet"
         found = duckdb.sql(f"SELECT customer_id, name, order_count FROM '{path}'").fetchall()
         return {key: (name, count) for key, name, count in found}
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from kedro.pipeline import Node, Pipeline
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
-
-def own_columns(summary: DataFrame) -> DataFrame:
-    """The rows without the columns of the framework."""
-    return summary.select("customer_id", "name", "order_count")
+def own_columns(summary: Any) -> Any:
+    """The rows of Spark's frame without the columns of the framework, as a frame of pandas."""
+    return summary.select("customer_id", "name", "order_count").toPandas()
 
 
 def create_pipeline() -> Pipeline:
