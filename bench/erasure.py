@@ -2,10 +2,11 @@
 
 Usage: ``.venv/bin/python bench/erasure.py [--rows 5000000] [--files 50] [--subjects 100]``.
 
-A change log, a current table and a history are loaded from parquet files, ``--customers`` to a subject on an
-average. Then the subjects are erased; told are the seconds of each part, the bytes that were written beside
-those of the files with rows of the subjects, and what the search found. Beside it, on a copy of the current
-table: Iceberg's own DELETE of the same rows, and the rewrite of the files that it leaves rows in.
+A change log, a current table and a history are loaded from parquet files; their rows are about
+``--customers`` persons. Then ``--subjects`` of these are erased. It prints the seconds, the bytes that were
+written beside the bytes of the files that held rows of the erased persons, and what the search found. For
+comparison it deletes the same rows from a copy of the current table by Iceberg's own DELETE, and rewrites
+the files with deletes.
 """
 
 from __future__ import annotations

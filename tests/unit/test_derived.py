@@ -6,10 +6,11 @@ import datetime as dt
 import logging
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from harness.catalogs import embedded_catalog
 
 from kedro_lakehouse.config.tables import DeriveConfig
 from kedro_lakehouse.formats.base import FormatContext
@@ -20,8 +21,10 @@ from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.report import HELD
 from kedro_lakehouse.pipeline_registry import register_tables
 from kedro_lakehouse.project import Project
-from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.sources.files import LandedFile
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.session.catalog import MetadataCatalog
 
 pytestmark = pytest.mark.unit
 
@@ -31,15 +34,7 @@ ROWS = pa.table({"id": pa.array([1], pa.int64())})
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> MetadataCatalog:
-    prefix = "spark.sql.catalog.lake."
-    catalog = MetadataCatalog(
-        {
-            f"{prefix}type": "jdbc", f"{prefix}uri": f"jdbc:sqlite:file:{tmp_path}/catalog.db",
-            f"{prefix}warehouse": str(tmp_path / "warehouse"),
-        }
-    )  # fmt: skip
-    catalog.ensure_namespace("crm")
-    return catalog
+    return embedded_catalog(tmp_path, "crm")
 
 
 def source_over(catalog: MetadataCatalog) -> DerivedSource:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from harness.catalogs import embedded_catalog
 from pyspark.sql import types as T
 
 from kedro_lakehouse.formats.base import FormatContext
@@ -19,10 +20,11 @@ from kedro_lakehouse.ingestion.few_values import few
 from kedro_lakehouse.ingestion.query_shape import CastTo, Value
 from kedro_lakehouse.ingestion.small_results import _compared
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.session.catalog import MetadataCatalog
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kedro_lakehouse.session.catalog import MetadataCatalog
 
 pytestmark = pytest.mark.unit
 
@@ -119,15 +121,7 @@ def test_a_result_with_rows_to_reject_is_sparks(rows: list[Any]) -> None:
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> MetadataCatalog:
-    prefix = "spark.sql.catalog.lake."
-    made = MetadataCatalog(
-        {
-            f"{prefix}type": "jdbc", f"{prefix}uri": f"jdbc:sqlite:file:{tmp_path}/catalog.db",
-            f"{prefix}warehouse": str(tmp_path / "warehouse"),
-        }
-    )  # fmt: skip
-    made.ensure_namespace("crm")
-    return made
+    return embedded_catalog(tmp_path, "crm")
 
 
 def test_few_rows_of_a_snapshot_of_iceberg_are_those_of_a_whole_scan(catalog: MetadataCatalog) -> None:

@@ -171,16 +171,22 @@ def test_what_is_remembered_is_what_the_ledger_says(number: int, tmp_path: Path)
             life.compare()
 
 
-def test_a_cycle_takes_up_what_is_new_and_keeps_few_rows(tmp_path: Path) -> None:
-    """A thousand batches: no whole reading after the first, and the rows of few are kept."""
-    chance, store = random.Random(7), Files(str(tmp_path))  # noqa: S311 - no secret
+def lived(store: Files, batches: int, chance: random.Random, *, merges: bool = False) -> CommitReport | None:
+    """The bookmark after so many batches, each planned by a ledger of its own."""
     bookmark: CommitReport | None = None
-    for _ in range(1_000):
+    for _ in range(batches):
         run = Ledger(store, ITEM, "run", remembers=True)  # type: ignore[arg-type]
         chain = run.chain(bookmark)
         bookmark = published(run.plan(chain, ranges(chain, chance), {}))
-        if len(store.files) > 12:
+        if merges and len(store.files) > 12:
             store.merge(chance)
+    return bookmark
+
+
+def test_a_cycle_takes_up_what_is_new_and_keeps_few_rows(tmp_path: Path) -> None:
+    """A thousand batches: no whole reading after the first, and the rows of few are kept."""
+    store = Files(str(tmp_path))
+    bookmark = lived(store, 1_000, random.Random(7), merges=True)  # noqa: S311 - no secret
     assert store.whole == 0
     last = Ledger(store, ITEM, "run", remembers=True)  # type: ignore[arg-type]
     chain = last.chain(bookmark)
@@ -191,12 +197,8 @@ def test_a_cycle_takes_up_what_is_new_and_keeps_few_rows(tmp_path: Path) -> None
 
 
 def test_rows_that_are_gone_are_gone(tmp_path: Path) -> None:
-    chance, store = random.Random(7), Files(str(tmp_path))  # noqa: S311 - no secret
-    bookmark: CommitReport | None = None
-    for _ in range(100):
-        run = Ledger(store, ITEM, "run", remembers=True)  # type: ignore[arg-type]
-        chain = run.chain(bookmark)
-        bookmark = published(run.plan(chain, ranges(chain, chance), {}))
+    store = Files(str(tmp_path))
+    lived(store, 100, random.Random(7))  # noqa: S311 - no secret
     store.files = {}
     assert Ledger(store, ITEM, "run", remembers=True).chain(None).batch == 0  # type: ignore[arg-type]
     assert Ledger(store, ITEM, "run", remembers=True).planned_ever() == []  # type: ignore[arg-type]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kedro_lakehouse.cli.find_value import values_of
 from kedro_lakehouse.cli.options import moment, open_project, project_options
 from kedro_lakehouse.cli.rebuild import confirm, recorded
 from kedro_lakehouse.cli.show import print_result
+from kedro_lakehouse.cli.subjects import given, subject_options
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,16 +21,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("subjects", nargs=-1, metavar="[SUBJECT]...")
-@click.option(
-    "--values-from", metavar="FILE", help="Read subjects from a file, one a line; `-`: from standard input."
-)
-@click.option("--table", "tables", multiple=True, metavar="NAME", help="Only in this table; repeatable.")
+@subject_options
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and what is out of reach.")
 @click.option("--due", callback=moment, metavar="TIME", help="Until when the request is to be met; recorded.")
 @click.option("--evidence", metavar="FILE", help="Write the signed evidence to this file.")
 @click.option("--verify", metavar="FILE", help="Say whether evidence in this file is as it was signed.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
 @project_options
 def erase(  # noqa: PLR0913 - one argument an option
     *,
@@ -70,9 +65,7 @@ def erase(  # noqa: PLR0913 - one argument an option
     from kedro_lakehouse.erasure.erase import erase as erase_subjects
     from kedro_lakehouse.erasure.erase import plan_erasure
 
-    values = [v.strip() for v in [*subjects, *values_of(values_from)] if v.strip()]
-    if not values:
-        raise click.UsageError("Give a SUBJECT, or --values-from FILE.")
+    values = given(subjects, values_from)
     project = open_project()
     plan = plan_erasure(project, values, tables)
     if dry_run:

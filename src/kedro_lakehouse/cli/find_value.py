@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kedro_lakehouse.cli.options import open_project, project_options
 from kedro_lakehouse.cli.show import print_json, print_table
+from kedro_lakehouse.cli.subjects import given, values_from_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kedro_lakehouse.file_search.search import SearchReport
     from kedro_lakehouse.file_search.wanted import Wanted
 
 
 @click.command("find-value")
 @click.argument("values", nargs=-1, metavar="[VALUE]...")
-@click.option(
-    "--values-from", metavar="FILE", help="Read values from a file, one a line; `-`: from standard input."
-)
+@values_from_option("values")
 @click.option(
     "--column",
     "columns",
@@ -63,26 +58,12 @@ def find_value(
     from kedro_lakehouse.erasure.find_value import find_value as find
     from kedro_lakehouse.file_search.wanted import Wanted
 
-    wanted = Wanted.of([*values, *values_of(values_from)], columns)
-    if not wanted.values:
-        raise click.UsageError("Give a VALUE, or --values-from FILE.")
+    wanted = Wanted.of(given(values, values_from, "VALUE"), columns)
     report = find(open_project(), wanted, places)
     if as_json:
         print_json(_facts(report, wanted))
     else:
         _print(report, wanted)
-
-
-def values_of(file: str | None) -> Sequence[str]:
-    """The lines of a file of values, or of standard input; none where no file is named."""
-    if file is None:
-        return ()
-    if file == "-":
-        return sys.stdin.read().splitlines()
-    try:
-        return Path(file).read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"{file} cannot be read as text.", param_hint="--values-from") from error
 
 
 def _facts(report: SearchReport, wanted: Wanted) -> dict[str, object]:

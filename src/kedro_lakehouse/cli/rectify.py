@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kedro_lakehouse.cli.find_value import values_of
 from kedro_lakehouse.cli.options import open_project, project_options
 from kedro_lakehouse.cli.rebuild import confirm, recorded
 from kedro_lakehouse.cli.show import print_result
+from kedro_lakehouse.cli.subjects import given, subject_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("subjects", nargs=-1, metavar="[SUBJECT]...")
-@click.option(
-    "--values-from", metavar="FILE", help="Read subjects from a file, one a line; `-`: from standard input."
-)
+@subject_options
 @click.option(
     "--set",
     "changes",
@@ -30,9 +27,7 @@ if TYPE_CHECKING:
     metavar="COLUMN=VALUE",
     help="A right value; repeatable.",
 )
-@click.option("--table", "tables", multiple=True, metavar="NAME", help="Only in this table; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Say how many rows would be other ones.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
 @project_options
 def rectify(  # noqa: PLR0913 - one argument an option
     *,
@@ -58,9 +53,7 @@ def rectify(  # noqa: PLR0913 - one argument an option
     """  # noqa: D301 - \b keeps click from wrapping the examples
     from kedro_lakehouse.erasure.erase import rectify as rectify_subjects
 
-    values = [v.strip() for v in [*subjects, *values_of(values_from)] if v.strip()]
-    if not values:
-        raise click.UsageError("Give a SUBJECT, or --values-from FILE.")
+    values = given(subjects, values_from)
     right = dict(_pair(text) for text in changes)
     project = open_project()
     planned = rectify_subjects(project, values, right, tables, dry_run=True)

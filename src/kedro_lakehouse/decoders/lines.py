@@ -157,7 +157,7 @@ class RowLines:
     def names(self, lines: DataFrame) -> dict[str, set[str]]:
         """The names of fields in each place, found without reading values: less work than ``discover``.
 
-        Text that begins like an object and is none may have told some of them.
+        Some may be no fields: a broken line can begin like an object, and its names are found all the same.
         """
         keys = F.array_sort(F.json_object_keys(column(VALUE)))
         found = lines.groupBy(FILE).agg(F.collect_set(keys).alias("names"))

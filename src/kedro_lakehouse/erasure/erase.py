@@ -6,6 +6,7 @@ import logging
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.changes.subjects import hash_of
@@ -14,7 +15,7 @@ from kedro_lakehouse.erasure.find_value import places_of
 from kedro_lakehouse.erasure.landed import erase_landed, files_of_others
 from kedro_lakehouse.erasure.rows import Erased, erase_quarantined, erase_rows, rectify_rows
 from kedro_lakehouse.erasure.subjects import Concerned, concerned
-from kedro_lakehouse.errors import CommitConflictError, UnknownNameError, counted
+from kedro_lakehouse.errors import UnknownNameError, counted
 from kedro_lakehouse.file_search.search import search_files
 from kedro_lakehouse.file_search.wanted import Wanted
 from kedro_lakehouse.formats.base import PurgesRows
@@ -184,13 +185,7 @@ def _purge(table: LakeTable, names: Iterable[TableName]) -> Iterable[str]:
         if not isinstance(table.format, PurgesRows):
             yield f"{name}: the format {table.format.name} cannot remove deleted rows from its files."
             continue
-        patience = table.patience()
-        while True:
-            try:
-                yield from table.format.purge(name, before=before)
-                break
-            except CommitConflictError as error:
-                patience.pause(error)
+        yield from table.patience().keep_trying(partial(table.format.purge, name, before=before))
 
 
 def _out_of_reach(project: Project, tables: Sequence[Concerned]) -> Iterable[str]:

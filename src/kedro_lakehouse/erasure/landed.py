@@ -101,7 +101,7 @@ def _blanked(text: bytes, names: Callable[[str], bool]) -> bytes:
 def _line_rule(
     source: FileSource, file: LandedFile, name: str, wanted: Wanted, file_format: str
 ) -> Callable[[str], bool] | None:
-    """What tells whether a line names a subject; None if records take several lines or are not in UTF-8."""
+    """A function that says whether a line names a subject; None if it cannot be said line by line."""
     return _json_rule(name, wanted) if file_format == "json" else _csv_rule(source, file, name, wanted)
 
 

@@ -138,10 +138,12 @@ def _changed_rows(
 class _Plan:
     """What is removed from one stored table, and what comes in its place.
 
-    ``doomed`` has the columns ``on``: rows with equal ones are removed, ``removed`` in number; ``added`` is
-    the number of ``rows``, and ``changed`` that of the rows that are gone, or are other ones than before.
-    With ``has_twins`` several rows are alike in ``on``. Only Iceberg counts them all; for other formats the
-    whole table is written.
+    - ``doomed`` has the columns ``on``. The commit removes each row that is equal to one of it in these
+      columns: ``removed`` rows.
+    - The commit adds ``rows``: ``added`` rows. Of the removed rows, ``changed`` do not come back as they
+      were.
+    - ``has_twins``: several rows are equal in ``on``. Only Iceberg counts them all, so for other formats the
+      commit writes the whole table.
     """
 
     role: Role
@@ -164,7 +166,7 @@ def _about(
 ) -> _About:
     subjects = subjects_frame(table, table.changes, name, values)
     if table.config.write != "merge":
-        return _OfRows(table, name, subjects, right)
+        return _OfRows(table, name, subjects, right, subjects.withColumnRenamed(SUBJECT, name))
     keys = keys_of_subjects(table.read("changes"), table.contract, name, subjects)
     return _OfKeys(table, name, subjects, right, cache(keys, cached))
 
@@ -172,24 +174,30 @@ def _about(
 class _About:
     """What is removed from each stored table of a table because of subjects, and what comes in its place.
 
-    ``right``: the right values of columns; None: the rows are erased.
+    ``right``: the right values of columns; None: the rows are erased. ``concerned``: rows that are equal to
+    one of it, in its columns, are removed.
     """
 
-    on: tuple[str, ...]
-
     def __init__(
-        self, table: LakeTable, name: str, subjects: DataFrame, right: Mapping[str, str] | None
+        self,
+        table: LakeTable,
+        name: str,
+        subjects: DataFrame,
+        right: Mapping[str, str] | None,
+        concerned: DataFrame,
     ) -> None:
         self.table, self.name, self.subjects, self.right = table, name, subjects, right
+        self.concerned = concerned
 
-    def doomed(self, role: Role) -> DataFrame:
-        """The values of the columns ``on`` whose rows are removed."""
-        raise NotImplementedError
+    def of_concerned(self, rows: DataFrame) -> DataFrame:
+        """The rows that are concerned."""
+        return rows.join(F.broadcast(self.concerned), self.concerned.columns, "left_semi").select(
+            *columns(rows.columns)
+        )
 
     def rows_to_remove(self, role: Role) -> DataFrame:
         """The stored rows that are removed."""
-        rows = self.table.read(role)
-        return rows.join(F.broadcast(self.doomed(role)), list(self.on), "left_semi").select(*rows.columns)
+        return self.of_concerned(self.table.read(role))
 
     def rows_instead(self, role: Role, upto: int) -> DataFrame | None:
         """The rows that come in their place; None if there are none."""
@@ -197,8 +205,7 @@ class _About:
 
     def identity(self, role: Role) -> tuple[str, ...]:
         """The columns by which rows are removed: some formats remove rows by nothing but their identity."""
-        del role
-        return self.on
+        raise NotImplementedError
 
     def plan(self, role: Role, cached: ExitStack) -> _Plan | None:
         """What is to be done to a stored table; None if nothing is."""
@@ -215,11 +222,12 @@ class _About:
         changed = removed if rows is None else _others(before, rows.select(*before.columns)).count()
         if not changed:  # what is left of these keys is what is there
             return None
-        doomed = cache(before.select(*columns(self.identity(role))).distinct(), cached)
+        on = self.identity(role)
+        doomed = cache(before.select(*columns(on)).distinct(), cached)
         return _Plan(
             role=role,
             planned_on=state,
-            on=self.identity(role),
+            on=on,
             doomed=doomed,
             has_twins=not self.table.in_catalog and doomed.count() < removed,
             removed=removed,
@@ -241,13 +249,9 @@ def _others(before: DataFrame, after: DataFrame) -> DataFrame:
 class _OfRows(_About):
     """Of a table without keys: the rows that name the subject."""
 
-    @property
-    def on(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (self.name,)
-
-    def doomed(self, role: Role) -> DataFrame:
+    def identity(self, role: Role) -> tuple[str, ...]:
         del role
-        return self.subjects.withColumnRenamed(SUBJECT, self.name)
+        return (self.name,)
 
     def rows_instead(self, role: Role, upto: int) -> DataFrame | None:
         del upto
@@ -263,24 +267,9 @@ class _OfRows(_About):
 class _OfKeys(_About):
     """Of a table with keys: all rows of the keys concerned, then those that the other events make."""
 
-    def __init__(
-        self,
-        table: LakeTable,
-        name: str,
-        subjects: DataFrame,
-        right: Mapping[str, str] | None,
-        keys: DataFrame,
-    ) -> None:
-        super().__init__(table, name, subjects, right)
-        self.on, self._keys = table.contract.keys, keys
-
-    def doomed(self, role: Role) -> DataFrame:
-        del role
-        return self._keys
-
     def identity(self, role: Role) -> tuple[str, ...]:
         if role == "changes":
-            return (*self.on, ORDER, OP, BATCH)
+            return (*self.table.contract.keys, ORDER, OP, BATCH)
         return identity_columns("history" if role == "history" else "current", self.table.contract)
 
     def rows_instead(self, role: Role, upto: int) -> DataFrame:
@@ -288,8 +277,7 @@ class _OfKeys(_About):
         past = table.read("changes") if role == "changes" else accepted_events(table)
         past = past.where(column(BATCH) <= upto)
         truncates = past.where(column(OP) == TRUNCATE)
-        of_keys = past.join(F.broadcast(self._keys), list(self.on), "left_semi").select(*past.columns)
-        events = of_keys.unionByName(truncates)
+        events = self.of_concerned(past).unionByName(truncates)
         left = (
             without_subjects(events, contract, self.name, self.subjects)
             if self.right is None

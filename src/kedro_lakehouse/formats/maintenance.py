@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from kedro_lakehouse.errors import CommitConflictError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kedro_lakehouse.config.maintenance import CompactConfig, TableMaintenanceConfig
     from kedro_lakehouse.names import TableName
@@ -49,6 +49,12 @@ class Action:
     files: int
     bytes: int
     reason: str
+
+
+def modified_at(facts: Mapping[str, Any]) -> float:
+    """When a file was changed, in seconds since the epoch, by what fsspec says of it."""
+    modified = facts.get("mtime", facts.get("LastModified", 0))
+    return float(modified.timestamp() if hasattr(modified, "timestamp") else modified)
 
 
 def compaction(sizes: Iterable[tuple[str, int]], settings: CompactConfig, target: int) -> list[Action]:

@@ -9,7 +9,7 @@ import tarfile
 from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.errors import SourceNotFoundError
-from kedro_lakehouse.formats.maintenance import Action, MaintenanceReport, Storage
+from kedro_lakehouse.formats.maintenance import Action, MaintenanceReport, Storage, modified_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -120,8 +120,7 @@ def _bundle(fs: Any, files: Sequence[LandedFile], base: str, target: str) -> Non
         for path in paths:
             facts, content = fs.info(path), fs.cat_file(path)
             entry = tarfile.TarInfo(path.removeprefix(base).lstrip("/"))
-            modified = facts.get("mtime", facts.get("LastModified", 0))
-            entry.mtime = modified.timestamp() if hasattr(modified, "timestamp") else modified
+            entry.mtime = modified_at(facts)
             entry.size = len(content)
             bundle.addfile(entry, io.BytesIO(content))
     fs.mv(f"{target}.part", target)

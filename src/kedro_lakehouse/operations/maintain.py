@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kedro_lakehouse.commits.runner import leases
 from kedro_lakehouse.config.maintenance import CompactConfig
-from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
+from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.maintenance import Action, MaintainsTables, MaintenanceReport
 from kedro_lakehouse.names import OWN_FORMAT, ROLES, TableName
 from kedro_lakehouse.operations.archive import archive_landed
@@ -155,13 +155,10 @@ def _perform(
     project: Project, work: Maintenance, table: TableName, action: Action, settings: TableMaintenanceConfig
 ) -> None:
     """Do one due action, again after every lost race: tables without a lease may be written meanwhile."""
-    patience = project.patience(table)
-    while True:
-        try:
-            return work.perform(table, action, settings)
-        except CommitConflictError as error:
-            logger.info("%s: a writer was faster, %s again", table, action.work.replace("_", " "))
-            patience.pause(error)
+    project.patience(table).keep_trying(
+        lambda: work.perform(table, action, settings),
+        lost=lambda: logger.info("%s: a writer was faster, %s again", table, action.work.replace("_", " ")),
+    )
 
 
 def _row(project: Project, report: MaintenanceReport) -> dict[str, object]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kedro_lakehouse.errors import CommitConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_T = TypeVar("_T")
 
 DEADLINE: Final = 600.0
 """Seconds until a commit that never won is given up: eight writers lost over twenty races in a row."""
@@ -50,6 +52,19 @@ class Patience:
             raise CommitConflictError(table=self._table, attempts=self._lost) from error
         longest = min(_FIRST * 2 ** (self._lost - 1), _LONGEST)
         self._sleep(random.uniform(0, longest))  # noqa: S311 - jitter
+
+    def keep_trying(self, work: Callable[[], _T], *, lost: Callable[[], None] = lambda: None) -> _T:
+        """Do work, and again after every lost race; ``lost`` is called after each.
+
+        Raises:
+            CommitConflictError: The deadline is over.
+        """
+        while True:
+            try:
+                return work()
+            except CommitConflictError as error:
+                lost()
+                self.pause(error)
 
     def succeeded(self) -> None:
         """Begin to count anew, after a commit that won."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 import fsspec
 
 from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.delta.entries import LOG_FOLDER
+from kedro_lakehouse.formats.maintenance import modified_at
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -39,7 +41,7 @@ def remove_dead_files(path: str, log: DeltaLog, before: dt.datetime) -> None:
         is_ours = not below.startswith(_HIDDEN_LOG) and not any(
             p.startswith(".") for p in below.split("/")[:-1]
         )
-        if is_ours and _seconds(facts) < before.timestamp() and _bare(name) not in used:
+        if is_ours and modified_at(facts) < before.timestamp() and _bare(name) not in used:
             fs.rm_file(name)
 
 
@@ -65,11 +67,4 @@ def expire_log(path: str, log: DeltaLog) -> None:
 
 def _bare(name: str) -> str:
     """A path without what precedes it in an address, and decoded as Delta writes it into its log."""
-    from urllib.parse import unquote
-
     return unquote(re.sub(r"^[a-z0-9]+:/*", "", name)).lstrip("/")
-
-
-def _seconds(facts: Any) -> float:
-    modified = facts.get("mtime", facts.get("LastModified", 0))
-    return float(modified.timestamp() if hasattr(modified, "timestamp") else modified)

@@ -76,17 +76,13 @@ class HudiMaintenance:
         """
         found = self._table(table)
         timeline = found.timeline()
-        at = f"path => {text(found.path)}"
-        # Hudi's procedures do not know the environment's write options. If they kept a metadata table, and
-        # the writers none, each would rewrite hoodie.properties, which readers find empty for a moment.
-        kept = found.option(_METADATA, timeline)
-        options = [f"{_METADATA}={kept}"] if kept else []
+        options = _kept_options(found, timeline)
         if action.work == "compact":
             sort = found.option(SORT, timeline)
             order = f", order => {text(sort)}" if sort else ""
-            call = f"run_clustering({at}{order}{_options(options)})"
+            call = f"run_clustering(path => {text(found.path)}{order}{_options(options)})"
         elif action.work == "rewrite_position_deletes":
-            call = f"run_compaction(op => 'scheduleandexecute', {at}{_options(options)})"
+            call = _merging(found.path, options)
         else:
             self._register(table)
             retained = _retained(timeline.completed(), settings.expire)
@@ -102,18 +98,30 @@ def purge(table: HudiTable, name: TableName, register: Callable[[TableName], obj
         CommitConflictError: A writer was faster; the call may be repeated.
     """
     timeline = table.timeline()
-    kept = table.option(_METADATA, timeline)
-    options = [f"{_METADATA}={kept}"] if kept else []
-    calls = []
-    if any(group[0].logs for group in timeline.file_groups()):
-        at = f"path => {text(table.path)}"
-        calls.append(f"run_compaction(op => 'scheduleandexecute', {at}{_options(options)})")
+    options = _kept_options(table, timeline)
+    has_logs = any(group[0].logs for group in timeline.file_groups())
+    calls = [_merging(table.path, options)] if has_logs else []
     register(name)
     policy = "clean_policy => 'KEEP_LATEST_FILE_VERSIONS', file_versions_retained => 1"
     calls.append(f"run_clean(table => {text(str(name))}, {policy}{_options(options)})")
     with races_lost_by(name, [RACED]):
         for call in calls:
             table.session.sql(f"CALL {call}").collect()
+
+
+def _kept_options(table: HudiTable, timeline: HudiTimeline) -> list[str]:
+    """The environment's write options that a procedure has to be told.
+
+    If procedures kept a metadata table, and the writers none, each would rewrite hoodie.properties, which
+    readers find empty for a moment.
+    """
+    kept = table.option(_METADATA, timeline)
+    return [f"{_METADATA}={kept}"] if kept else []
+
+
+def _merging(path: str, options: Sequence[str]) -> str:
+    """The call that merges log files into base files."""
+    return f"run_compaction(op => 'scheduleandexecute', path => {text(path)}{_options(options)})"
 
 
 def _merge_of_logs(slices: Sequence[FileSlice], settings: CompactConfig) -> list[Action]:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.formats.base import commits_of_batches, is_stage_branch
-from kedro_lakehouse.formats.maintenance import Storage
+from kedro_lakehouse.formats.maintenance import Storage, modified_at
 from kedro_lakehouse.ops.report import BOOKMARK
 
 if TYPE_CHECKING:
@@ -160,9 +160,7 @@ def orphan_files(table: Table, *, before: dt.datetime) -> Mapping[str, int]:
     old: dict[str, int] = {}
     for name, facts in fs.find(root, detail=True).items():
         hidden = any(part.startswith(("_", ".")) for part in name.removeprefix(root).split("/"))
-        modified = facts.get("mtime", facts.get("LastModified", 0))
-        seconds = modified.timestamp() if hasattr(modified, "timestamp") else float(modified)
-        if not hidden and seconds < before.timestamp() and _path(name) not in known:
+        if not hidden and modified_at(facts) < before.timestamp() and _path(name) not in known:
             old[name] = int(facts["size"])
     return old
 

@@ -15,12 +15,20 @@ from kedro_lakehouse.formats.iceberg.files import (
     target_bytes,
     wasteful_manifests,
 )
+from kedro_lakehouse.formats.iceberg.procedures import (
+    RACED,
+    as_map,
+    as_timestamp,
+    call,
+    expiry,
+    rewrite_of_deletes,
+    rewrite_of_manifests,
+)
 from kedro_lakehouse.formats.literals import text
 from kedro_lakehouse.formats.maintenance import Action, races_lost_by
-from kedro_lakehouse.names import CATALOG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
@@ -30,7 +38,6 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
-_RACED: Final = ("CommitFailedException", "ValidationException", "Cannot commit")
 _V3: Final = 3
 
 
@@ -78,7 +85,7 @@ class IcebergMaintenance:
         found = self._catalog.find(table)
         if found is None or is_staged_on(found):
             return
-        with races_lost_by(table, _RACED):
+        with races_lost_by(table, RACED):
             self._session().sql(_statement(table, found, action, settings)).collect()
             if action.work == "compact":
                 self._tidy_up(table, found, settings)
@@ -86,10 +93,10 @@ class IcebergMaintenance:
     def _tidy_up(self, table: TableName, found: Table, settings: TableMaintenanceConfig) -> None:
         """Remove deletes that no data file needs any more; merge the manifests of the few remaining files."""
         if dangling_deletes(found.refresh()):
-            self._session().sql(_rewrite_of_deletes(table, {"rewrite-all": "true"})).collect()
+            self._session().sql(rewrite_of_deletes(table, {"rewrite-all": "true"})).collect()
         many, _ = wasteful_manifests(found.refresh(), settings.compact.small_files)
         if many:
-            self._session().sql(_rewrite_of_manifests(table)).collect()
+            self._session().sql(rewrite_of_manifests(table)).collect()
 
 
 def _rewrites(found: Table, settings: CompactConfig) -> list[Action]:
@@ -124,26 +131,12 @@ def _statement(table: TableName, found: Table, action: Action, settings: TableMa
     if action.work == "rewrite_position_deletes":
         every = "true" if dangling_deletes(found) else "false"
         options = {"min-input-files": settings.compact.small_files, "rewrite-all": every}
-        return _rewrite_of_deletes(table, options)
+        return rewrite_of_deletes(table, options)
     if action.work == "rewrite_manifests":
-        return _rewrite_of_manifests(table)
+        return rewrite_of_manifests(table)
     if action.work == "expire_snapshots":
-        before, keep = _moment(now - settings.expire.older_than), settings.expire.keep
-        return _call("expire_snapshots", table, older_than=before, retain_last=keep)
-    return _call("remove_orphan_files", table, older_than=_moment(now - settings.orphans.older_than))
-
-
-def _call(procedure: str, table: TableName, **arguments: object) -> str:
-    named = ", ".join(f"{name} => {value}" for name, value in arguments.items())
-    return f"CALL {CATALOG}.system.{procedure}(table => {text(str(table))}, {named})"
-
-
-def _rewrite_of_deletes(table: TableName, options: Mapping[str, object]) -> str:
-    return _call("rewrite_position_delete_files", table, options=_map(options))
-
-
-def _rewrite_of_manifests(table: TableName) -> str:
-    return _call("rewrite_manifests", table, use_caching="false")
+        return expiry(table, before=now - settings.expire.older_than, keep=settings.expire.keep)
+    return call("remove_orphan_files", table, older_than=as_timestamp(now - settings.orphans.older_than))
 
 
 def _compaction(table: TableName, found: Table, settings: CompactConfig) -> str:
@@ -159,12 +152,4 @@ def _compaction(table: TableName, found: Table, settings: CompactConfig) -> str:
         "remove-dangling-deletes": "true",
     }
     strategy = text("sort" if sort and ordered else "binpack")
-    return _call("rewrite_data_files", table, strategy=strategy, options=_map(options))
-
-
-def _map(options: Mapping[str, object]) -> str:
-    return f"map({', '.join(f'{text(k)}, {text(str(v))}' for k, v in options.items())})"
-
-
-def _moment(time: dt.datetime) -> str:
-    return f"TIMESTAMP {text(time.strftime('%Y-%m-%d %H:%M:%S.%f') + ' UTC')}"
+    return call("rewrite_data_files", table, strategy=strategy, options=as_map(options))

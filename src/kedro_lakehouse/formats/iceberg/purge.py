@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.formats.base import is_stage_branch
 from kedro_lakehouse.formats.iceberg.files import dangling_deletes, orphan_files
+from kedro_lakehouse.formats.iceberg.procedures import (
+    RACED,
+    as_map,
+    call,
+    expiry,
+    rewrite_of_deletes,
+    rewrite_of_manifests,
+)
 from kedro_lakehouse.formats.literals import text
 from kedro_lakehouse.formats.maintenance import races_lost_by
-from kedro_lakehouse.names import CATALOG
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +29,15 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
-_RACED: Final = ("CommitFailedException", "ValidationException", "Cannot commit")
 _ANY_SIZE: Final = 2**60
 _MANIFEST_SIZE: Final = "commit.manifest.target-size-bytes"
+_OF_DELETED_ROWS: Final = {
+    "delete-file-threshold": 1,
+    "min-file-size-bytes": 0,
+    "max-file-size-bytes": _ANY_SIZE,
+    "remove-dangling-deletes": "true",
+}
+"""Options by which a rewrite takes each file with a deleted row, whatever its size, and no other."""
 
 
 def purge(
@@ -44,10 +57,10 @@ def purge(
     found = catalog.find(table)
     if found is None:
         return []
-    with races_lost_by(table, _RACED):
-        _call(session, table, "rewrite_data_files", options=_of_deleted_rows())
+    with races_lost_by(table, RACED):
+        session.sql(call("rewrite_data_files", table, options=as_map(_OF_DELETED_ROWS))).collect()
         if dangling_deletes(found.refresh()):
-            _call(session, table, "rewrite_position_delete_files", options={"rewrite-all": "true"})
+            session.sql(rewrite_of_deletes(table, {"rewrite-all": "true"})).collect()
         _expire(session, table)
         if _has_deleted_entries(found.refresh()):
             _rewrite_manifests(session, table, found)
@@ -56,32 +69,10 @@ def purge(
     return [_kept_by(table, name, ref.snapshot_ref_type) for name, ref in _other_refs(found)]
 
 
-def _of_deleted_rows() -> dict[str, str]:
-    """Options by which a rewrite takes each file with a deleted row, whatever its size, and no other."""
-    return {
-        "delete-file-threshold": "1",
-        "min-file-size-bytes": "0",
-        "max-file-size-bytes": str(_ANY_SIZE),
-        "remove-dangling-deletes": "true",
-    }
-
-
-def _call(session: SparkSession, table: TableName, procedure: str, **arguments: object) -> None:
-    named = ", ".join(f"{name} => {_argument(value)}" for name, value in arguments.items())
-    session.sql(f"CALL {CATALOG}.system.{procedure}(table => {text(str(table))}, {named})").collect()
-
-
-def _argument(value: object) -> str:
-    if isinstance(value, dict):
-        return f"map({', '.join(f'{text(k)}, {text(v)}' for k, v in value.items())})"
-    return str(value)
-
-
 def _expire(session: SparkSession, table: TableName) -> None:
     # A minute more: a snapshot of this very moment is older than a time that is read after it.
     limit = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=1)
-    moment = f"TIMESTAMP {text(limit.strftime('%Y-%m-%d %H:%M:%S.%f') + ' UTC')}"
-    _call(session, table, "expire_snapshots", older_than=moment, retain_last=1)
+    session.sql(expiry(table, before=limit, keep=1)).collect()
 
 
 def _has_deleted_entries(found: Table) -> bool:
@@ -100,7 +91,7 @@ def _rewrite_manifests(session: SparkSession, table: TableName, found: Table) ->
         if len(manifests) <= len({manifest.content for manifest in manifests}):
             _set(session, table, str(max(smallest // 2, 1)))
             after.callback(_set, session, table, declared)
-        _call(session, table, "rewrite_manifests", use_caching="false")
+        session.sql(rewrite_of_manifests(table)).collect()
 
 
 def _set(session: SparkSession, table: TableName, value: str | None) -> None:

@@ -1,0 +1,58 @@
+"""What the commands about persons share: how persons, or other values to look for, are given."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
+
+
+def values_from_option(what: str) -> Callable[[_Command], _Command]:
+    """The option that reads values from a file, so that none stands in the shell's history."""
+    return click.option(
+        "--values-from",
+        metavar="FILE",
+        help=f"Read {what} from a file, one a line; `-`: from standard input.",
+    )
+
+
+def subject_options(command: _Command) -> _Command:
+    """Arguments and options of the commands that change what is stored of persons."""
+    only_in = click.option(
+        "--table", "tables", multiple=True, metavar="NAME", help="Only in this table; repeatable."
+    )
+    subjects = click.argument("subjects", nargs=-1, metavar="[SUBJECT]...")
+    asks = click.option("--yes", is_flag=True, help="Do not ask.")
+    return subjects(values_from_option("subjects")(only_in(asks(command))))
+
+
+def given(words: Sequence[str], file: str | None, what: str = "SUBJECT") -> list[str]:
+    """The values given as words and in a file, without blanks around them.
+
+    Raises:
+        click.UsageError: There are none.
+        click.BadParameter: The file cannot be read.
+    """
+    values = [value.strip() for value in [*words, *_lines_of(file)] if value.strip()]
+    if not values:
+        raise click.UsageError(f"Give a {what}, or --values-from FILE.")
+    return values
+
+
+def _lines_of(file: str | None) -> Sequence[str]:
+    """The lines of a file of values, or of standard input; none where no file is named."""
+    if file is None:
+        return ()
+    if file == "-":
+        return sys.stdin.read().splitlines()
+    try:
+        return Path(file).read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{file} cannot be read as text.", param_hint="--values-from") from error
