@@ -30,7 +30,7 @@ EXTRAS := delta viz quality lineage aws deploy lance opensearch console docs dev
 SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py tests/spark/test_extracts.py
 
 # What a soak runs whole beside properties and rules.
-IN_SOAK := $(addprefix tests/e2e/test_,bundled_data.py fifty_tables.py kinds_of_tables.py looking.py wide_tables.py) \
+IN_SOAK := $(addprefix tests/e2e/test_,bundled_data.py erasure_example.py fifty_tables.py kinds_of_tables.py looking.py wide_tables.py) \
   $(wildcard tests/spark/test_small_batches*.py) tests/spark/test_extract_options.py \
   tests/spark/test_derived_by_keys.py tests/spark/test_touched_keys.py tests/spark/test_erasure.py tests/unit/test_query_shape.py
 
@@ -137,6 +137,10 @@ simulate: setup ## Run the commit protocol under random schedules, in memory (SC
 demo-stream: classes model ## Follow a database (DEMO="--database mariadb"): Debezium, Kafka, the loop, the console, until Ctrl-C
 	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/streams.txt
 	@$(BIN)/python examples/stream/demo.py $(DEMO)
+
+.PHONY: demo-erasure
+demo-erasure: classes ## Erase a person while others keep coming: before, after, and the evidence
+	@$(BIN)/python examples/erasure/demo.py
 
 .PHONY: demo-lake
 demo-lake: setup model ## Add the small tables of data/ to the column search, with two models

@@ -195,9 +195,49 @@ def commit() -> Drawing:
     return drawing
 
 
+def database_to_table() -> Drawing:
+    """The way of a changed row from a database to the tables."""
+    drawing = Drawing("The way of a changed row from a database to the tables", 760, 160)
+    parts = [
+        ("database", "UPDATE customer"), ("Debezium", "reads its log"), ("Kafka", "a topic a table"),
+        ("the loop", "batch by batch"),
+    ]  # fmt: skip
+    for number, (name, what) in enumerate(parts):
+        x = 16 + number * 146
+        drawing.box(x, 46, 124, [name, what])
+        if number:
+            drawing.arrow((x - 22, 74), (x, 74))
+    for y, name, what in (
+        (8, "customer", "as it is now"), (62, "customer_history", "each version"),
+        (116, "city_sales", "made from both"),
+    ):  # fmt: skip
+        drawing.arrow((578, 74), (606, y + 18))
+        drawing.text(612, y + 16, name, "strong")
+        drawing.text(612, y + 32, what, "small")
+    return drawing
+
+
+def row_before_and_after() -> Drawing:
+    """A row, its versions and the derived rows, before and after a change in the database."""
+    drawing = Drawing("The tables before and after one UPDATE", 740, 236)
+    for y, table, before, after in (
+        (36, "customer", ["id 1, city Kiel"], ["id 1, city Trier"]),
+        (88, "customer_history", ["Kiel, current"], ["Kiel, ended", "Trier, current"]),
+        (158, "city_sales", ["Kiel: 66 purchases"], ["Kiel: 60 purchases", "Trier: 6 purchases"]),
+    ):
+        drawing.text(16, y + 24, table, "strong")
+        drawing.box(180, y, 220, before)
+        drawing.box(500, y, 220, after, "late")
+        drawing.arrow((400, y + 19), (500, y + 19))
+    drawing.text(290, 20, "before", "small", MIDDLE)
+    drawing.text(610, 20, "some seconds after the UPDATE", "small", MIDDLE)
+    return drawing
+
+
 PICTURES: Final[dict[str, Callable[[], Drawing]]] = {
     "flow.svg": flow, "events-to-tables.svg": events_to_tables, "late-event.svg": late_event,
-    "tie.svg": tie, "commit.svg": commit,
+    "tie.svg": tie, "commit.svg": commit, "database-to-table.svg": database_to_table,
+    "row-before-and-after.svg": row_before_and_after,
 }  # fmt: skip
 
 

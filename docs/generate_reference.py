@@ -68,7 +68,7 @@ from kedro_lakehouse.config.sources import (
     KafkaSourceConfig,
     SourceConfig,
 )
-from kedro_lakehouse.config.subjects import SubjectConfig
+from kedro_lakehouse.config.subjects import ErasureRequestsConfig, SubjectConfig
 from kedro_lakehouse.config.tables import DeriveConfig, TableConfig
 from kedro_lakehouse.errors import LakehouseError, TerminalError, TransientError, UnknownOutcomeError
 from kedro_lakehouse.plugins import TABLE_FORMATS, list_plugins, load_plugin
@@ -235,6 +235,7 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     DeriveConfig: "derive",
     EnrichConfig: "enrich",
     SubjectConfig: "subject",
+    ErasureRequestsConfig: "erasure_requests",
     MaintenanceConfig: "maintenance.yml",
     TableMaintenanceConfig: "tables of maintenance.yml",
     CompactConfig: "compact",

@@ -772,6 +772,24 @@ class CommitConflictError(TransientError):
     advice = "Nothing was written. `kedro run` again when the other writer is done."
 
 
+class ErasureNotDoneError(TerminalError):
+    """An erasure removed the rows of persons, and something is left that it cannot remove."""
+
+    code = "ERASURE_NOT_DONE"
+    table: object
+    erasure: str
+    found: int
+    pending: Sequence[str]
+    summary = (
+        "Requests of {table}: the rows are erased, but files hold an erased person in {found} place(s). Left "
+        "to do: {pending}."
+    )
+    advice = (
+        "`kedro lakehouse erasures {erasure}` names the files and what is left. Remove what it names, then "
+        "erase the same persons again: `kedro lakehouse erase`."
+    )
+
+
 class LeaseLostError(TransientError):
     """The lease that a run works under may be another run's by now; what it staged is not published."""
 

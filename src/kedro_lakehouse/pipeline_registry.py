@@ -30,6 +30,7 @@ def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
         column_eval,
         column_index,
         convert,
+        erasure,
         ingestion,
         maintenance,
         quality,
@@ -47,6 +48,7 @@ def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
     }
     others = {
         "maintenance": maintenance.create_pipeline(found),
+        "erasure": erasure.create_pipeline(declarations),
         "convert": convert.create_pipeline(found.conversions),
         "data_docs": quality.create_data_docs_pipeline(),
         "column_eval": column_eval.create_pipeline(indexed),

@@ -12,7 +12,7 @@ from conformance.events import sends_markers, variants
 from conformance.typed import arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from model.events import Event
 
@@ -49,12 +49,14 @@ class Lot:
 
     Members that share a table have a key more, their name; a key column of others holds nothing but its
     type's simplest value in their rows. ``at_a_time`` batches land before a run, each a batch still.
+    ``more`` is what the table declares beside what its members do.
     """
 
     table: str
     members: list[Member] = field(default_factory=list)
     alone: bool = False
     at_a_time: int = 1
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def first(self) -> Step:
@@ -109,6 +111,7 @@ class Lot:
         marked = {
             n: t for n, t in self.types().items() if t != "string" and sends_markers(events, n, step.options)
         }
+        found |= self.more
         return found | ({"types": marked | found.get("types", {})} if marked else {})
 
     def schema(self, batch: int) -> dict[str, pa.DataType]:

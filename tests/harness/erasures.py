@@ -43,6 +43,10 @@ TABLES: dict[str, Any] = {
         },
         "keys": ["customer"], "history": True, "subject": "customer",
     },
+    "shop.request": COMMON | {
+        "keys": ["request"], "types": TYPES | {"request": "int", "customer": "bigint", "until": "date"},
+        "subject": "customer", "erasure_requests": {"due": "until"},
+    },
 }  # fmt: skip
 
 
@@ -86,6 +90,7 @@ def made(folder: Path, table_format: str = FORMAT, *, whole: bool) -> TemporaryP
         tables["shop.customer"]["partition_by"] = ["bucket(4, id)"]
     project = TemporaryProject.make(folder, SOURCES, tables, table_format=table_format)
     project.write("credentials", {"erasure": {"key": "a key for the tests, long enough"}}, env="local")
+    (project.landing / "shop/request").mkdir(parents=True)
     for number in range(1, 5):
         if number <= len(CUSTOMERS):
             lines = [line for line in CUSTOMERS[number - 1] if whole or ANNA not in line]

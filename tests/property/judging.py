@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from conformance.by_product import Bench, plain_row
 from conformance.comparing import row_differences
 from conformance.events import rules_of
+from harness.project import FORMAT
 from model.invariants import violations
 from model.table import Table
 
@@ -24,11 +25,13 @@ EXACT = ("events_in", "applied", "duplicates", "quarantined", "sequence_ties", "
 
 
 class Trial:
-    """Tables of a project, and the model's beside them."""
+    """Tables of a project, and the model's beside them; ``more``: what else each of them declares."""
 
-    def __init__(self, path: Path, cases: Sequence[TableCase]) -> None:
-        lots = [Lot(f"cases.{c.id}", [Member(c)], alone=True) for c in cases]
-        self.bench = Bench.make(path, lots, [])
+    def __init__(
+        self, path: Path, cases: Sequence[TableCase], table_format: str = FORMAT, **more: Any
+    ) -> None:
+        lots = [Lot(f"cases.{c.id}", [Member(c)], alone=True, more=more) for c in cases]
+        self.bench = Bench.make(path, lots, [], table_format=table_format)
         self.cases = {c.id: c for c in cases}
         self.models = {c.id: Table(rules_of(c.steps[0].options, c.steps[0].columns)) for c in cases}
 

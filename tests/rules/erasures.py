@@ -22,7 +22,7 @@ from kedro_lakehouse.commits.small_rules import frame_of
 from rules.frames import KINDS, Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from property.histories import Design
     from pyspark.sql import DataFrame, SparkSession
@@ -88,7 +88,9 @@ def _right(event: Event, rules: Rules) -> Event:
     return replace(event, row={**event.row, **sent})
 
 
-def told(events: Sequence[Event], rules: Rules) -> Iterator[tuple[Event, bool]]:
+def told(
+    events: Sequence[Event], rules: Rules, subjects: Collection[Any] = SUBJECTS
+) -> Iterator[tuple[Event, bool]]:
     """Each event once, and whether it is about a subject, told by a walk over each key."""
     once = list({rules.identity(event): event for event in events}.values())
     truncates = [event for event in once if event.op == TRUNCATE]
@@ -103,4 +105,4 @@ def told(events: Sequence[Event], rules: Rules) -> Iterator[tuple[Event, bool]]:
             elif not rules.inherits(NAMED_BY, event.row.get(NAMED_BY)):
                 whose = owner = event.row.get(NAMED_BY)
             if event.op != TRUNCATE:
-                yield event, whose in SUBJECTS
+                yield event, whose in subjects

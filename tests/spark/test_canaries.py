@@ -83,6 +83,7 @@ COMMANDS: dict[str, list[Words]] = {
     "erase": [
         (CANARY, "--dry-run"), (CANARY, "--table", "shop.tie"), (CANARY, "--yes"), ("--verify", "no.json"),
     ],
+    "erasures": [(), (CANARY,)],
     "drop": [("shop.item", "--yes")],
 }  # fmt: skip
 """In this order; what shows rows when it is asked to (``sql``, ``changes``, ``--raw``) is asked otherwise."""

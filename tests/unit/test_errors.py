@@ -32,6 +32,7 @@ pytestmark = pytest.mark.unit
 MARKERS = (TransientError, TerminalError, UnknownOutcomeError)
 EMPTY = SnapshotEmptyError(table="a.b", extract="x.csv")
 FACTS = {
+    "ERASURE_NOT_DONE": {"table": "a.b", "erasure": "0123456789ab", "found": 2, "pending": ["x"]},
     "OFFSETS_GONE": {"table": "a.b", "partition": "t:0", "wanted": 3, "earliest": 5},
     "TOPIC_REPLACED": {"table": "a.b", "topic": "t"},
     "SOURCE_UNREACHABLE": {"table": "a.b", "place": "topic t", "detail": "timed out"},

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from harness.project import TemporaryProject, environment
 
 from kedro_lakehouse import streaming
 from kedro_lakehouse.streaming import Stream
@@ -72,3 +75,19 @@ def test_a_table_is_maintained_when_its_time_has_come(ran: Ran, monkeypatch: pyt
     assert loop._maintain_one()
     assert not loop._maintain_one()
     assert sorted(ran.maintained) == ["ops.tables", "shop.item"]
+
+
+def test_arrow_takes_its_memory_from_the_system(tmp_path: Path) -> None:
+    """Else what threads that have ended leave behind stays in use."""
+    project = TemporaryProject.make(tmp_path / "project", {}, {})
+    ended = (
+        "import sys; from kedro.framework.cli.cli import main\n"
+        "sys.argv = ['kedro', 'lakehouse', 'stream', '--until-idle', '--every', '1 s']\n"
+        "try: main()\n"
+        "except SystemExit: import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", ended], cwd=project.path, env=environment(), capture_output=True, text=True,
+        check=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "system", done.stderr[-2000:]

@@ -11,7 +11,7 @@ import click
 from kedro_lakehouse.cli.options import moment, open_project, project_options
 from kedro_lakehouse.cli.rebuild import confirm, recorded
 from kedro_lakehouse.cli.show import print_result
-from kedro_lakehouse.cli.subjects import given, subject_options
+from kedro_lakehouse.cli.subjects import given, requests_of, subject_options
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @subject_options
+@click.option(
+    "--requests", metavar="FILE", help="Read requests from a CSV file with the columns `subject` and `due`."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be removed, and what is out of reach.")
 @click.option("--due", callback=moment, metavar="TIME", help="Until when the request is to be met; recorded.")
 @click.option("--evidence", metavar="FILE", help="Write the signed evidence to this file.")
@@ -31,6 +34,7 @@ def erase(  # noqa: PLR0913 - one argument an option
     *,
     subjects: tuple[str, ...],
     values_from: str | None,
+    requests: str | None,
     tables: tuple[str, ...],
     dry_run: bool,
     due: datetime | None,
@@ -57,6 +61,7 @@ def erase(  # noqa: PLR0913 - one argument an option
     Examples:
       kedro lakehouse erase 59289 --dry-run
       kedro lakehouse erase --values-from subjects.txt --yes --evidence evidence.json
+      kedro lakehouse erase --requests requests.csv --yes
       kedro lakehouse erase --verify evidence.json
     """  # noqa: D301 - \b keeps click from wrapping the examples
     if verify is not None:
@@ -65,7 +70,9 @@ def erase(  # noqa: PLR0913 - one argument an option
     from kedro_lakehouse.erasure.erase import erase as erase_subjects
     from kedro_lakehouse.erasure.erase import plan_erasure
 
-    values = given(subjects, values_from)
+    asked = requests_of(requests) if requests is not None else []
+    values = given([*subjects, *(request.subject for request in asked)], values_from)
+    due = min((at for at in [due, *(request.due for request in asked)] if at is not None), default=None)
     project = open_project()
     plan = plan_erasure(project, values, tables)
     if dry_run:
@@ -130,6 +137,11 @@ def _lines(done: Evidence) -> list[str]:
             "Still found:",
             *(f"  {one['file']}: {one['place']} ({one['count']})" for one in done.found),
         ]
+    if done.arrived:
+        files = {one["file"] for one in done.arrived}
+        lines.append(
+            f"{len(files):,} files with such records have landed since it began; `erase` again cleans them."
+        )
     lines += [f"Left to do: {line}" for line in done.pending]
     if done.unsure:
         lines.append(f"Unsure, since their blocks may be compressed: {len(done.unsure)} files.")

@@ -11,6 +11,7 @@ from kedro_lakehouse.cli.console import console
 from kedro_lakehouse.cli.deploy import deploy
 from kedro_lakehouse.cli.drop import drop
 from kedro_lakehouse.cli.erase import erase
+from kedro_lakehouse.cli.erasures import erasures
 from kedro_lakehouse.cli.find_value import find_value
 from kedro_lakehouse.cli.import_config import import_config
 from kedro_lakehouse.cli.init import init
@@ -87,7 +88,20 @@ def commands() -> None:
     """Commands that the package adds to Kedro."""
 
 
-_LOOK: Final = (tables, sql, changes, snapshots, schemas, runs, logs, plugins, search, find_value, console)
+_LOOK: Final = (
+    tables,
+    sql,
+    changes,
+    snapshots,
+    schemas,
+    runs,
+    logs,
+    plugins,
+    search,
+    find_value,
+    erasures,
+    console,
+)
 _MEND: Final = (quarantine, tag, branch, rollback, rebuild, drop, maintain, erase, rectify)
 _SET_UP: Final = (init, import_config, deploy)
 _RUN: Final = (stream,)

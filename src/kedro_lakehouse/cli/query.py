@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.cli.parse import CORRECT_IT, QueryError, first_line, parse_query
@@ -11,7 +13,7 @@ from kedro_lakehouse.errors import did_you_mean
 from kedro_lakehouse.names import CATALOG, SPARK_CATALOG
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     import pyarrow as pa
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
+_READINGS: Final = 5
+"""How often a query is tried whose tables lose the files that it reads: an erasure lets earlier states go."""
 _NUMBERS: Final = ("INT", "DECIMAL", "DOUBLE", "FLOAT")
 # Nothing but the tables given to it is in a query's reach: no file, no network, no Python variable.
 _LOCKED_IN: Final[dict[str, str | bool | int | float | list[str]]] = {
@@ -71,13 +75,13 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
         for name in query.tables:
             if name in (elsewhere or {}):
                 raise _kept_elsewhere(name, (elsewhere or {})[name])
-        scans = _scans(catalog, query, as_of, declared, views or {})
-        for scan in scans:
+        find = partial(_scans, catalog, query, as_of, declared, views or {})
+        for scan in find():
             _register(connection, scan, scan.empty())
         try:
             connection.sql(text)  # reports wrong names, of all columns, before any row is read
-            for scan in () if query.only_schema else scans:
-                _register(connection, scan, scan.read(query), query)
+            for scan, found in () if query.only_schema else _read(find, query):
+                _register(connection, scan, found, query)
             cursor = connection.execute(text)
             rows = cursor.fetchall() if more is None else cursor.fetchmany(more)
         except duckdb.Error as error:
@@ -88,6 +92,21 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
         numbers=[name for name, kind in header if any(number in kind for number in _NUMBERS)],
         rows=rows[:limit],
         cut=limit is not None and len(rows) > limit,
+    )
+
+
+def _read(find: Callable[[], list[TableScan]], query: Query) -> list[tuple[TableScan, pa.Table]]:
+    """The tables with their rows; as they are later, where files went that an earlier state had.
+
+    Raises:
+        QueryError: Files went each time that it was tried.
+    """
+    for _ in range(_READINGS):
+        with suppress(FileNotFoundError):
+            return [(scan, scan.read(query)) for scan in find()]
+    raise QueryError(
+        problem="Files of the tables went while they were read, each time that it was tried.",
+        remedy="Ask again when the erasure or maintenance that removes them is done.",
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,6 +12,8 @@ import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from kedro_lakehouse.erasure.requests import Request
 
 _Command = TypeVar("_Command", bound="Callable[..., Any] | click.Command")
 
@@ -53,6 +57,34 @@ def _lines_of(file: str | None) -> Sequence[str]:
     if file == "-":
         return sys.stdin.read().splitlines()
     try:
-        return Path(file).read_text().splitlines()
+        return Path(file).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise click.BadParameter(f"{file} cannot be read as text.", param_hint="--values-from") from error
+
+
+def requests_of(file: str) -> list[Request]:
+    """The requests of a CSV file with a header: the column ``subject``, and ``due`` where a time is known.
+
+    Raises:
+        click.BadParameter: The file cannot be read, lacks the column, or has a time that is none.
+    """
+    from kedro_lakehouse.erasure.requests import Request
+
+    rows = csv.DictReader(_lines_of(file))
+    if "subject" not in (rows.fieldnames or ()):
+        raise click.BadParameter(
+            f"{file} has no column `subject` in its first line: write `subject,due` there."
+        )
+    found = []
+    for row in rows:
+        subject, due = (row["subject"] or "").strip(), (row.get("due") or "").strip()
+        try:
+            at = datetime.fromisoformat(due) if due else None
+        except ValueError as error:
+            problem = (
+                f"{file}, line {rows.line_num}: write `due` as 2026-12-31, or 2026-12-31 12:00:00 (UTC)."
+            )
+            raise click.BadParameter(problem) from error
+        if subject:
+            found.append(Request(subject=subject, due=at.replace(tzinfo=at.tzinfo or UTC) if at else None))
+    return found

@@ -34,3 +34,17 @@ class SubjectConfig(Declaration):
 
 
 Subject = Annotated[SubjectConfig, BeforeValidator(_short)]
+
+
+def _requests(value: object) -> object:
+    return {True: {}, False: None}[value] if isinstance(value, bool) else value
+
+
+class ErasureRequestsConfig(Declaration):
+    """A table whose rows are requests of persons to be erased: its `subject` names the person."""
+
+    due: Name | None = None
+    """Column with the time until which a request is to be met; default: none is known."""
+
+
+ErasureRequests = Annotated[ErasureRequestsConfig | None, BeforeValidator(_requests)]

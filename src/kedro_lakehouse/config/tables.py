@@ -27,7 +27,10 @@ from kedro_lakehouse.config.history import (
     not_reserved,
 )
 from kedro_lakehouse.config.sql import condition, statement
-from kedro_lakehouse.config.subjects import Subject  # noqa: TC001 - pydantic reads it at run time
+from kedro_lakehouse.config.subjects import (  # noqa: TC001 - pydantic reads it at run time
+    ErasureRequests,
+    Subject,
+)
 from kedro_lakehouse.errors import did_you_mean
 
 QUARANTINE_REASONS: Final = frozenset(
@@ -239,6 +242,8 @@ class TableConfig(Declaration):
     """The person whom a row is about, for `kedro lakehouse erase`: a column, or see `subject` below."""
     after_erasure: Literal["refuse", "accept"] = "refuse"
     """What becomes of events about a subject that was erased: they are refused, or accepted as new ones."""
+    erasure_requests: ErasureRequests = None
+    """Whether each row asks that its subject be erased, by the pipeline `erasure`: true, or {due: column}."""
     public: Names = ()
     """Columns whose values may be shown in messages and previews, also if personal."""
     tags: tuple[Tag, ...] = ()
@@ -310,6 +315,16 @@ class TableConfig(Declaration):
         if self.repairs_rows and self.changes_retention is not None:
             problem = "rows follow their reference by single events, which would be kept for a time only"
             raise refuse(problem, "Use `as_of: arrival` without `reenrich`.", key="changes_retention")
+        return self
+
+    @model_validator(mode="after")
+    def _requests_name_persons(self) -> Self:
+        if self.erasure_requests is not None and (self.subject is None or self.subject.through is not None):
+            problem = "a request must name the person in a column of its own"
+            raise refuse(problem, "Add `subject: <column>`.", key="erasure_requests")
+        if self.erasure_requests is not None and not self.current:
+            problem = "requests are read from the current table, and none is kept"
+            raise refuse(problem, "Remove `current: false`.", key="erasure_requests")
         return self
 
     @model_validator(mode="after")

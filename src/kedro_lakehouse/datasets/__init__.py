@@ -12,6 +12,7 @@ from kedro_lakehouse.datasets.column_index import (
     ColumnTablesDataset,
 )
 from kedro_lakehouse.datasets.data_docs import DataDocsDataset, QualityResultsDataset
+from kedro_lakehouse.datasets.erasure import ErasureDataset, ErasureRequestsDataset
 from kedro_lakehouse.datasets.landing import LandingDataset
 from kedro_lakehouse.datasets.maintenance import ConvertedDataset, MaintenanceDataset, RetentionDataset
 from kedro_lakehouse.datasets.quality import (
@@ -35,6 +36,8 @@ __all__ = [
     "ColumnTablesDataset",
     "ConvertedDataset",
     "DataDocsDataset",
+    "ErasureDataset",
+    "ErasureRequestsDataset",
     "ExpectationsValidator",
     "FreshnessDataset",
     "LandingDataset",

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.changes.subjects import hash_of
 from kedro_lakehouse.erasure.evidence import Evidence, findings, removals
 from kedro_lakehouse.erasure.find_value import places_of
 from kedro_lakehouse.erasure.landed import erase_landed, files_of_others
+from kedro_lakehouse.erasure.requests import BEGUN, DONE, PENDING, Request, unfinished_of
 from kedro_lakehouse.erasure.rows import Erased, erase_quarantined, erase_rows, rectify_rows
 from kedro_lakehouse.erasure.subjects import Concerned, concerned
 from kedro_lakehouse.errors import UnknownNameError, counted
@@ -24,18 +28,17 @@ from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.store import ERASURES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from kedro_lakehouse.file_search.search import Searched
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import Role
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
 
+_AT_ONCE: Final = 4
 _ROLES: Final[tuple[Role, ...]] = ("current", "history", "changes", "quarantine")
-BEGUN: Final = "begun"
-PENDING: Final = "pending"
-DONE: Final = "done"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,37 +77,90 @@ def erase(
     record = _Record(project, due)
     record.begin(tables, key)
     wanted = Wanted.of(values, [one.column for one in tables if one.direct])
-    removed: list[Erased] = []
-    pending: list[str] = []
-    rewritten: list[str] = []
-    for one in tables:
-        rewritten += _landed(project, one)
-        found = _rows_of(one, dry_run=False)
-        removed += found
-        changed = {erased.table for erased in found}
-        stored = [one.table.stored(role) for role in _ROLES]
-        stale = [n for n in stored if str(n) in changed or _is_held_by_files(one.table, n, wanted)]
-        pending += _purge(one.table, stale)
+    done = [
+        of_one
+        for _, group in groupby(tables, key=lambda one: one.turn)
+        for of_one in _side_by_side(partial(_erase_one, project, wanted), group)
+    ]
     report = search_files(places_of(project), wanted)
+    arrived = [one for one in report.found if _is_later(project, one, record.begun_at)]
     evidence = Evidence(
         erasure=record.erasure,
         erased_at=datetime.now(UTC).isoformat(),
         subjects=tuple(hash_of(key, value) for value in values),
         tables=tuple(str(one.table) for one in tables),
-        removed=removals(removed),
-        rewritten=tuple(sorted(set(rewritten))),
+        removed=removals([erased for one in done for erased in one.removed]),
+        rewritten=tuple(sorted({file for one in done for file in one.rewritten})),
         places=tuple(report.roots),
         files=report.files,
         read=report.bytes,
         kinds=dict(sorted(report.kinds.items())),
-        found=findings(report),
+        found=findings(one for one in report.found if one not in arrived),
+        arrived=findings(arrived),
         unsure=tuple(one.path for one in report.unsure),
         common_values=len(wanted.common),
-        pending=tuple(pending),
+        pending=tuple(line for one in done for line in one.pending),
         out_of_reach=tuple(_out_of_reach(project, tables)),
     )
     record.end(evidence, key)
     return evidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Done:
+    """What was done to one table."""
+
+    rewritten: Sequence[str]
+    removed: Sequence[Erased]
+    pending: Sequence[str]
+
+
+def _erase_one(project: Project, wanted: Wanted, one: Concerned) -> _Done:
+    """Erase from one table's landed files, then its rows, then the files that held them."""
+    rewritten = _landed(project, one)
+    removed = _rows_of(one, dry_run=False)
+    changed = {erased.table for erased in removed}
+    stored = [one.table.stored(role) for role in _ROLES]
+    stale = [n for n in stored if str(n) in changed or _is_held_by_files(one.table, n, wanted)]
+    return _Done(rewritten=rewritten, removed=removed, pending=list(_purge(one.table, stale)))
+
+
+def _side_by_side(work: Callable[[Concerned], _Done], tables: Iterable[Concerned]) -> list[_Done]:
+    """Do work for several tables at once: each waits for Spark's driver most of the time."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="erase") as pool:
+        begun = [pool.submit(copy_context().run, work, one) for one in tables]
+        return [one.result() for one in begun]
+
+
+def erase_requested(project: Project, table: LakeTable, requests: Sequence[Request]) -> Evidence | None:
+    """Erase the subjects of requests, which are rows of a table; None if there is nothing to do.
+
+    The requests go with the subjects, last of all. Where an earlier call was killed after they were gone and
+    before every file was searched, nobody knows any more what to look for: then the deleted rows go from the
+    files, and the record says that no search proves it.
+
+    Raises:
+        ConfigurationError: There is no key in the credentials.
+        CommitConflictError: Other writers won every race until the deadline.
+    """
+    if requests:
+        due = min((request.due for request in requests if request.due is not None), default=None)
+        return erase(project, sorted({request.subject for request in requests}), due=due)
+    unproved = unfinished_of(project.ops, str(table))
+    if not unproved:
+        return None
+    key = erasure_key(project)
+    left = [line for one in _with_subject(project) for line in _purge(one, map(one.stored, _ROLES))]
+    evidence = Evidence.unproved(
+        uuid.uuid4().hex[:12], unproved, [str(one) for one in _with_subject(project)], left
+    )
+    _Record(project, None, evidence.erasure).end(evidence, key)
+    return evidence
+
+
+def _with_subject(project: Project) -> list[LakeTable]:
+    """The tables whose rows are about persons."""
+    return [project.bind(n) for n, table in project.declarations.tables.items() if table.subject]
 
 
 def rectify(
@@ -176,6 +232,14 @@ def _is_held_by_files(table: LakeTable, name: TableName, wanted: Wanted) -> bool
     return bool(search_files([folder], wanted).found)
 
 
+def _is_later(project: Project, one: Searched, begun_at: datetime) -> bool:
+    """Whether a file landed after an erasure had begun: its events are refused, or are new ones."""
+    sources = project.declarations.sources.values()
+    landing = [source.path.removeprefix("file://") for source in sources if hasattr(source, "path")]
+    landed = any(one.path.startswith(f"{folder.rstrip('/')}/") for folder in landing)
+    return landed and one.written_at is not None and one.written_at > begun_at
+
+
 def _purge(table: LakeTable, names: Iterable[TableName]) -> Iterable[str]:
     """Make the deleted rows of stored tables go from their files; what stays, a sentence each."""
     before = datetime.now(UTC)
@@ -210,9 +274,10 @@ def _out_of_reach(project: Project, tables: Sequence[Concerned]) -> Iterable[str
 class _Record:
     """The rows of ``lake.ops.erasures`` about one erasure."""
 
-    def __init__(self, project: Project, due: datetime | None) -> None:
-        self.erasure = uuid.uuid4().hex[:12]
+    def __init__(self, project: Project, due: datetime | None, erasure: str | None = None) -> None:
+        self.erasure = erasure or uuid.uuid4().hex[:12]
         self._project, self._due = project, due
+        self.begun_at = datetime.now(UTC)
 
     def begin(self, tables: Sequence[Concerned], key: bytes) -> None:
         """Record which subjects the tables refuse from now on, in one commit."""

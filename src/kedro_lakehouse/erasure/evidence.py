@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kedro_lakehouse.erasure.rows import Erased
-    from kedro_lakehouse.file_search.search import SearchReport
+    from kedro_lakehouse.file_search.search import Searched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,19 +27,43 @@ class Evidence:
     erased_at: str
     subjects: tuple[str, ...]
     tables: tuple[str, ...]
-    removed: tuple[Mapping[str, Any], ...]
-    rewritten: tuple[str, ...]
+    removed: tuple[Mapping[str, Any], ...] = ()
+    rewritten: tuple[str, ...] = ()
     """Landed files from which records were removed."""
-    places: tuple[str, ...]
-    files: int
-    read: int
+    places: tuple[str, ...] = ()
+    files: int = 0
+    read: int = 0
     """Bytes of the searched files."""
-    kinds: Mapping[str, int]
-    found: tuple[Mapping[str, Any], ...]
-    unsure: tuple[str, ...]
-    common_values: int
-    pending: tuple[str, ...]
-    out_of_reach: tuple[str, ...]
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    found: tuple[Mapping[str, Any], ...] = ()
+    arrived: tuple[Mapping[str, Any], ...] = ()
+    """Landed files that hold a subject and were written after the erasure had begun."""
+    unsure: tuple[str, ...] = ()
+    common_values: int = 0
+    pending: tuple[str, ...] = ()
+    out_of_reach: tuple[str, ...] = ()
+
+    @classmethod
+    def unproved(
+        cls, erasure: str, subjects: Iterable[str], tables: Iterable[str], left: Iterable[str]
+    ) -> Evidence:
+        """The evidence of an erasure of which nobody knows any more what to search the files for.
+
+        Args:
+            subjects: Keyed hashes.
+            left: What is left to do beside that.
+        """
+        search = (
+            "The requests were gone before every file was searched. Whoever knows the persons looks with "
+            "`kedro lakehouse find-value`."
+        )
+        return cls(
+            erasure=erasure,
+            erased_at=datetime.now(UTC).isoformat(),
+            subjects=tuple(sorted(subjects)),
+            tables=tuple(tables),
+            pending=(*left, search),
+        )
 
     @property
     def is_done(self) -> bool:
@@ -67,11 +92,11 @@ def is_signed(facts: Mapping[str, Any], key: bytes) -> bool:
     return hmac.compare_digest(str(facts.get("signature", "")), signature(facts, key))
 
 
-def findings(report: SearchReport) -> tuple[dict[str, Any], ...]:
+def findings(found: Iterable[Searched]) -> tuple[dict[str, Any], ...]:
     """What a search found, a file and place each."""
     return tuple(
         {"file": one.path, "kind": one.kind, "place": hit.place, "count": hit.count}
-        for one in report.found
+        for one in found
         for hit in one.hits
     )
 

@@ -24,26 +24,30 @@ if TYPE_CHECKING:
 class Concerned:
     """A table with rows about subjects: the column that names them, and its values.
 
-    ``direct``: the values are the persons' own identifiers, not keys of rows that lead to them.
+    ``direct``: the values are the persons' own identifiers, not keys of rows that lead to them. ``turn``:
+    tables of an earlier turn are to be done before; those of one turn may be done side by side.
     """
 
     table: LakeTable
     column: str
     values: tuple[str, ...]
     direct: bool
+    turn: tuple[int, bool]
 
 
 def concerned(project: Project, values: Sequence[str], names: Sequence[str] = ()) -> list[Concerned]:
     """The tables with rows about subjects, in the order in which they are to be erased.
 
     A table whose rows lead to a person through another one comes before that one: as long as it is not done,
-    the other one still says which rows are the person's.
+    the other one still says which rows are the person's. Requests come last: as long as they are there, the
+    pipeline knows what is to be done.
 
     Raises:
         UnknownNameError: There is no such table with a ``subject``.
         ConfigurationError: A table goes ``through`` one that does not lead to a person.
     """
-    declared = [name for name, table in project.declarations.tables.items() if table.subject is not None]
+    tables = project.declarations.tables
+    declared = [name for name, table in tables.items() if table.subject is not None]
     wanted = {TableName.parse(name) for name in names}
     if unknown := wanted - set(declared):
         raise UnknownNameError(
@@ -60,9 +64,15 @@ def concerned(project: Project, values: Sequence[str], names: Sequence[str] = ()
             problem="no table says which of its columns names a person.",
             remedy="Add `subject: <column>` to the tables with personal data.",
         )
-    order = sorted(declared, key=lambda name: (-_distance(project, name, ()), str(name)))
+
+    order = sorted(declared, key=lambda name: (_turn(project, name), str(name)))
     found = [_concerned(project, name, values) for name in order if not wanted or name in wanted]
     return [one for one in found if one.values]
+
+
+def _turn(project: Project, name: TableName) -> tuple[int, bool]:
+    """Where a table stands in the order of an erasure."""
+    return -_distance(project, name, ()), project.table(name).erasure_requests is not None
 
 
 def _distance(project: Project, name: TableName, seen: tuple[TableName, ...]) -> int:
@@ -78,13 +88,13 @@ def _distance(project: Project, name: TableName, seen: tuple[TableName, ...]) ->
 
 
 def _concerned(project: Project, name: TableName, values: Sequence[str]) -> Concerned:
-    table, subject = project.bind(name), project.table(name).subject
+    table, subject, turn = project.bind(name), project.table(name).subject, _turn(project, name)
     assert subject is not None, name  # noqa: S101 - only such tables are asked
     if subject.through is None:
         as_stored = _as_stored(table, subject.column, values)
-        return Concerned(table=table, column=subject.column, values=as_stored, direct=True)
+        return Concerned(table=table, column=subject.column, values=as_stored, direct=True, turn=turn)
     keys = _keys_that_lead(project, name, TableName.parse(subject.through), subject.is_, values)
-    return Concerned(table=table, column=subject.column, values=keys, direct=False)
+    return Concerned(table=table, column=subject.column, values=keys, direct=False, turn=turn)
 
 
 def _as_stored(table: LakeTable, name: str, values: Sequence[str]) -> tuple[str, ...]:

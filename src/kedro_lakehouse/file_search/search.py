@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +30,7 @@ class Searched:
     path: str
     kind: str
     size: int
+    written_at: datetime | None = None
     hits: Sequence[Hit] = ()
     problem: str = ""
     """Why the file could not be read by the reader of its kind; its bytes were searched instead."""
@@ -104,4 +106,19 @@ def _searched(wanted: Wanted, listed: tuple[Any, str, Mapping[str, Any], str]) -
                 problem = f"{type(error).__name__}: its reader could not read it"
     except FileNotFoundError:
         return None
-    return Searched(path=name, kind=kind, size=int(facts["size"]), hits=[*hits, *found], problem=problem)
+    return Searched(
+        path=name,
+        kind=kind,
+        size=int(facts["size"]),
+        written_at=_written_at(facts),
+        hits=[*hits, *found],
+        problem=problem,
+    )
+
+
+def _written_at(facts: Mapping[str, Any]) -> datetime | None:
+    """When a file was written last: a local disk gives seconds, an object store a moment."""
+    seconds, moment = facts.get("mtime"), facts.get("LastModified")
+    if isinstance(seconds, int | float):
+        return datetime.fromtimestamp(seconds, UTC)
+    return moment if isinstance(moment, datetime) else None

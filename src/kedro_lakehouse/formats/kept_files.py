@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _MOST_OF_ONE: Final = 256 * 2**10
 _MOST: Final = 64 * 2**20
+_OF_A_TABLE: Final = 24 * 2**10
+"""What a table of Arrow takes beside its rows, as measured: its buffers are many and small."""
 
 
 class KeptFiles:
@@ -21,8 +23,8 @@ class KeptFiles:
         """Keep nothing yet.
 
         Args:
-            most: So many bytes of rows are kept.
-            most_of_one: Rows of more bytes are not.
+            most: So many bytes of memory are used: see ``_memory``.
+            most_of_one: Rows of more bytes are not kept.
         """
         self._most, self._most_of_one, self._size = most, most_of_one, 0
         self._rows: dict[Hashable, pa.Table] = {}
@@ -43,8 +45,14 @@ class KeptFiles:
         found = read()
         if found.nbytes <= self._most_of_one:
             with self._lock:
-                self._size += found.nbytes - (self._rows[key].nbytes if key in self._rows else 0)
+                self._size += _memory(found) - (_memory(self._rows[key]) if key in self._rows else 0)
                 self._rows[key] = found
                 while self._size > self._most:
-                    self._size -= self._rows.pop(next(iter(self._rows))).nbytes
+                    self._size -= _memory(self._rows.pop(next(iter(self._rows))))
         return found
+
+
+def _memory(rows: pa.Table) -> int:
+    """About how much memory the rows of a file use."""
+    of_rows: int = rows.nbytes
+    return of_rows + _OF_A_TABLE

@@ -45,8 +45,8 @@ def purge(
 ) -> Sequence[str]:
     """Rewrite the files that hold deleted rows, then remove all that only earlier snapshots need.
 
-    Manifests keep the bounds of removed files as deleted entries until they are rewritten, so there are two
-    expirations. Orphans from ``before`` go too: stages of that time cannot be published any more.
+    Manifests keep the bounds of removed files as deleted entries until they are rewritten. Orphans from
+    ``before`` go too: stages of that time cannot be published any more.
 
     Returns:
         What keeps earlier rows and is not ours to remove, a sentence each.
@@ -61,10 +61,9 @@ def purge(
         session.sql(call("rewrite_data_files", table, options=as_map(_OF_DELETED_ROWS))).collect()
         if dangling_deletes(found.refresh()):
             session.sql(rewrite_of_deletes(table, {"rewrite-all": "true"})).collect()
-        _expire(session, table)
         if _has_deleted_entries(found.refresh()):
             _rewrite_manifests(session, table, found)
-            _expire(session, table)
+        _expire(session, table)
     _remove_orphans(found.refresh(), before)
     return [_kept_by(table, name, ref.snapshot_ref_type) for name, ref in _other_refs(found)]
 

@@ -1,0 +1,115 @@
+"""Requests of persons to be erased, and what ``lake.ops.erasures`` says of each erasure."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from kedro_lakehouse.ops.store import ERASURES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kedro_lakehouse.ops.store import OpsStore
+
+BEGUN, PENDING, DONE = "begun", "pending", "done"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A person who asks to be erased, and until when (with a zone)."""
+
+    subject: str
+    due: datetime | None = None
+
+    @classmethod
+    def at(cls, subject: str, due: float | None) -> Request:
+        """A request that is due so many seconds after 1970, in UTC."""
+        return cls(subject=subject, due=None if due is None else datetime.fromtimestamp(due, UTC))
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownErasure:
+    """What is recorded of one erasure; times are in UTC."""
+
+    erasure: str
+    status: str
+    """``begun``: it was interrupted, or is still at work. ``pending``: something is left. ``done``."""
+    begun_at: datetime
+    ended_at: datetime | None
+    due: datetime | None
+    subjects: int
+    tables: tuple[str, ...]
+    rows: int | None
+    files: int | None
+    found: int | None
+    """In how many places a file still held a person's identifier."""
+    pending: tuple[str, ...]
+    evidence: str | None
+    signature: str | None
+
+    def is_late(self, now: datetime) -> bool:
+        """Whether it was not done when it was due."""
+        done_at = self.ended_at if self.status == DONE else None
+        return self.due is not None and (done_at or now) > self.due
+
+
+def known_erasures(ops: OpsStore) -> list[KnownErasure]:
+    """The recorded erasures, newest first; without those that a later one has repeated."""
+    rows = _by_erasure(ops)
+    found = sorted(map(_known, rows.values()), key=lambda known: known.begun_at, reverse=True)
+    repeated = {
+        earlier.erasure
+        for number, later in enumerate(found)
+        for earlier in found[number + 1 :]
+        if earlier.status != DONE and _hashes(rows[earlier.erasure]) & set(_facts(later).get("subjects", ()))
+    }
+    return [known for known in found if known.erasure not in repeated]
+
+
+def unfinished_of(ops: OpsStore, table: str) -> set[str]:
+    """The hashes of a table's erased subjects of whom no evidence was made: an erasure was interrupted."""
+    rows = _by_erasure(ops).values()
+    ended = {one for of_one in rows for one in _facts(_known(of_one)).get("subjects", ())}
+    begun = {r["subject"] for of_one in rows for r in of_one if r["status"] == BEGUN and r["table"] == table}
+    return begun - ended
+
+
+def _by_erasure(ops: OpsStore) -> dict[str, list[dict[str, Any]]]:
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in ops.read(ERASURES):
+        rows[row["erasure"]].append(row)
+    return rows
+
+
+def _hashes(rows: Sequence[dict[str, Any]]) -> set[str]:
+    return {row["subject"] for row in rows if row["subject"]}
+
+
+def _facts(known: KnownErasure) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(known.evidence or "{}")
+    return found
+
+
+def _known(rows: Sequence[dict[str, Any]]) -> KnownErasure:
+    ended = [row for row in rows if row["status"] != BEGUN]
+    last: dict[str, Any] = max(ended, key=lambda row: row["recorded_at"]) if ended else {}
+    facts = json.loads(last.get("evidence") or "{}")
+    return KnownErasure(
+        erasure=rows[0]["erasure"],
+        status=last.get("status", BEGUN),
+        begun_at=min(row["recorded_at"] for row in rows),
+        ended_at=last.get("recorded_at"),
+        due=min((row["due"] for row in rows if row["due"] is not None), default=None),
+        subjects=len(facts.get("subjects") or _hashes(rows)),
+        tables=tuple(facts.get("tables") or sorted({row["table"] for row in rows if row["table"]})),
+        rows=last.get("rows"),
+        files=last.get("files"),
+        found=last.get("found"),
+        pending=tuple(last.get("pending") or ()),
+        evidence=last.get("evidence"),
+        signature=last.get("signature"),
+    )
