@@ -31,6 +31,7 @@ from kedro_lakehouse.config.expectations import (
     SuiteConfig,
     SuiteExpectationConfig,
 )
+from kedro_lakehouse.config.grants import GrantConfig
 from kedro_lakehouse.config.history import ColumnChoice, HistoryConfig, HistoryViewConfig, ValidFromConfig
 from kedro_lakehouse.config.maintenance import (
     CompactConfig,
@@ -124,9 +125,10 @@ CONFIGURATION: Final = """\
 # Configuration
 
 Every key of `sources.yml`, `tables.yml`, `expectations.yml`, `maintenance.yml`, `convert.yml`,
-`registries.yml` and `monitoring.yml`. They live in `conf/base/`; those of `conf/<env>/` are merged softly
-over them: a key that an environment does not write keeps its value, a key that it sets to `null` counts as
-not written. Lists are replaced, not joined. An unknown key is refused; the message names the allowed ones.
+`registries.yml`, `monitoring.yml` and `grants.yml`. They live in `conf/base/`; those of `conf/<env>/` are
+merged softly over them: a key that an environment does not write keeps its value, a key that it sets to
+`null` counts as not written. Lists are replaced, not joined. An unknown key is refused; the message names the
+allowed ones.
 
 The text of a path may use `${globals:landing}` and the other names of `globals.yml`.
 
@@ -236,6 +238,7 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     EnrichConfig: "enrich",
     SubjectConfig: "subject",
     ErasureRequestsConfig: "erasure_requests",
+    GrantConfig: "A grant of grants.yml",
     MaintenanceConfig: "maintenance.yml",
     TableMaintenanceConfig: "tables of maintenance.yml",
     CompactConfig: "compact",
@@ -346,7 +349,7 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
     # Indented lines are examples.
     yield re.sub(r"\n((?:  .+(?:\n|$))+)", lambda found: _fenced(found[1]), told) + "\n\n"
     yield "```text\n" + " ".join([path, *command.collect_usage_pieces(context)]) + "\n```\n\n"
-    options = [param for param in command.params if isinstance(param, click.Option)]
+    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
     if options:
         yield "| option | meaning |\n| --- | --- |\n"
     for option in options:

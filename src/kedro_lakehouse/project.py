@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kedro.framework.context import KedroContext
 
     from kedro_lakehouse.config.convert import ConvertConfig
+    from kedro_lakehouse.config.grants import Grants
     from kedro_lakehouse.config.maintenance import MaintenanceConfig
     from kedro_lakehouse.config.monitoring import MonitoringConfig
     from kedro_lakehouse.config.sources import TableProblem
@@ -59,6 +60,7 @@ _OWN: Final = (
     "maintenance",
     "convert",
     "registries",
+    "grants",
     "spark",
 )
 """The project's own configuration files, beside Kedro's."""
@@ -91,6 +93,7 @@ class Project(Environment):
     monitoring: MonitoringConfig | None = None
     _maintenance: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _convert: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _grants: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _files: ConfigurationFiles = field(default=_NO_FILES, repr=False)
 
     @classmethod
@@ -157,6 +160,7 @@ class Project(Environment):
             default_format=default_format,
             logs_folder=settings.get("logs"),
             _convert=lambda: _section(loader, "convert"),
+            _grants=lambda: _section(loader, "grants"),
             _maintenance=lambda: _section(loader, "maintenance"),
             _files=files,
             _credentials=lambda: _section(loader, "credentials"),
@@ -214,6 +218,18 @@ class Project(Environment):
             from kedro_lakehouse.config.convert import load_conversions
 
             return load_conversions(raw, self.declarations.tables, partial(property_problem, OWN_FORMAT))
+
+    @cached_property
+    def grants(self) -> Grants:
+        """The roles of grants.yml.
+
+        Raises:
+            ConfigurationError: Something is wrong in the file.
+        """
+        from kedro_lakehouse.config.grants import load_grants
+
+        with _explained(self._files):
+            return load_grants(self._grants(), self.declarations.tables)
 
     def placed(self, error: ConfigurationError) -> ConfigurationError:
         """The error with the file and line of its key, where these are found."""

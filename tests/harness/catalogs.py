@@ -10,14 +10,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def embedded_conf(folder: Path) -> dict[str, str]:
+    """The Spark settings of an embedded catalog in a folder."""
+    prefix = "spark.sql.catalog.lake."
+    return {
+        f"{prefix}type": "jdbc", f"{prefix}uri": f"jdbc:sqlite:file:{folder}/catalog.db",
+        f"{prefix}warehouse": str(folder / "warehouse"),
+    }  # fmt: skip
+
+
 def embedded_catalog(folder: Path, namespace: str) -> MetadataCatalog:
     """An embedded catalog with an empty namespace."""
-    prefix = "spark.sql.catalog.lake."
-    made = MetadataCatalog(
-        {
-            f"{prefix}type": "jdbc", f"{prefix}uri": f"jdbc:sqlite:file:{folder}/catalog.db",
-            f"{prefix}warehouse": str(folder / "warehouse"),
-        }
-    )  # fmt: skip
+    made = MetadataCatalog(embedded_conf(folder))
     made.ensure_namespace(namespace)
     return made

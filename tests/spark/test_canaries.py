@@ -71,6 +71,7 @@ COMMANDS: dict[str, list[Words]] = {
     ],
     "search": [("anything",), ("--add", "landing/shop/header")],
     "maintain": [(), ("shop.item", "--dry-run")],
+    "grants": [(), ("show", "nobody")],
     "find-value": [(CANARY,), (CANARY, "--column", "name", "--in", "landing")],
     "rectify": [(CANARY, "--set", "n=7", "--dry-run"), (CANARY, "--set", "nme=7"), (CANARY, "--set", "n")],
     "rollback": [("shop.item", "--to-batch", "9"), ("shop.item", "--to-batch", "1", "--yes")],

@@ -245,7 +245,7 @@ def test_every_key_of_the_interface_is_available_or_planned_but_not_both():
         "ignore_null unset_marker on_tie on_invalid max_invalid_fraction valid_from initial_valid_from "
         "hard_deletes delete_scope max_delete_fraction allow_empty_extract changes_retention enrich "
         "reenrich schema_policy checks expectations format partition_by sort_by properties subject "
-        "after_erasure erasure_requests retention pull personal public tags"
+        "after_erasure erasure_requests retention pull personal public payment column_tags tags"
     )
     available = set(TableConfig.allowed_keys())
     assert available | TableConfig.planned_keys == set(interface.split())

@@ -13,6 +13,7 @@ from kedro_lakehouse.cli.drop import drop
 from kedro_lakehouse.cli.erase import erase
 from kedro_lakehouse.cli.erasures import erasures
 from kedro_lakehouse.cli.find_value import find_value
+from kedro_lakehouse.cli.grants import grants
 from kedro_lakehouse.cli.import_config import import_config
 from kedro_lakehouse.cli.init import init
 from kedro_lakehouse.cli.logs import logs
@@ -101,6 +102,7 @@ _LOOK: Final = (
     find_value,
     erasures,
     console,
+    grants,
 )
 _MEND: Final = (quarantine, tag, branch, rollback, rebuild, drop, maintain, erase, rectify)
 _SET_UP: Final = (init, import_config, deploy)

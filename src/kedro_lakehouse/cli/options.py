@@ -44,6 +44,21 @@ def project_options(command: _Command) -> _Command:
     return env_option(json_option(command))
 
 
+def role_option(what: str) -> Callable[[_Command], _Command]:
+    """The option by which a command shows what one role of grants.yml may see."""
+    return click.option("--as", "role", metavar="ROLE", help=what)
+
+
+def no_roles(why: str) -> Callable[[_Command], _Command]:
+    """The same option of a command that shows nothing of which a role could be given a part."""
+
+    def refused(_: click.Context, __: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"{why} `kedro lakehouse sql --as {value}` reads what is granted.")
+
+    return click.option("--as", "role", hidden=True, expose_value=False, callback=refused)
+
+
 def limit_option(default: int) -> Callable[[_Command], _Command]:
     """The option that bounds how many rows are printed."""
     return click.option(

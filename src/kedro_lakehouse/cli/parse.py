@@ -56,7 +56,8 @@ class Query:
     """What a query needs of the lake; in doubt more than that.
 
     ``words`` are all texts in the query, in lower case: a column whose name is none of them is not
-    needed, unless ``every_column``. ``filters`` and ``first`` (rows) are set only for queries of one table.
+    needed, unless ``every_column``. ``sources`` are what it reads that is no table: functions, and SHOW or
+    SUMMARIZE. ``filters`` and ``first`` (rows) are set only for queries of one table.
     """
 
     text: str
@@ -64,6 +65,7 @@ class Query:
     words: frozenset[str]
     every_column: bool
     only_schema: bool
+    sources: frozenset[str]
     filters: tuple[Comparison, ...]
     first: int | None
 
@@ -100,6 +102,7 @@ def parse_query(text: str, connection: DuckDBPyConnection, *, limit: int | None)
         words=frozenset(_words(top)),
         every_column=_every_column(nodes),
         only_schema=source.get("show_type") == "DESCRIBE" and len(_tables_of(source)) == len(tables),
+        sources=frozenset(_sources(nodes)),
         filters=tuple(_comparisons(top)) if single else (),
         first=_first(top, limit) if single else None,
     )
@@ -123,6 +126,14 @@ def _children(tree: object) -> Collection[object]:
 
 def _tables_of(tree: object) -> list[dict[str, Any]]:
     return [node for node in _nodes(tree) if node.get("type") == "BASE_TABLE"]
+
+
+def _sources(nodes: list[dict[str, Any]]) -> Iterator[str]:
+    for node in nodes:
+        if node.get("type") == "TABLE_FUNCTION":
+            yield str(node["function"]["function_name"]).lower()
+        elif node.get("type") == "SHOW_REF":
+            yield str(node.get("show_type")).lower()
 
 
 def _words(tree: object) -> Iterator[str]:

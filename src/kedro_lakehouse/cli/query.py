@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.cli.parse import CORRECT_IT, QueryError, first_line, parse_query
-from kedro_lakehouse.cli.scan import TableScan, ViewScan, quoted
+from kedro_lakehouse.cli.scan import GrantedScan, TableScan, ViewScan, quoted
 from kedro_lakehouse.errors import did_you_mean
 from kedro_lakehouse.names import CATALOG, SPARK_CATALOG
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.cli.parse import Query
     from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.grants.access import RoleAccess
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
@@ -34,6 +35,7 @@ _LOCKED_IN: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoload_known_extensions": "false",
     "temp_directory": "",
 }
+_SOURCES_OF_ROLES: Final = frozenset({"describe", "summary", "range", "generate_series", "unnest"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +57,13 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
     declared: Collection[str] = (),
     views: Mapping[str, tuple[TableName, TableConfig]] | None = None,
     elsewhere: Mapping[str, str] | None = None,
+    role: RoleAccess | None = None,
 ) -> Answer:
     """Answer one query over the tables as they are now, or as they were published at a time.
 
     ``views`` maps the name of each declared view to the table whose history it shows, ``elsewhere`` the
-    name of each table and view that is not in Iceberg to its format.
+    name of each table and view that is not in Iceberg to its format. With a ``role`` DuckDB is given what
+    the role may see and nothing else.
 
     Raises:
         QueryError: It is not one query, names something unknown, or fails while it runs.
@@ -72,20 +76,25 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
         # The name `lake` is the catalog's, so that both ns.table and lake.ns.table are found.
         connection.execute(f"ATTACH ':memory:' AS {CATALOG}; USE {CATALOG}; SET TimeZone = 'UTC'")
         connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+        if role is not None:
+            _refuse_ungranted(query, role)
         for name in query.tables:
             if name in (elsewhere or {}):
                 raise _kept_elsewhere(name, (elsewhere or {})[name])
-        find = partial(_scans, catalog, query, as_of, declared, views or {})
+        find = partial(_scans, catalog, query, as_of, declared, views or {}, role)
         for scan in find():
             _register(connection, scan, scan.empty())
         try:
             connection.sql(text)  # reports wrong names, of all columns, before any row is read
+        except duckdb.Error as error:
+            raise _query_error(error) from error
+        try:
             for scan, found in () if query.only_schema else _read(find, query):
                 _register(connection, scan, found, query)
             cursor = connection.execute(text)
             rows = cursor.fetchall() if more is None else cursor.fetchmany(more)
-        except duckdb.Error as error:
-            raise _query_error(error) from error
+        except duckdb.Error as error:  # from here on a message may quote a value
+            raise _gave_up(error) from error
         header = [(str(column[0]), str(column[1]).partition("(")[0]) for column in cursor.description or ()]
     return Answer(
         columns=[name for name, _ in header],
@@ -110,12 +119,13 @@ def _read(find: Callable[[], list[TableScan]], query: Query) -> list[tuple[Table
     )
 
 
-def _scans(
+def _scans(  # noqa: PLR0913, PLR0917 - what to read, and for whom
     catalog: MetadataCatalog,
     query: Query,
     as_of: datetime | None,
     declared: Collection[str],
     views: Mapping[str, tuple[TableName, TableConfig]],
+    role: RoleAccess | None,
 ) -> list[TableScan]:
     if not query.tables:
         return []
@@ -125,11 +135,38 @@ def _scans(
     unknown = next((name for name in query.tables if stored[name] not in existing), None)
     if unknown:
         raise _unknown(unknown, [*existing, *views], {*declared, *views})
-    loaded = {name: catalog.load_table(existing[stored[name]]) for name in query.tables}
-    return [
-        ViewScan(table, views[name], as_of) if name in views else TableScan(table, name, as_of)
-        for name, table in loaded.items()
-    ]
+    scans: list[TableScan] = []
+    for name in query.tables:
+        table, access = catalog.load_table(existing[stored[name]]), role.by_name[name] if role else None
+        if name in views:
+            scans.append(ViewScan(table, views[name], as_of, access))
+        else:
+            scans.append(
+                TableScan(table, name, as_of) if access is None else GrantedScan(table, name, as_of, access)
+            )
+    return scans
+
+
+def _refuse_ungranted(query: Query, role: RoleAccess) -> None:
+    """Refuse a query of a role that reads something else than tables which the role may see."""
+    if outside := sorted(query.sources - _SOURCES_OF_ROLES):
+        raise QueryError(
+            problem=f"A role's query reads granted tables only, not '{outside[0]}'.",
+            remedy="Name tables in FROM.",
+        )
+    for name in query.tables:
+        access = role.by_name.get(name)
+        if access is None:
+            # One answer whether there is such a table or not.
+            raise QueryError(
+                problem=f"The role '{role.role}' sees no table '{name}'.{did_you_mean(name, role.by_name)}",
+                remedy=f"`kedro lakehouse grants show {role.role}` lists what it sees.",
+            )
+        if not access.reads and not query.only_schema:
+            raise QueryError(
+                problem=f"The role '{role.role}' may describe '{name}', and read no row of it.",
+                remedy=f'Ask `kedro lakehouse sql "describe {name}" --as {role.role}`.',
+            )
 
 
 def _kept_elsewhere(name: str, table_format: str) -> QueryError:
@@ -171,6 +208,10 @@ def _query_error(error: Exception) -> QueryError:
         return QueryError(problem=first_line(error), remedy="A query reads the lake's tables only.")
     if isinstance(error, duckdb.BinderException | duckdb.CatalogException):
         return QueryError(problem=first_line(error), remedy=CORRECT_IT)
+    return _gave_up(error)
+
+
+def _gave_up(error: Exception) -> QueryError:
     return QueryError(
         problem=f"DuckDB gave up while it ran the query: {type(error).__name__}.",
         remedy="A value may not fit its type: try_cast gives NULL where cast fails.",

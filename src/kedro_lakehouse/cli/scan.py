@@ -9,6 +9,8 @@ from kedro_lakehouse.cli.parse import QueryError
 from kedro_lakehouse.formats.view import plan_view, view_name
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.cli.parse import Comparison, Query
     from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.grants.access import TableAccess
     from kedro_lakehouse.names import TableName
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,17 +68,60 @@ class TableScan:
         return wanted.to_arrow()
 
 
+class GrantedScan(TableScan):
+    """One table as a role may see it: what it may not see is not read, so no query can ask for it."""
+
+    def __init__(self, table: Table, name: str, as_of: datetime | None, access: TableAccess) -> None:
+        """Find the snapshot, and settle what is shown of it; no row is read."""
+        from kedro_lakehouse.grants.frame import GrantedFrame
+
+        super().__init__(table, name, as_of)
+        self._frame = GrantedFrame(access, table, self._schema)
+
+    def empty(self) -> pa.Table:
+        """The granted columns and no row."""
+        return self._frame.empty()
+
+    def read(self, query: Query) -> pa.Table:
+        """The granted rows and columns that a query needs.
+
+        A condition on a masked column is not applied here: its answer would tell whether a value exists.
+        """
+        shown = self._frame.columns
+        needed = shown if query.every_column else [n for n in shown if n.lower() in query.words]
+        return self._frame.read(
+            needed or shown[:1],
+            where=_filter(self._schema, query, self._frame.unmasked),
+            snapshot=self._snapshot.snapshot_id if self._snapshot else None,
+            limit=query.first,
+        )
+
+
 class ViewScan(TableScan):
     """The view of a history, rebuilt from its declaration: its rows come from the history."""
 
     def __init__(
-        self, history: Table, declared: tuple[TableName, TableConfig], as_of: datetime | None
+        self,
+        history: Table,
+        declared: tuple[TableName, TableConfig],
+        as_of: datetime | None,
+        access: TableAccess | None = None,
     ) -> None:
-        """Find the snapshot, and settle what the view shows of it; no row is read."""
+        """Find the snapshot, and settle what the view shows of it, to a role or to all; no row is read."""
         name, table = declared
         super().__init__(history, str(name.with_suffix("history")), as_of)
         self.name = str(view_name(name, table.history.view))  # type: ignore[union-attr, arg-type]
         self._view = plan_view(name, table, {f.name: _kind(f.field_type) for f in self._schema.fields})
+        self._frame = None
+        if access is not None:
+            from kedro_lakehouse.grants.frame import GrantedFrame
+
+            self._frame = GrantedFrame(access, history, self._schema)
+            self._view = self._view.of_columns(self._frame.columns)
+
+    def empty(self) -> pa.Table:
+        """All columns of the history, or those that are granted, and no row."""
+        return self._frame.empty() if self._frame else super().empty()
 
     def _shown(self, query: Query | None) -> list[str] | None:
         """The columns of the view that a query may name; None for all of them."""
@@ -91,6 +137,8 @@ class ViewScan(TableScan):
         """The rows of the history, and the columns from which the view's are made."""
         needed = self._view.needed(self._shown(query) or self._view.names)
         snapshot = self._snapshot.snapshot_id if self._snapshot else None
+        if self._frame:
+            return self._frame.read(needed, snapshot=snapshot)
         return self._table.scan(selected_fields=tuple(needed), snapshot_id=snapshot).to_arrow()
 
 
@@ -115,8 +163,11 @@ def _snapshot(table: Table, name: str, as_of: datetime) -> Snapshot:
     )
 
 
-def _filter(schema: Schema, query: Query) -> BooleanExpression:
-    """The conditions that Iceberg and DuckDB surely understand alike; DuckDB applies all of them again."""
+def _filter(schema: Schema, query: Query, columns: Collection[str] | None = None) -> BooleanExpression:
+    """The conditions that Iceberg and DuckDB surely understand alike; DuckDB applies all of them again.
+
+    ``columns`` are those that conditions may be about; None: all.
+    """
     from pyiceberg import expressions as ex
 
     build: dict[str, Any] = {
@@ -129,6 +180,8 @@ def _filter(schema: Schema, query: Query) -> BooleanExpression:
     wanted: BooleanExpression = ex.AlwaysTrue()
     for condition in query.filters:
         fields = [f for f in schema.fields if f.name.lower() == condition.column and "." not in f.name]
+        if columns is not None and not all(field.name in columns for field in fields):
+            continue
         if len(fields) == 1 and _alike(fields[0].field_type, condition):
             wanted = ex.And(wanted, build[condition.operator](fields[0].name, condition.constant))
     return wanted

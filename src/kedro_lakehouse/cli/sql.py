@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kedro_lakehouse.cli.options import limit_option, moment, open_project, project_options
+from kedro_lakehouse.cli.options import limit_option, moment, open_project, project_options, role_option
 from kedro_lakehouse.cli.show import objects, print_json, print_table, say_cut
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from kedro_lakehouse.cli.query import Answer
+    from kedro_lakehouse.grants.access import RoleAccess
     from kedro_lakehouse.project import Project
 
 
@@ -31,10 +32,17 @@ if TYPE_CHECKING:
     show_default=True,
     help="duckdb reads Iceberg tables at once; spark starts Spark, and reads every format.",
 )
+@role_option("Answer as this role of grants.yml would be: by what it may see, masked.")
 @limit_option(100)
 @project_options
-def sql(
-    *, query: str, as_of: datetime | None, engine: Literal["duckdb", "spark"], limit: int, as_json: bool
+def sql(  # noqa: PLR0913 - a command's options
+    *,
+    query: str,
+    as_of: datetime | None,
+    engine: Literal["duckdb", "spark"],
+    role: str | None,
+    limit: int,
+    as_json: bool,
 ) -> None:
     """Ask the tables a question in SQL.
 
@@ -46,6 +54,9 @@ def sql(
     With --engine spark it is one SELECT, WITH or DESCRIBE in Spark's SQL, which reads a table as of a time
     by `TIMESTAMP AS OF`; a Delta or Hudi table among Iceberg ones is spark_catalog.namespace.table.
 
+    With --as a role of grants.yml asks: of current tables, histories and their views it sees the granted
+    rows and columns, and of change logs, quarantine and ops nothing.
+
     \b
     Examples:
       kedro lakehouse sql "describe dms_sample.person"
@@ -54,13 +65,15 @@ def sql(
     """  # noqa: D301 - \b keeps click from wrapping the examples
     if engine == "spark" and as_of is not None:
         raise click.UsageError("--engine spark takes no --as-of: write `FROM table TIMESTAMP AS OF '...'`.")
+    if engine == "spark" and role is not None:
+        raise click.UsageError("--as goes with DuckDB: Spark reads whole tables, and knows no grants here.")
     project = open_project()
     if engine == "spark":
         from kedro_lakehouse.cli.spark import spark_answer
 
         answer = spark_answer(project, query, limit=limit or None)
     else:
-        answer = _duckdb(project, query, as_of=as_of, limit=limit or None)
+        answer = _duckdb(project, query, as_of=as_of, limit=limit or None, role=role)
     if as_json:
         print_json(objects(answer.columns, answer.rows))
     else:
@@ -72,7 +85,9 @@ def sql(
         say_cut(len(answer.rows))
 
 
-def _duckdb(project: Project, query: str, *, as_of: datetime | None, limit: int | None) -> Answer:
+def _duckdb(
+    project: Project, query: str, *, as_of: datetime | None, limit: int | None, role: str | None
+) -> Answer:
     from kedro_lakehouse.cli.query import run_query
     from kedro_lakehouse.formats.view import view_name
     from kedro_lakehouse.names import ROLES
@@ -90,5 +105,21 @@ def _duckdb(project: Project, query: str, *, as_of: datetime | None, limit: int 
         if not bound.in_catalog:
             elsewhere |= dict.fromkeys(stored, bound.format_name)
     return run_query(
-        project.catalog, query, as_of=as_of, limit=limit, declared=declared, views=views, elsewhere=elsewhere
+        project.catalog,
+        query,
+        as_of=as_of,
+        limit=limit,
+        declared=declared,
+        views=views,
+        elsewhere=elsewhere,
+        role=access_of(project, role),
     )
+
+
+def access_of(project: Project, role: str | None) -> RoleAccess | None:
+    """What a role may see; None where nobody is asked as."""
+    if role is None:
+        return None
+    from kedro_lakehouse.grants.access import RoleAccess
+
+    return RoleAccess.of(project, role)

@@ -61,7 +61,7 @@ def table_version(
     namespace: str, table: str, *, location: str, snapshot: int, config: TableConfig | None
 ) -> TableVersion:
     """A table of the lake as it is now; its declaration is a part of what it is."""
-    personal, tags = (config.personal, config.tags) if config else ((), ())
+    personal, tags = (config.personal_columns, config.tags) if config else (frozenset[str](), ())
     said: list[Any] = [sorted(personal), sorted(tags)]
     if config and config.rename:  # a column that gets another name is in no new snapshot
         said.append(sorted(config.rename.items()))
@@ -72,7 +72,7 @@ def table_version(
         location=location,
         version=f"{snapshot}{mark}",
         tags=tags,
-        personal=frozenset(personal),
+        personal=personal,
     )
 
 

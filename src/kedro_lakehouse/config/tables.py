@@ -33,6 +33,8 @@ from kedro_lakehouse.config.subjects import (  # noqa: TC001 - pydantic reads it
 )
 from kedro_lakehouse.errors import did_you_mean
 
+SENSITIVE_TAGS: Final = ("personal", "payment")
+"""Tags of columns whose values previews, samples and the column index leave out."""
 QUARANTINE_REASONS: Final = frozenset(
     {
         "erased_subject",
@@ -246,8 +248,32 @@ class TableConfig(Declaration):
     """Whether each row asks that its subject be erased, by the pipeline `erasure`: true, or {due: column}."""
     public: Names = ()
     """Columns whose values may be shown in messages and previews, also if personal."""
+    payment: Names = ()
+    """Columns with payment data: treated as those of `personal`, and masked for roles of grants.yml."""
+    column_tags: Mapping[Tag, Names] = {}
+    """More tags of columns, as {tag: [columns]}; grants.yml gives them to roles or masks them."""
     tags: tuple[Tag, ...] = ()
     """Kedro tags of the table's nodes."""
+
+    @property
+    def tagged(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns of each tag: ``personal``, ``payment``, ``public``, and those of ``column_tags``."""
+        own = {"personal": self.personal, "payment": self.payment, "public": self.public}
+        more = {tag: (*own.get(tag, ()), *names) for tag, names in self.column_tags.items()}
+        return {tag: names for tag, names in (own | more).items() if names}
+
+    @property
+    def personal_columns(self) -> frozenset[str]:
+        """The columns of whose values the column index keeps none: those tagged personal or payment."""
+        return frozenset(name for tag in SENSITIVE_TAGS for name in self.tagged.get(tag, ()))
+
+    @property
+    def columns_kept(self) -> frozenset[str] | None:
+        """The columns of the table where the declaration lists them all; None where the source decides."""
+        if self.columns is None or self.columns.include is None or self.enrich:
+            return None
+        kept = {*self.columns.include, *self.keys, *self.order_by, *filter(None, [self.effective_time])}
+        return frozenset({*(self.rename.get(name, name) for name in kept), *self.rename.values()})
 
     @property
     def repairs_rows(self) -> bool:

@@ -38,10 +38,13 @@ _BY_KEY: Final[Mapping[str, tuple[str, str]]] = {
     "changes_retention": _DURATION,
     "checks": ("names with SQL conditions", "Write for example {amount_is_positive: 'amount >= 0'}."),
     "types": ("columns with their types", "Write for example {amount: 'decimal(10,2)'}."),
+    "column_tags": ("tags with lists of columns", "Write for example {money: [salary]}."),
+    "mask": ("columns with their masks", "Write for example {phone: last4}."),
     "rename": ("old names with new ones", "Write for example {old: new}."),
 }
 _LISTS_OF_COLUMNS: Final = frozenset(
-    {"keys", "order_by", "columns", "include", "exclude", "sort_by", "personal", "public", "partition_by"}
+    {"keys", "order_by", "columns", "include", "exclude", "sort_by", "personal", "payment", "public"}
+    | {"partition_by"}
     | {"column_list", "other_column_list", "control_columns"}
 )
 _NUMBER: Final = ("a number", "Write digits, without quotes.")

@@ -32,7 +32,7 @@ def preview_rows(
 ) -> TablePreview:
     """Some published rows, in no particular order; closed columns are shown without their values.
 
-    A column is closed if the declaration names it under ``personal`` and not under ``public``: its values
+    A column is closed if the declaration tags it ``personal`` or ``payment`` and not ``public``: its values
     are not read. Raw records are never shown.
 
     Args:
@@ -77,7 +77,8 @@ def _readable(
 
 def closed_columns(table: TableConfig) -> frozenset[str]:
     """The columns, in lower case, whose values a preview may not show."""
-    return frozenset(map(str.lower, table.personal)) - frozenset(map(str.lower, table.public))
+    public = table.tagged.get("public", ())
+    return frozenset(map(str.lower, table.personal_columns)) - frozenset(map(str.lower, public))
 
 
 def _plain(value: object) -> object:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from kedro_lakehouse.errors import ConfigurationError, MissingColumnError, listed
+from kedro_lakehouse.errors import ConfigurationError, MissingColumnError, UnsupportedError, listed
 from kedro_lakehouse.names import TableName, is_reserved_column
 
 if TYPE_CHECKING:
@@ -59,6 +59,21 @@ class HistoryView:
         conditions = [_FROM, _TO, *([_TOMBSTONE] if self.tombstones else [])]
         flag = [_CURRENT] if self.flag in names else []
         return [*dict.fromkeys([*(c for n, c in self.shown.items() if n in names), *conditions, *flag])]
+
+    def of_columns(self, columns: Collection[str]) -> HistoryView:
+        """The view on a history of which only these columns may be seen.
+
+        Raises:
+            UnsupportedError: The times of versions, which bound every row of the view, are not among them.
+        """
+        if not {_FROM, _TO} <= set(columns):
+            raise UnsupportedError(
+                what="The view shows when versions begin and end, by a column that is hidden from the role.",
+                remedy="Grant that column unmasked, or ask the history.",
+            )
+        shown = {name: column for name, column in self.shown.items() if column in columns}
+        flag = self.flag if _CURRENT in columns else None
+        return replace(self, shown=shown, flag=flag)
 
     def select(self, source: str, quoted: Callable[[str], str], names: Collection[str] | None = None) -> str:
         """The SELECT of the view, or of some of its columns, over a history written as ``source``."""
