@@ -114,6 +114,8 @@ def test_defaults_are_the_contracts():
         "subject": None,
         "after_erasure": "refuse",
         "erasure_requests": None,
+        "payment": (),
+        "column_tags": {},
         "tags": (),
     }
 
