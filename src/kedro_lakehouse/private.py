@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 CONSOLE_TOKEN: Final = "KEDRO_LAKEHOUSE_CONSOLE_TOKEN"  # noqa: S105 - its name
 """The variable by which the console's server gets its token: others see a process's words, no variables."""
+CONSOLE_ROLE: Final = "KEDRO_LAKEHOUSE_CONSOLE_ROLE"
+"""The variable by which it is told the role of grants.yml whose view it shows."""
 _FOLDER: Final = 0o700
 _FILE: Final = 0o600
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO

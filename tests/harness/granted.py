@@ -106,8 +106,13 @@ def customers(secret: Secrets) -> list[dict[str, Any]]:
     return [row | hides(row["id"]) for row in seen + more]
 
 
-def granted_project(folder: Path, secret: Secrets, grants: Mapping[str, Any] | None = None) -> Project:
-    """A project whose stored tables hold these customers, with history, change log, quarantine and ops."""
+def granted_project(
+    folder: Path, secret: Secrets, grants: Mapping[str, Any] | None = None, only: str | None = None
+) -> Project:
+    """A project whose stored tables hold these customers, with history, change log, quarantine and ops.
+
+    With ``only`` it has stored one table alone.
+    """
     declared = load_declarations({"shop": {"type": "dms", "path": "x"}}, TABLES, {"dms": DmsSourceConfig})
     given = GRANTS if grants is None else dict(grants)
     project = Project(
@@ -131,7 +136,7 @@ def granted_project(folder: Path, secret: Secrets, grants: Mapping[str, Any] | N
         "hr.person": pa.Table.from_pylist([{"id": 1, "name": secret.word}]),
         "ops.runs": pa.Table.from_pylist([{"run_id": secret.word}]),
     }  # fmt: skip
-    for name, table in stored.items():
+    for name, table in stored.items() if only is None else [(only, stored[only])]:
         space = name.partition(".")[0]
         project.catalog.ensure_namespace(space)
         project.catalog.catalog.create_table(name, schema=table.schema).append(table)

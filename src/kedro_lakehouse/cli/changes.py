@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kedro_lakehouse.cli.options import open_project, project_options
+from kedro_lakehouse.cli.options import no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_json, print_table, say_cut
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ _WORDS: Final = {"I": "inserted", "U": "updated", "D": "deleted", "N": "unchange
 @click.option("--batch", type=int, required=True, metavar="N", help="The batch to look at.")
 @click.option("--all", "every_row", is_flag=True, help=f"Print all keys, not only the first {_SHOWN:,}.")
 @project_options
+@no_roles("A batch's keys are shown as they arrived, to no role:")
 def changes(*, table: str, batch: int, every_row: bool, as_json: bool) -> None:
     """Tell what one batch did to each key: I, U, D or N. Starts Spark.
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, Never
 
 import click
 
-from kedro_lakehouse.cli.options import env_option, open_project
-from kedro_lakehouse.private import CONSOLE_TOKEN, private_file
+from kedro_lakehouse.cli.options import access_of, env_option, open_project, role_option
+from kedro_lakehouse.private import CONSOLE_ROLE, CONSOLE_TOKEN, private_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,8 @@ _PATIENCE: Final = 10
     "--port", type=click.IntRange(1, 65535), default=8501, show_default=True, help="Port to listen on."
 )
 @click.option("--browser/--no-browser", default=True, help="Whether a browser is opened.")
-def console(*, port: int, browser: bool) -> None:
+@role_option("Show the columns that this role of grants.yml may see, and no page about runs.")
+def console(*, port: int, browser: bool, role: str | None) -> None:
     """Search, profiles, health and a map of the columns, as pages in a browser.
 
     Listens on this machine only (127.0.0.1) until it is stopped by Ctrl-C or SIGTERM, and shows nothing
@@ -50,6 +51,7 @@ def console(*, port: int, browser: bool) -> None:
             remedy="`pip install 'kedro-lakehouse[console]'`, then `kedro lakehouse console`.",
         )
     project = open_project()  # a wrong declaration is reported here, not in the browser
+    access_of(project, role)
     if _is_taken(port):  # whoever listens there must not be shown the token
         raise errors.UnsupportedError(
             what=f"Something else listens on port {port}.",
@@ -57,6 +59,8 @@ def console(*, port: int, browser: bool) -> None:
         )
     token = secrets.token_urlsafe(32)
     chosen = os.environ | {"KEDRO_ENV": project.env, CONSOLE_TOKEN: token}
+    if role is not None:
+        chosen[CONSOLE_ROLE] = role
     with _stopped_by_a_signal(), _server(find_root(), port, chosen) as server:
         with tempfile.TemporaryDirectory(prefix="kedro-lakehouse-") as folder:
             if _answers(server, port):

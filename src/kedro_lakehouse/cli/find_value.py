@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kedro_lakehouse.cli.options import open_project, project_options
+from kedro_lakehouse.cli.options import no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_json, print_table
 from kedro_lakehouse.cli.subjects import given, values_from_option
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     "--in", "places", multiple=True, metavar="PLACE", help="Search this folder or file instead; repeatable."
 )
 @project_options
+@no_roles("The files of the lake are searched whole, for no role:")
 def find_value(
     *,
     values: tuple[str, ...],

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kedro_lakehouse.cli.options import open_project, project_options
+from kedro_lakehouse.cli.options import no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_result, printable
 
 
@@ -15,6 +15,7 @@ from kedro_lakehouse.cli.show import print_result, printable
 @click.option("--table", metavar="TABLE", help="Only the lines about this table.")
 @click.option("--cloudwatch", is_flag=True, help="Print the CloudWatch Logs Insights query for ID instead.")
 @project_options
+@no_roles("Logs are shown to no role:")
 def logs(*, words: tuple[str, ...], table: str | None, cloudwatch: bool, as_json: bool) -> None:
     """Print the log of a run, all its lines in the order of time.
 

@@ -11,6 +11,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kedro_lakehouse.grants.access import RoleAccess
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.project import Project
 
@@ -47,6 +48,19 @@ def project_options(command: _Command) -> _Command:
 def role_option(what: str) -> Callable[[_Command], _Command]:
     """The option by which a command shows what one role of grants.yml may see."""
     return click.option("--as", "role", metavar="ROLE", help=what)
+
+
+def access_of(project: Project, role: str | None) -> RoleAccess | None:
+    """What a role may see; None where no role asks.
+
+    Raises:
+        ConfigurationError: grants.yml does not declare the role, or something is wrong in it.
+    """
+    if role is None:
+        return None
+    from kedro_lakehouse.grants.access import RoleAccess
+
+    return RoleAccess.of(project, role)
 
 
 def no_roles(why: str) -> Callable[[_Command], _Command]:

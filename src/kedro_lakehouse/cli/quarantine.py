@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kedro_lakehouse.cli.exclude import exclude_batch, list_decisions
-from kedro_lakehouse.cli.options import limit_option, open_project, project_options
+from kedro_lakehouse.cli.options import limit_option, no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_result, print_rows
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @click.option("--decisions", is_flag=True, help="List the events that were excluded.")
 @limit_option(100)
 @project_options
+@no_roles("What could not be applied is shown as it arrived, to no role:")
 def quarantine(  # noqa: PLR0913 - one argument an option
     *,
     table: str | None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kedro_lakehouse.cli.options import limit_option, open_project, project_options
+from kedro_lakehouse.cli.options import limit_option, no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_json, print_rows, printable
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.argument("run_id", metavar="[RUN]", required=False)
 @limit_option(20)
 @project_options
+@no_roles("What runs did is shown to no role:")
 def runs(*, run_id: str | None, limit: int, as_json: bool) -> None:
     """List the last runs, newest first; or show what one run did.
 

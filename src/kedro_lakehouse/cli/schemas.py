@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from kedro_lakehouse.cli.options import open_project, project_options
+from kedro_lakehouse.cli.options import no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_rows
 
 
 @click.command()
 @click.argument("topic", required=False)
 @project_options
+@no_roles("Schemas of records are shown to no role:")
 def schemas(*, topic: str | None, as_json: bool) -> None:
     """List the versions of the schemas that records named, of one topic or all.
 

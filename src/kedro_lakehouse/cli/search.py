@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from kedro_lakehouse.cli.options import open_project, project_options
+from kedro_lakehouse.cli.options import access_of, open_project, project_options, role_option
 from kedro_lakehouse.cli.show import fits, print_json, print_table, terminal_width
 from kedro_lakehouse.column_search.results import Mode
 from kedro_lakehouse.errors import counted, cut, listed
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.column_search.results import ColumnHit, JoinHit, TableHit
     from kedro_lakehouse.column_search.search import ColumnSearch
     from kedro_lakehouse.column_search.signature import ColumnSignature
+    from kedro_lakehouse.grants.access import RoleAccess
     from kedro_lakehouse.project import Project
 
 _SAMPLE = 3
@@ -57,7 +59,8 @@ _LEAST = 12
 @click.option(
     "--verify", is_flag=True, help="Count the containment of joins exactly, in the rows that were indexed."
 )
-def search(  # noqa: PLR0913 - a command's options
+@role_option("Find what this role of grants.yml may see, and nothing by values that it may not see.")
+def search(  # noqa: C901, PLR0913 - a command's options
     *,
     text: tuple[str, ...],
     like: str | None,
@@ -76,6 +79,7 @@ def search(  # noqa: PLR0913 - a command's options
     k: int,
     explain: bool,
     verify: bool,
+    role: str | None,
     as_json: bool,
 ) -> None:
     """Find columns of the lake by meaning.
@@ -92,14 +96,18 @@ def search(  # noqa: PLR0913 - a command's options
     if (joinable or unionable) and (text or joinable == unionable):
         raise click.UsageError("--joinable or --unionable goes with --like or --file.")
     project = open_project()
+    access = access_of(project, role)
+    if access and (add or verify):
+        raise click.UsageError("--as goes without --add and --verify, which read whole files and tables.")
     if add:
         change = add_files(add, project, models=[model] if model else [])
         click.echo(f"{len(change.upserts)} columns indexed, {change.embedded} embedded.", err=True)
     if not any(asked):
         return
     where = ColumnFilter(namespaces=namespace, tables=table, kinds=kinds, tags=tag, personal=personal)
-    found = open_search(project, model=model, index=index)
-    _tell_what_is_missing(project, found)
+    found = open_search(project, model=model, index=index, lets=partial(_lets, access) if access else None)
+    if not access:
+        _tell_what_is_missing(project, found)
     if text:
         hits = found.by_text(" ".join(text), k=k, mode=mode, where=where)
         _show_columns(hits, explain=explain, as_json=as_json)
@@ -118,6 +126,12 @@ def search(  # noqa: PLR0913 - a command's options
     else:
         hits = [hit for one in columns for hit in found.like(one, k=k, mode=mode, where=where)]
         _show_columns(hits, explain=explain, as_json=as_json)
+
+
+def _lets(access: RoleAccess, one: ColumnSignature) -> bool:
+    """Whether a role may see what the index has of a column; files beside the lake are granted to none."""
+    has_values = not one.profile.personal
+    return access.sees_profile(str(one.table), one.profile.name, has_values=has_values)
 
 
 def _tell_what_is_missing(project: Project, found: ColumnSearch) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from kedro_lakehouse.cli.options import limit_option, open_project, project_options
+from kedro_lakehouse.cli.options import limit_option, no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_result, print_rows
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 @click.argument("table")
 @limit_option(20)
 @project_options
+@no_roles("The states of tables are shown to no role:")
 def snapshots(*, table: str, limit: int, as_json: bool) -> None:
     """List the states of a table that can still be read, the newest first.
 

@@ -6,14 +6,20 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from kedro_lakehouse.cli.options import limit_option, moment, open_project, project_options, role_option
+from kedro_lakehouse.cli.options import (
+    access_of,
+    limit_option,
+    moment,
+    open_project,
+    project_options,
+    role_option,
+)
 from kedro_lakehouse.cli.show import objects, print_json, print_table, say_cut
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from kedro_lakehouse.cli.query import Answer
-    from kedro_lakehouse.grants.access import RoleAccess
     from kedro_lakehouse.project import Project
 
 
@@ -114,12 +120,3 @@ def _duckdb(
         elsewhere=elsewhere,
         role=access_of(project, role),
     )
-
-
-def access_of(project: Project, role: str | None) -> RoleAccess | None:
-    """What a role may see; None where nobody is asked as."""
-    if role is None:
-        return None
-    from kedro_lakehouse.grants.access import RoleAccess
-
-    return RoleAccess.of(project, role)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kedro_lakehouse.cli.options import open_project, project_options
+from kedro_lakehouse.cli.options import no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_rows, printable
 from kedro_lakehouse.errors import counted
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--waiting", is_flag=True, help="Also ask each source what is in no batch yet.")
 @project_options
+@no_roles("The state of all tables is shown to no role:")
 def tables(*, waiting: bool, as_json: bool) -> None:
     """List the tables, and the state of each.
 

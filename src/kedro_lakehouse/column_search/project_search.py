@@ -21,11 +21,11 @@ from kedro_lakehouse.column_search.search import ColumnSearch
 from kedro_lakehouse.column_search.sketch import sketch_batches
 from kedro_lakehouse.column_search.survey import lake_tables
 from kedro_lakehouse.column_search.values import as_texts, counted, kind_of
-from kedro_lakehouse.errors import IndexEmptyError
+from kedro_lakehouse.errors import IndexEmptyError, UnsupportedError
 from kedro_lakehouse.project import Project, active_project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kedro_lakehouse.column_search.signature import ColumnSignature
     from kedro_lakehouse.column_search.store import SignatureChange
@@ -46,7 +46,11 @@ __all__ = [
 
 
 def open_search(
-    project: Project | None = None, *, model: str | None = None, index: str | None = None
+    project: Project | None = None,
+    *,
+    model: str | None = None,
+    index: str | None = None,
+    lets: Callable[[ColumnSignature], bool] | None = None,
 ) -> ColumnSearch:
     """Open the search over what is indexed; no JVM is started.
 
@@ -54,10 +58,12 @@ def open_search(
         project: By default the active one.
         model: As in parameters_column_index.yml, by default its first: ``minilm``, ``glove:/path``.
         index: By default that of parameters_column_index.yml: ``exact``, ``lance``, ``opensearch:https://host:9200``.
+        lets: Which columns may be seen; to the search there are no others. Default: all.
 
     Raises:
         ModelNotFoundError: The model's weights are not there.
         IndexEmptyError: Nothing is indexed with the model yet.
+        UnsupportedError: No column may be seen.
     """
     own = project or active_project()
     embedder = _embedder(own, model)
@@ -74,6 +80,14 @@ def open_search(
         folder=str(Path(own.cache if "://" in own.lakehouse else own.lakehouse) / "column_index"),
     )
     bring_up_to_date(vectors, corpus, state)
+    if lets is not None:
+        seen = [one for one in signatures if lets(one)]
+        if not seen:
+            raise UnsupportedError(
+                what="None of the columns in the index may be seen by who asks.",
+                remedy="`kedro lakehouse grants show` lists what roles may see.",
+            )
+        corpus = ColumnCorpus(seen, embedder.dimension)
     return ColumnSearch(corpus, embedder, vectors)
 
 

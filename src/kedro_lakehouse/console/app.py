@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import streamlit as st
 
 from kedro_lakehouse.console import health, map_page, search_page, table_page
 from kedro_lakehouse.console.access import ask_for_token, is_admitted
 from kedro_lakehouse.console.lake import opened_project
 from kedro_lakehouse.errors import LakehouseError
+from kedro_lakehouse.private import CONSOLE_ROLE
 
 
 def main() -> None:
@@ -18,8 +21,9 @@ def main() -> None:
         st.Page(lambda: search_page.show(table), title="Search", url_path="search", default=True),
         table,
         st.Page(map_page.show, title="Map", url_path="map"),
-        st.Page(health.show, title="Health", url_path="health"),
     ]
+    if CONSOLE_ROLE not in os.environ:  # what runs did, and why they failed, is granted to no role
+        pages.append(st.Page(health.show, title="Health", url_path="health"))
     admitted = is_admitted()
     page = st.navigation(pages, position="top" if admitted else "hidden")
     if not admitted:

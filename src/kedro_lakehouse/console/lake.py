@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from kedro_lakehouse.column_search.lake_index import signature_store
 from kedro_lakehouse.column_search.project_search import ColumnSearch, indexed_models, open_search
+from kedro_lakehouse.grants.access import RoleAccess
+from kedro_lakehouse.private import CONSOLE_ROLE
 from kedro_lakehouse.project import Project, activate, found_project
 
 if TYPE_CHECKING:
@@ -20,6 +23,13 @@ if TYPE_CHECKING:
 def opened_project() -> Project:
     """The project around the working folder, in the environment of KEDRO_ENV."""
     return activate(found_project())
+
+
+@st.cache_resource(show_spinner=False)
+def role_access() -> RoleAccess | None:
+    """What the role may see whose view this is; None where the console shows all."""
+    role = os.environ.get(CONSOLE_ROLE)
+    return RoleAccess.of(opened_project(), role) if role else None
 
 
 def chosen_model() -> str | None:
@@ -35,13 +45,19 @@ def chosen_model() -> str | None:
 
 
 def search_of(model: str | None) -> ColumnSearch:
-    """The search over what is indexed now."""
+    """The search over what is indexed now, and may be seen."""
     return _search(model, signature_store(opened_project()).snapshot_id())
 
 
 @st.cache_resource(show_spinner="Opening the index ...", max_entries=4)
 def _search(model: str | None, state: int | None) -> ColumnSearch:  # noqa: ARG001 - a part of the cache's key
-    return open_search(opened_project(), model=model)
+    return open_search(opened_project(), model=model, lets=_lets)
+
+
+def _lets(one: ColumnSignature) -> bool:
+    access = role_access()
+    has_values = not one.profile.personal
+    return access is None or access.sees_profile(str(one.table), one.profile.name, has_values=has_values)
 
 
 def tables_of(columns: Sequence[ColumnSignature]) -> list[str]:

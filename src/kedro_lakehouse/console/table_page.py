@@ -11,7 +11,7 @@ import streamlit as st
 from kedro_lakehouse.column_search.lake_index import signature_store
 from kedro_lakehouse.column_search.values import number_of
 from kedro_lakehouse.console.grids import COUNTED_EXACTLY, distinct_told, number, share, show_rows, time
-from kedro_lakehouse.console.lake import chosen_model, opened_project, search_of, tables_of
+from kedro_lakehouse.console.lake import chosen_model, opened_project, role_access, search_of, tables_of
 from kedro_lakehouse.monitoring.table_status import LakeFacts, status_of
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def show() -> None:
     columns = search.table(name)
     st.text(columns[0].table.location)
     declared = _declared(name)
-    if declared:
+    if declared and role_access() is None:
         status = status_of(declared, LakeFacts(opened_project()))
         show_rows([asdict(status) | {"words": status.words}], _STANDING, key="standing")
         if status.reason:
@@ -156,6 +156,8 @@ def _show_versions(one: ColumnSignature) -> None:
     show_rows(told, _VERSIONS, key="versions")
     if len(versions) > 1:
         st.line_chart(versions, x="effective_from", y=["rows", "distinct", "nulls"], x_label="since")
+    if role_access() is not None:
+        return
     st.subheader("Commits of the table")
     commits = opened_project().ops.read("batches", of_table=str(one.table))
     if not commits:

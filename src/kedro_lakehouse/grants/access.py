@@ -98,16 +98,15 @@ class RoleAccess:
             if config.history and config.history.view:
                 yield str(view_name(name, config.history.view)), access
 
-    def unmasked(self, table: str, column: str) -> bool:
-        """Whether the role sees every value of a column of a current table, as it is."""
+    def sees_profile(self, table: str, column: str, *, has_values: bool) -> bool:
+        """Whether the role may see what is known of a current table's column over all its rows.
+
+        Of a masked column that is so if none of its values is known; under a condition on rows it never is.
+        """
         access = self.by_name.get(table)
-        return (
-            access is not None
-            and access.reads
-            and access.rows is None
-            and access.shows(column)
-            and access.mask_of(column) == "none"
-        )
+        if access is None or not access.reads or access.rows is not None or not access.shows(column):
+            return False
+        return not has_values or access.mask_of(column) == "none"
 
 
 def _access(

@@ -76,7 +76,7 @@ def test_a_tag_gives_its_columns_of_every_table_and_no_other(lake: Any) -> None:
 
 def test_a_condition_may_be_about_a_column_that_is_hidden(tmp_path: Any) -> None:
     grant = {**ON, "columns": {"include": ["ID"]}, "rows": "Region = 'EU'"}
-    lake = granted_project(tmp_path, ONE, {"one": [grant]})
+    lake = granted_project(tmp_path, ONE, {"one": [grant]}, "shop.customer")
     assert asked(lake, "one", "from shop.customer order by 1") == [{"id": 1111}, {"id": 1112}]
     assert asked(lake, "one", "select count(*) n from shop.customer where id > 1111") == [{"n": 1}]
 
@@ -155,7 +155,7 @@ def test_masks_hide_all_but_what_they_say(mask: Any, values: list[Any], expected
 
 def test_a_renamed_column_stays_hidden_in_states_of_before(tmp_path: Any) -> None:
     grants = {"one": [{"table": "shop.secret", "columns": {"exclude": ["motto"]}}]}
-    lake = granted_project(tmp_path, ONE, grants)
+    lake = granted_project(tmp_path, ONE, grants, "shop.secret")
     table = lake.catalog.catalog.load_table("shop.secret")
     then = dt.datetime.fromtimestamp(table.history()[0].timestamp_ms / 1000, dt.UTC)
     with table.update_schema() as update:
@@ -165,7 +165,9 @@ def test_a_renamed_column_stays_hidden_in_states_of_before(tmp_path: Any) -> Non
 
 
 def test_a_condition_on_a_column_that_a_state_lacks_shows_nothing_of_it(tmp_path: Any) -> None:
-    lake = granted_project(tmp_path, ONE, {"one": [{"table": "shop.secret", "rows": "motto = 'x'"}]})
+    lake = granted_project(
+        tmp_path, ONE, {"one": [{"table": "shop.secret", "rows": "motto = 'x'"}]}, "shop.secret"
+    )
     table = lake.catalog.catalog.load_table("shop.secret")
     then = dt.datetime.fromtimestamp(table.history()[0].timestamp_ms / 1000, dt.UTC)
     with table.update_schema() as update:
@@ -184,7 +186,7 @@ def test_a_condition_on_a_column_that_a_state_lacks_shows_nothing_of_it(tmp_path
     ],
 )  # fmt: skip
 def test_a_column_that_the_table_never_had_closes_the_table(tmp_path: Any, grant: dict[str, Any]) -> None:
-    lake = granted_project(tmp_path, ONE, {"one": [{"table": "shop.secret"} | grant]})
+    lake = granted_project(tmp_path, ONE, {"one": [{"table": "shop.secret"} | grant]}, "shop.secret")
     with pytest.raises(ConfigurationError, match=r"grants\.yml.*one\[0\]") as refusal:
         asked(lake, "one", "from shop.secret")
     assert ONE.word not in str(refusal.value)
