@@ -14,6 +14,7 @@ from harness.project import ROOT
 from kedro_lakehouse import plugins
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.cli.run import cli
+from kedro_lakehouse.config.grants import load_grants
 from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.config.tables import QUARANTINE_REASONS
 
@@ -66,9 +67,9 @@ def test_declarations_of_the_pages_are_accepted():
     sources, base = (
         yaml.safe_load((ROOT / f"conf/base/{kind}.yml").read_text()) for kind in ("sources", "tables")
     )
-    declared = 0
+    declared = roles = 0
     for page in PAGES:
-        tables = dict(base)
+        tables, grants = dict(base), {}
         for block in pages.blocks(page):
             for kind, text in documents(block) if block.language == "yaml" else ():
                 content = yaml.safe_load(text)
@@ -77,7 +78,12 @@ def test_declarations_of_the_pages_are_accepted():
                     # A page may use a source that another one declared, not its tables.
                     put(sources if kind == "sources" else tables, content)
                     declared += 1
-        load_declarations(sources, tables, models)
+                elif kind == "grants":
+                    grants |= content
+        found = load_declarations(sources, tables, models)
+        grants.pop("principals", None)  # their texts come from the environment
+        roles += len(load_grants(grants, found.tables).roles)
+    assert roles >= 3
     assert declared >= 10
 
 
