@@ -109,6 +109,18 @@ def test_without_a_mistake_the_project_is_read(root):
     assert [path.name for path in root.iterdir() if path.name in {"lake", "data"}] == []
 
 
+def test_a_mistake_in_grants_is_told_with_its_line(root):
+    file = root / "conf/base/grants.yml"
+    file.write_text("analyst:\n  - {database: shop}\n  - {table: shop.itm}\n", encoding="utf-8")
+    said = message("lakehouse grants show")
+    assert "conf/base/grants.yml, line 3" in said
+    assert "Did you mean 'shop.item'?" in said
+    file.write_text("analyst: [{table: shop.item, rows: 'id in (select 1)'}]\n", encoding="utf-8")
+    assert "analyst[0].rows" in message('lakehouse sql "select 1" --as analyst')
+    file.write_text("principals: {analyst: '${oc.env:NO_SUCH_ARN}'}\nanalyst: []\n", encoding="utf-8")
+    assert "NO_SUCH_ARN" in message("lakehouse grants show")
+
+
 NAMES = {
     "run --namespaces=shp": ["--namespaces", "'shp'", "Did you mean 'shop'?"],
     "run --namespaces=shop.itm": ["Did you mean 'shop.item'?"],
@@ -135,6 +147,9 @@ NAMES = {
     "lakehouse quarantine shop.lin": ["Did you mean 'shop.line'?"],
     "lakehouse rebuild Shop.item --yes": ["'Shop.item'"],
     "lakehouse rollback shop.itme --to-batch 1": ["Did you mean 'shop.item'?"],
+    "lakehouse grants shwo": ["'shwo'", "'show'"],
+    "lakehouse grants plan": ["no Lake Formation", "--env aws"],
+    "lakehouse tables --as analyst": ["kedro lakehouse sql --as analyst"],
     "lakehouse tables --jsn": ["--jsn"],
 }
 

@@ -56,8 +56,9 @@ class Query:
     """What a query needs of the lake; in doubt more than that.
 
     ``words`` are all texts in the query, in lower case: a column whose name is none of them is not
-    needed, unless ``every_column``. ``sources`` are what it reads that is no table: functions, and SHOW or
-    SUMMARIZE. ``filters`` and ``first`` (rows) are set only for queries of one table.
+    needed, unless ``every_column``. ``sources`` are what it reads that is no table: functions in lower case,
+    and the kinds of SHOW in upper case. ``filters`` and ``first`` (rows) are set only for queries of one
+    table.
     """
 
     text: str
@@ -133,7 +134,7 @@ def _sources(nodes: list[dict[str, Any]]) -> Iterator[str]:
         if node.get("type") == "TABLE_FUNCTION":
             yield str(node["function"]["function_name"]).lower()
         elif node.get("type") == "SHOW_REF":
-            yield str(node.get("show_type")).lower()
+            yield str(node.get("show_type"))
 
 
 def _words(tree: object) -> Iterator[str]:

@@ -35,7 +35,7 @@ _LOCKED_IN: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoload_known_extensions": "false",
     "temp_directory": "",
 }
-_SOURCES_OF_ROLES: Final = frozenset({"describe", "summary", "range", "generate_series", "unnest"})
+_SOURCES_OF_ROLES: Final = frozenset({"DESCRIBE", "SUMMARY", "range", "generate_series", "unnest"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
             _refuse_ungranted(query, role)
         for name in query.tables:
             if name in (elsewhere or {}):
-                raise _kept_elsewhere(name, (elsewhere or {})[name])
+                raise _kept_elsewhere(name, (elsewhere or {})[name], role)
         find = partial(_scans, catalog, query, as_of, declared, views or {}, role)
         for scan in find():
             _register(connection, scan, scan.empty())
@@ -169,10 +169,12 @@ def _refuse_ungranted(query: Query, role: RoleAccess) -> None:
             )
 
 
-def _kept_elsewhere(name: str, table_format: str) -> QueryError:
+def _kept_elsewhere(name: str, table_format: str, role: RoleAccess | None) -> QueryError:
     return QueryError(
         problem=f"The table '{name}' is kept in {table_format}: without Spark only Iceberg is read.",
-        remedy=f"Add `--engine spark`, and write {SPARK_CATALOG}.{name}, in Spark's SQL.",
+        remedy="Ask for it without `--as`: Spark reads whole tables."
+        if role
+        else f"Add `--engine spark`, and write {SPARK_CATALOG}.{name}, in Spark's SQL.",
     )
 
 

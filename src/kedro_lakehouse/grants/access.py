@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.config.grants import MASKS
 from kedro_lakehouse.formats.view import view_name
+from kedro_lakehouse.names import is_reserved_column
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -54,7 +55,7 @@ class TableAccess:
         name = column.lower()
         if name in VERSION_COLUMNS:
             return not (self.hides_times and name in _VERSION_TIMES)
-        if name.startswith("_"):
+        if is_reserved_column(name):
             return False
         return (self.include is None or name in self.include) and name not in self.exclude
 

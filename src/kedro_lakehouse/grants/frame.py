@@ -45,6 +45,8 @@ class GrantedFrame:
         """Settle what is shown; no row is read."""
         self._access, self._table, self._schema = access, table, schema
         self._refuse_unknown()
+        if not self.columns:
+            raise self._mistake("columns", "the role sees none of the table's columns.")
 
     @cached_property
     def columns(self) -> list[str]:

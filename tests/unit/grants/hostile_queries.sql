@@ -187,6 +187,22 @@ select * from python_map_function(1)
 select * from customers
 select * from rows
 select * from secret
+select * from json_execute_serialized_sql(json_serialize_sql('select * from shop.secret'))
+select * from histogram('shop.secret', word)
+select * from histogram_values('shop.secret', word)
+select * from summary('shop.secret')
+select * from summary((table shop.secret))
+select * from unnest((select list(word) from shop.secret))
+select * from range((select max(id) from shop.secret))
+select * from range(0, (select count(*) from shop.customer where name = '{word}-1111'))
+select * from which_secret('s3://x', 's3')
+select * from seq_scan('customer')
+select json_serialize_sql('select * from shop.secret')
+select * from shop.customer semi join shop.secret using (id)
+select * from shop.customer positional join shop.secret
+select * from shop.customer asof join shop.secret on customer.id >= secret.id
+from shop.customer c, (table shop.secret) s select c.id, s.word
+select id from shop.customer where phone = $1
 
 -- all that is no query
 copy shop.customer to '{folder}/out.csv'

@@ -12,6 +12,7 @@ from harness.catalogs import embedded_catalog
 from harness.granted import GRANTS, ONE, TABLES, customers, granted_project
 
 from kedro_lakehouse.cli.parse import QueryError
+from kedro_lakehouse.cli.query import run_query
 from kedro_lakehouse.cli.sql import _duckdb
 from kedro_lakehouse.config.grants import Grants, load_grants
 from kedro_lakehouse.config.loading import load_declarations
@@ -268,6 +269,24 @@ def test_masks_of_tags_are_what_the_file_says() -> None:
     assert loaded(masks={"money": "hide", "personal": "none"}).masks == {
         "personal": "none", "payment": "last4", "money": "hide",
     }  # fmt: skip
+
+
+def test_a_role_that_sees_no_column_of_a_table_is_told(tmp_path: Any) -> None:
+    lake = granted_project(tmp_path, ONE, {"one": [{"tag": "open"}]}, "shop.staff")
+    with lake.catalog.catalog.load_table("shop.staff").update_schema() as update:
+        update.delete_column("desk")
+    with pytest.raises(ConfigurationError, match="sees none of the table's columns"):
+        asked(lake, "one", "select count(*) from shop.staff")
+
+
+def test_a_table_of_another_format_is_refused_to_a_role(lake: Any) -> None:
+    with pytest.raises(QueryError, match=r"kept in delta.*without `--as`"):
+        run_query(
+            lake.catalog,
+            "from shop.secret",
+            elsewhere={"shop.secret": "delta"},
+            role=RoleAccess.of(lake, "reader"),
+        )
 
 
 def test_a_role_that_is_not_there_is_told() -> None:

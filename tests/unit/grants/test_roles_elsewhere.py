@@ -176,6 +176,12 @@ def test_a_console_of_an_unknown_role_does_not_start(lakes: dict[Secrets, Any], 
     assert "Did you mean 'seer'" in done.output
 
 
+def test_a_role_does_not_ask_spark() -> None:
+    done = CliRunner().invoke(lakehouse, ["sql", "select 1", "--as", "seer", "--engine", "spark"])
+    assert done.exit_code == 2
+    assert "--as goes with DuckDB" in done.output
+
+
 def test_previews_hide_payment_data_as_they_hide_personal_data(
     lakes: dict[Secrets, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
