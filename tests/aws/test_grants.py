@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import botocore.session
+import pyarrow as pa
 import pytest
 from botocore.validate import ParamValidator
 from click.testing import CliRunner
-from harness.aws import LAKEHOUSE, moto_aws
+from harness.aws import LAKEHOUSE, ProjectOnAws, moto_aws
 from harness.granted import TABLES
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
-from kedro_lakehouse.config.grants import Grants
 from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.config.sources import DmsSourceConfig
 from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError
 from kedro_lakehouse.grants.lake_formation import EVERYBODY, GrantPlan, LakeFormation, Step
-from kedro_lakehouse.project import Project
+from kedro_lakehouse.project import Project, _Active
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.aws
 
@@ -339,5 +340,61 @@ def test_all_pages_of_a_list_are_read(aws: Any, monkeypatch: pytest.MonkeyPatch)
     assert LakeFormation(project()).plan().steps == []
 
 
-def test_roles_without_principals_have_no_rights_there() -> None:
-    assert Grants().principals == {}
+DECLARED = """
+principals: {analyst: "${oc.env:ANALYST_ROLE_ARN}"}
+analyst:
+  - {table: dms_sample.person, columns: {exclude: [email]}, mask: {last_name: hide}}
+  - {table: dms_sample.seat_type}
+"""
+
+
+def test_a_project_grants_real_tables_and_a_role_asks_for_them(
+    aws: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a user has it: files, commands, and Iceberg tables in Glue and S3, which pyiceberg writes here."""
+    ran = ProjectOnAws.make(tmp_path / "project")
+    monkeypatch.setenv("ANALYST_ROLE_ARN", ANALYST)
+    (ran.path / "conf/aws/grants.yml").write_text(DECLARED, encoding="utf-8")
+    catalog = ran.opened().catalog
+    catalog.ensure_namespace("dms_sample")
+    person = {
+        "id": 7,
+        "full_name": "A B",
+        "last_name": "B",
+        "first_name": "A",
+        "email": "a@b.c",
+        "_order": "x",
+    }
+    for name, row in {
+        "person": person, "person_history": person | {"is_current": True}, "seat_type": {"name": "box"},
+        "seat_type_history": {"name": "box"},
+    }.items():  # fmt: skip
+        rows = pa.Table.from_pylist([row])
+        catalog.catalog.create_table(f"dms_sample.{name}", schema=rows.schema).append(rows)
+    monkeypatch.chdir(ran.path)
+    monkeypatch.setattr(_Active, "project", None)
+
+    def printed(*words: str) -> Any:
+        done = CliRunner().invoke(lakehouse, [*words, "--env", "aws", "--json"])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    assert printed("grants", "apply", "--yes")["applied"]
+    listed = [
+        one
+        for one in aws.list_permissions()["PrincipalResourcePermissions"]
+        if one["Principal"]["DataLakePrincipalIdentifier"] == ANALYST and "dms_sample" in json.dumps(one)
+    ]
+    granted = {json.dumps(one["Resource"]): one["Permissions"] for one in listed}
+    by_table = {
+        one["Resource"]["TableWithColumns"]["Name"]: one["Resource"]["TableWithColumns"]["ColumnWildcard"]
+        for one in listed
+        if "TableWithColumns" in one["Resource"]
+    }
+    hidden = set(by_table["person"]["ExcludedColumnNames"])
+    assert hidden == {"email", "last_name", "first_name", "full_name", "_order"}
+    assert set(by_table) == {"person", "person_history", "seat_type", "seat_type_history"}
+    assert granted['{"Table": {"DatabaseName": "dms_sample", "Name": "seat_type"}}'] == ["DESCRIBE"]
+    assert printed("grants", "plan")["steps"] == []
+    expected = {"id": 7, "full_name": "****", "last_name": None, "first_name": "****"}
+    assert printed("sql", "from dms_sample.person limit 1", "--as", "analyst") == [expected]

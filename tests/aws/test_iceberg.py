@@ -67,48 +67,6 @@ def test_commands_without_spark_see_the_tables_and_the_log(ran: ProjectOnAws) ->
     assert {line["origin"] for line in json.loads(log.stdout)} >= {"python"}
 
 
-GRANTS = """
-principals: {analyst: "${oc.env:ANALYST_ROLE_ARN}"}
-analyst:
-  - {table: dms_sample.person, columns: {exclude: [email]}, mask: {last_name: hide}}
-  - {table: dms_sample.seat_type}
-"""
-
-
-def test_lake_formation_gets_the_grants_and_a_role_asks_by_them(
-    ran: ProjectOnAws, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    analyst = "arn:aws:iam::123456789012:role/analyst"
-    monkeypatch.setenv("ANALYST_ROLE_ARN", analyst)
-    file = ran.path / "conf/aws/grants.yml"
-    file.write_text(GRANTS, encoding="utf-8")
-    done = ran.kedro("lakehouse", "grants", "apply", "--env", "aws", "--yes", "--json")
-    assert done.returncode == 0, done.stderr
-    listed = boto3.client("lakeformation").list_permissions()["PrincipalResourcePermissions"]
-    granted = {json.dumps(one["Resource"]): one["Permissions"] for one in listed}
-    assert {one["Principal"]["DataLakePrincipalIdentifier"] for one in listed} == {analyst}
-    by_table = {
-        one["Resource"]["TableWithColumns"]["Name"]: one["Resource"]["TableWithColumns"]["ColumnWildcard"]
-        for one in listed
-        if "TableWithColumns" in one["Resource"]
-    }
-    hidden = set(by_table["person"]["ExcludedColumnNames"])
-    assert {"email", "last_name", "first_name", "full_name"} <= hidden  # the last two are tagged personal
-    assert hidden.isdisjoint({"id"})
-    assert set(by_table) == {"person", "person_history", "seat_type", "seat_type_history"}
-    assert granted['{"Table": {"DatabaseName": "dms_sample", "Name": "seat_type"}}'] == ["DESCRIBE"]
-    again = ran.kedro("lakehouse", "grants", "plan", "--env", "aws", "--json")
-    assert json.loads(again.stdout)["steps"] == []
-    asked = ran.kedro(
-        "lakehouse", "sql", "from dms_sample.person limit 1", "--as", "analyst", "--env", "aws", "--json"
-    )
-    assert asked.returncode == 0, asked.stderr
-    (row,) = json.loads(asked.stdout)
-    assert "email" not in row
-    assert (row["last_name"], row["full_name"]) == (None, "****")
-    file.unlink()
-
-
 def test_no_folder_is_made_in_the_project(ran: ProjectOnAws) -> None:
     assert {entry.name for entry in ran.path.iterdir()} <= {"conf", "src", "pyproject.toml", ".cache", ".viz"}
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from kedro_lakehouse.config.grants import MASKS
+from kedro_lakehouse.config.grants import GRANTS_FILE, MASKS
+from kedro_lakehouse.config.loading import TABLES_FILE
+from kedro_lakehouse.errors import ConfigurationError, did_you_mean
 from kedro_lakehouse.formats.view import view_name
 from kedro_lakehouse.names import is_reserved_column
 
@@ -34,7 +36,8 @@ class TableAccess:
         exclude: Of these, the columns that are not.
         masks: How columns are masked; one that is not here is shown as it is.
         rows: The condition that rows meet which are shown, as it was written; None: all rows.
-        named: The columns that the grant names one by one: a table without one of them is refused.
+        named: The columns that the grant, or a tag that masks them, names one by one, and where: the file and
+            its key.
         hides_times: Whether versions are shown without their times, which come from a column that is hidden
             or masked.
     """
@@ -47,7 +50,7 @@ class TableAccess:
     exclude: frozenset[str] = frozenset()
     masks: Mapping[str, Mask] = field(default_factory=dict)
     rows: str | None = None
-    named: frozenset[str] = frozenset()
+    named: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     hides_times: bool = False
 
     def shows(self, column: str) -> bool:
@@ -58,6 +61,21 @@ class TableAccess:
         if is_reserved_column(name):
             return False
         return (self.include is None or name in self.include) and name not in self.exclude
+
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        """Refuse a table that never had a column which is named: misspelled, it would hide nothing.
+
+        Raises:
+            ConfigurationError: There is such a column.
+        """
+        for column, (file, key) in self.named.items():
+            if column not in map(str.lower, known):
+                raise ConfigurationError(
+                    file=file,
+                    key=key,
+                    problem=f"{self.table} has no column '{column}'.{did_you_mean(column, known)}",
+                    remedy=f"Correct it: until then the role '{self.role}' sees nothing of the table.",
+                )
 
     def mask_of(self, column: str) -> Mask:
         """How a column is masked."""
@@ -140,11 +158,26 @@ def _access(
         exclude=_lower((own.columns.exclude if own.columns else None) or ()),
         masks=_masks(table, tags, own.mask, masks),
         rows=own.rows,
-        named=_lower(column for _, column in own.columns_named),
+        named={
+            **dict(_named_by_tags(name, table, masks.keys() - tags)),
+            **{
+                c.lower(): (GRANTS_FILE, f"{role}[{grants.index(own)}].{key}") for key, c in own.columns_named
+            },
+        },
     )
     times = filter(None, [table.effective_time, table.valid_from.column, table.valid_from.updated_at])
     hidden = any(not found.shows(time) or found.mask_of(time) != "none" for time in times)
     return replace(found, hides_times=hidden)
+
+
+def _named_by_tags(
+    name: TableName, table: TableConfig, tags: Collection[str]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The columns that tags mask, each with the key of tables.yml that gives it the tag."""
+    for tag in table.tagged.keys() & tags:
+        short = tag not in table.column_tags
+        key = f"{name}.{tag}" if short else f"{name}.column_tags.{tag}"
+        yield from ((column.lower(), (TABLES_FILE, key)) for column in table.tagged[tag])
 
 
 def _masks(

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.config.grants import GRANTS_FILE, columns_of, row_filter
-from kedro_lakehouse.errors import ConfigurationError, did_you_mean, listed
+from kedro_lakehouse.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -44,7 +44,7 @@ class GrantedFrame:
     def __init__(self, access: TableAccess, table: Table, schema: Schema) -> None:
         """Settle what is shown; no row is read."""
         self._access, self._table, self._schema = access, table, schema
-        self._refuse_unknown()
+        access.refuse_unknown({f.name for one in (schema, *table.schemas().values()) for f in one.fields})
         if not self.columns:
             raise self._mistake("columns", "the role sees none of the table's columns.")
 
@@ -96,14 +96,15 @@ class GrantedFrame:
         if self._access.rows is None:
             return AlwaysTrue()
         wanted, ids = row_filter(self._access.rows), set[int]()
+        names = {name.lower() for name in columns_of(wanted)}
         try:
             for schema in (self._schema, self._table.schema()):
                 bind(schema, wanted, case_sensitive=False)
-                ids |= {schema.find_field(n, case_sensitive=False).field_id for n in columns_of(wanted)}
+                ids |= {schema.find_field(name, case_sensitive=False).field_id for name in names}
         except (ValueError, TypeError) as error:
             problem = "a constant does not fit its column, or this state of the table lacks the column."
             raise self._mistake("rows", problem) from error
-        if len(ids) != len(columns_of(wanted)):
+        if len(ids) != len(names):
             raise self._mistake("rows", "in this state of the table a column of this name is another one.")
         return wanted
 
@@ -124,15 +125,6 @@ class GrantedFrame:
             if by_name[name] != "none":
                 rows = rows.set_column(place, name, masked(rows.column(name), by_name[name]))
         return rows
-
-    def _refuse_unknown(self) -> None:
-        """Refuse a grant that names a column which is not there: misspelled, it would hide nothing."""
-        schemas = [self._table.schema(), *self._table.schemas().values()]
-        known = {field.name.lower(): field.name for schema in schemas for field in schema.fields}
-        if unknown := sorted(self._access.named - known.keys()):
-            raise self._mistake(
-                "columns", f"the table has no column {listed(unknown)}.{did_you_mean(unknown[0], known)}"
-            )
 
     def _mistake(self, key: str, problem: str) -> ConfigurationError:
         return ConfigurationError(

@@ -10,8 +10,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.config.grants import GRANTS_FILE
-from kedro_lakehouse.errors import ConfigurationError, did_you_mean
 from kedro_lakehouse.grants.access import RoleAccess
 from kedro_lakehouse.names import TableName
 
@@ -160,7 +158,7 @@ class WantedRights:
         for owner, access in RoleAccess.of(self.project, role).tables.items():
             if access.reads and grants[access.number].tag is None:
                 for name in self._there(owner):
-                    self._refuse_unknown(name, access)
+                    access.refuse_unknown(self.columns[name])
                     yield name, access
 
     def _there(self, owner: TableName) -> list[TableName]:
@@ -187,16 +185,6 @@ class WantedRights:
             "Name": f"{FILTER_PREFIX}{access.role}",
             "RowFilter": {"FilterExpression": access.rows},
         } | self._choice(name, access)
-
-    def _refuse_unknown(self, name: TableName, access: TableAccess) -> None:
-        known = {column.lower() for column in self.columns[name]}
-        if unknown := sorted(access.named - known):
-            raise ConfigurationError(
-                file=GRANTS_FILE,
-                key=f"{access.role}[{access.number}]",
-                problem=f"{name} has no column '{unknown[0]}'.{did_you_mean(unknown[0], known)}",
-                remedy="Correct the grant.",
-            )
 
 
 def filter_resource(made: Mapping[str, Any]) -> Resource:

@@ -271,6 +271,30 @@ def test_masks_of_tags_are_what_the_file_says() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        ({"personal": ["wrod"]}, r"tables\.yml.*shop\.secret\.personal"),
+        ({"column_tags": {"personal": ["wrod"]}}, r"tables\.yml.*shop\.secret\.column_tags\.personal"),
+        ({"personal": ["wrod"], "public": ["wrod"]}, r"tables\.yml"),
+        ({"column_tags": {"other": ["wrod"]}}, ""),  # it masks nothing
+    ],
+)
+def test_a_misspelled_column_of_a_tag_that_masks_closes_the_table(
+    tmp_path: Any, keys: dict[str, Any], place: str
+) -> None:
+    lake = granted_project(tmp_path, ONE, {"one": [{"database": "shop"}]}, "shop.secret")
+    tables = {"shop.secret": {"source": "shop", "keys": ["id"]} | keys}
+    lake.declarations = load_declarations(
+        {"shop": {"type": "dms", "path": "x"}}, tables, {"dms": DmsSourceConfig}
+    )
+    if not place:
+        assert asked(lake, "one", "from shop.secret") == [{"id": 1, "word": ONE.word}]
+        return
+    with pytest.raises(ConfigurationError, match=f"{place}.*no column 'wrod'.*Did you mean 'word'"):
+        asked(lake, "one", "from shop.secret")
+
+
 def test_a_role_that_sees_no_column_of_a_table_is_told(tmp_path: Any) -> None:
     lake = granted_project(tmp_path, ONE, {"one": [{"tag": "open"}]}, "shop.staff")
     with lake.catalog.catalog.load_table("shop.staff").update_schema() as update:
