@@ -244,7 +244,7 @@ def test_a_refusal_of_aws_is_told_by_its_code(aws: Any) -> None:
     step = Step(
         words="register nothing", operation="deregister_resource", arguments={"ResourceArn": "arn:none"}
     )
-    with pytest.raises(AwsRefusedError, match="register nothing: EntityNotFound"):
+    with pytest.raises(AwsRefusedError, match="leave to register nothing: EntityNotFound"):
         formation.apply(replace(formation.plan(), steps=[step]))
 
 

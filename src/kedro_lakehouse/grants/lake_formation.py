@@ -124,7 +124,7 @@ class LakeFormation:
         for step in plan.steps:
             answer = self._call("lakeformation", step.operation, step.words, **step.arguments)
             if failures := answer.get("Failures"):
-                raise AwsRefusedError(what=step.words, reason=failures[0]["Error"]["ErrorCode"])
+                raise AwsRefusedError(what=f"leave to {step.words}", reason=failures[0]["Error"]["ErrorCode"])
 
     def _stored(self) -> Iterator[TableName]:
         """The tables that roles read, as they are stored."""
@@ -166,7 +166,7 @@ class LakeFormation:
 
     def _settings(self) -> Iterator[Step]:
         """Take everybody out of what new databases and tables give; all other settings stay."""
-        answer = self._call("lakeformation", "get_data_lake_settings", "the settings of the data lake")
+        answer = self._call("lakeformation", "get_data_lake_settings", "read the settings of the data lake")
         settings = dict(answer["DataLakeSettings"])
         kept = {
             key: [one for one in settings.get(key) or () if _principal(one) != EVERYBODY] for key in _DEFAULTS
@@ -238,7 +238,9 @@ class LakeFormation:
     def _keys_there(self, name: TableName, columns: Sequence[str]) -> dict[str, set[str]]:
         """The keys of our tags that the columns of a table have in Lake Formation."""
         resource = some_columns(name, {"ColumnNames": list(columns)})
-        answer = self._call("lakeformation", "get_resource_lf_tags", f"the tags of {name}", Resource=resource)
+        answer = self._call(
+            "lakeformation", "get_resource_lf_tags", f"read the tags of {name}", Resource=resource
+        )
         return {
             one["Name"]: {tag["TagKey"] for tag in one["LFTags"] if tag["TagKey"].startswith(TAG_PREFIX)}
             for one in answer.get("LFTagsOnColumns") or ()
@@ -247,7 +249,7 @@ class LakeFormation:
     @cached_property
     def _identity(self) -> dict[str, str]:
         """Account and ARN of whoever calls."""
-        return self._call("sts", "get_caller_identity", "the identity of the caller")
+        return self._call("sts", "get_caller_identity", "ask who calls")
 
     def _listed(
         self, service: Service, operation: str, key: str, **arguments: str
@@ -269,9 +271,9 @@ class LakeFormation:
         except ClientError as error:
             # The code alone: a message may quote the caller's identity.
             reason = str(error.response.get("Error", {}).get("Code", "unknown"))
-            raise AwsRefusedError(what=what, reason=reason) from error
+            raise AwsRefusedError(what=f"leave to {what}", reason=reason) from error
         except BotoCoreError as error:
-            raise AwsRefusedError(what=what, reason=type(error).__name__) from error
+            raise AwsRefusedError(what=f"leave to {what}", reason=type(error).__name__) from error
         return answer
 
     def _client(self, service: Service) -> Any:
