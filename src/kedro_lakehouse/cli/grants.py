@@ -77,7 +77,7 @@ def _print(plan: GrantPlan) -> None:
 
 def _show(project: Project, role: str | None, *, as_json: bool) -> None:
     rows = _shown(project, role)
-    nothing = f"The role '{role}' may see nothing." if role else "No role may see anything: see grants.yml."
+    nothing = f"The role '{role}' sees no table." if role else "No role sees a table: write grants.yml."
     print_rows(rows, as_json=as_json, nothing=nothing, cells=_cells, whole=("role", "table"))
 
 
