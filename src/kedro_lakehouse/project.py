@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kedro.framework.context import KedroContext
 
     from kedro_lakehouse.config.convert import ConvertConfig
+    from kedro_lakehouse.config.discovery import DiscoveryConfig
     from kedro_lakehouse.config.maintenance import MaintenanceConfig
     from kedro_lakehouse.config.monitoring import MonitoringConfig
     from kedro_lakehouse.config.sources import TableProblem
@@ -59,6 +60,7 @@ _OWN: Final = (
     "maintenance",
     "convert",
     "registries",
+    "discovery",
     "spark",
 )
 """The project's own configuration files, beside Kedro's."""
@@ -91,6 +93,7 @@ class Project(Environment):
     monitoring: MonitoringConfig | None = None
     _maintenance: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _convert: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _discovery: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _files: ConfigurationFiles = field(default=_NO_FILES, repr=False)
 
     @classmethod
@@ -158,6 +161,7 @@ class Project(Environment):
             logs_folder=settings.get("logs"),
             _convert=lambda: _section(loader, "convert"),
             _maintenance=lambda: _section(loader, "maintenance"),
+            _discovery=lambda: _section(loader, "discovery"),
             _files=files,
             _credentials=lambda: _section(loader, "credentials"),
             _registries=lambda: section("registries"),
@@ -199,6 +203,18 @@ class Project(Environment):
         known = [*self.declarations.tables, *self.conversions]
         with _explained(self._files):
             return load_maintenance(self._maintenance(), [str(name) for name in known])
+
+    @cached_property
+    def discovery(self) -> DiscoveryConfig:
+        """The places of discovery.yml, and what a change does; without that file there are none.
+
+        Raises:
+            ConfigurationError: Something is wrong in the file.
+        """
+        from kedro_lakehouse.config.discovery import load_discovery
+
+        with _explained(self._files):
+            return load_discovery(self._discovery())
 
     @cached_property
     def conversions(self) -> Mapping[TableName, ConvertConfig]:
