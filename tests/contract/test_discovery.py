@@ -10,6 +10,7 @@ import yaml
 from harness.commands import answer, call, refusal
 from harness.places import ORDERS, PLANTED, Places
 from harness.project import TemporaryProject
+from harness.servers import http_server
 
 from kedro_lakehouse.errors import ConfigurationError, DiscoveryChangedError
 from kedro_lakehouse.names import TableName
@@ -170,6 +171,22 @@ def test_a_change_fails_the_run_once_where_that_is_declared(looks):
     assert isinstance(error, DiscoveryChangedError)
     assert "found.late: the table is new" in str(error)
     assert project.failures("discovery") == {}
+
+
+def test_a_change_is_sent_to_the_notifiers_once_where_that_is_declared(looks):
+    project, root = looks.project, looks.places.root
+    place = {"path": str(root), "table_prefix": PREFIX, "exclude": ["hudi/meter/*"]}
+    project.write("discovery", {"places": [place], "on_change": "notify"})
+    with http_server() as posts:
+        hook = {"type": "webhook", "url": posts.url, "kinds": ["discovery"]}
+        project.write("monitoring", {"notifiers": {"hook": hook}})
+        looks.places.csv("later/later.csv", ("id",), [(1,), (2,)])
+        project.run("discovery")
+        project.run("discovery")
+    ((alert,),) = [body["alerts"] for body in posts.bodies]
+    assert (alert["kind"], alert["message"]) == ("discovery", "the table is new.")
+    assert alert["subject"].startswith("found.later in ")
+    assert alert["commands"] == ["kedro lakehouse discovered found.later"]
 
 
 def test_iceberg_tables_are_registered_where_that_is_wanted_and_follow(looks, tmp_path):

@@ -33,6 +33,23 @@ PLANTED = {
     ("found.delta_stock", "column_added", "shelf"),
     ("found.hudi_stock", "column_added", "checked_by"),
 }
+OTHER_ACCOUNT = "210987654321"
+CRAWLED = {
+    "places": [
+        {
+            "path": "s3://acme-lake/raw", "table_prefix": {"delta": "delta_"}, "exclude": ["archive/**"],
+            "crawler": {
+                "database": "raw", "delta_tables": ["stock", "sales/orders"], "schedule": "cron(0 5 * * ? *)",
+            },
+        },
+        {
+            "path": "s3://partner-lake/shared", "formats": ["iceberg"],
+            "crawler": {"database": "shared", "account": OTHER_ACCOUNT},
+        },
+        {"path": "s3://acme-lake/not-crawled"},
+    ],
+}  # fmt: skip
+"""A discovery.yml of which `deploy` makes crawlers."""
 CARDS = ["4111 1111 1111 1111", "5500 0000 0000 0004", "340000000000009", "30000000000004"]
 ORDERS = [(n, f"customer {n}", f"{n}@mail.example.org", n % 3, f"2026-01-{n:02}") for n in range(1, 25)]
 

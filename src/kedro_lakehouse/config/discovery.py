@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
+from kedro_lakehouse.config.base import Declaration, Name, Names, RelativePath, refuse
 from kedro_lakehouse.config.loading import entries
 from kedro_lakehouse.config.validation import validated
 
@@ -16,6 +16,7 @@ DISCOVERY_FILE: Final = "discovery.yml"
 
 DatasetKind = Literal["csv", "json", "parquet", "iceberg", "delta", "hudi"]
 KINDS: Final[tuple[DatasetKind, ...]] = get_args(DatasetKind)
+_FILES: Final[tuple[DatasetKind, ...]] = ("csv", "json", "parquet")
 _PREFIX: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*_?")
 
 
@@ -33,6 +34,9 @@ class CrawlerConfig(Declaration):
 
     database: Name
     """Glue database that gets the tables."""
+    delta_tables: tuple[RelativePath, ...] = ()
+    """Folders below the place that are tables of Delta: Glue finds none by itself. Default: the place is one.
+    """
     account: Annotated[str, Field(pattern=r"^\d{12}\z")] | None = None
     """Account that has registered the data with Lake Formation; default: the crawler's own."""
     schedule: Annotated[str, Field(pattern=r"^cron\(.+\)\z")] | None = None
@@ -76,6 +80,9 @@ class PlaceConfig(Declaration):
             raise refuse("a folder has no such key, only a catalog has", "Remove it.", key=key)
         if self.crawler is not None and not (self.path or "").startswith("s3://"):
             raise refuse("a crawler of Glue reads S3 alone", "Give a path in S3.", key="crawler")
+        if self.crawler is not None and len({self.prefix_of(kind) for kind in _FILES}) > 1:
+            problem = "a crawler gives the tables of all kinds of files one prefix"
+            raise refuse(problem, "Give csv, json and parquet the same.", key="table_prefix")
         return self
 
     def prefix_of(self, kind: DatasetKind) -> str:

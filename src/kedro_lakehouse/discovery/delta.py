@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -42,7 +41,7 @@ def _storage(location: str) -> dict[str, str] | None:
 
 
 def delta_dataset(opened: DeltaTable, name: str, location: str) -> FoundDataset:
-    """What the log says of a table; no data file is read."""
+    """What the log says of a table but the time of its last commit; no data file is read."""
     metadata = opened.metadata()
     partitions = tuple(metadata.partition_columns)
     ids = _ids(opened)
@@ -55,7 +54,6 @@ def delta_dataset(opened: DeltaTable, name: str, location: str) -> FoundDataset:
         FoundColumn(name=f.name, type=type_of(f.type), partition=f.name in partitions, id=ids.get(f.name))
         for f in arrow
     )
-    changed = opened.history(1)[0].get("timestamp")
     return FoundDataset(
         name=name,
         kind="delta",
@@ -67,7 +65,6 @@ def delta_dataset(opened: DeltaTable, name: str, location: str) -> FoundDataset:
         rows=sum(counts) - hidden if known else None,
         size=sum(actions["size_bytes"].to_pylist()),
         files=actions.num_rows,
-        changed=datetime.fromtimestamp(changed / 1000, UTC) if changed else None,
         note="" if known else "its log does not say how many rows its files hold",
     )
 

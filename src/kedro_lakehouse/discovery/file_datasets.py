@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,8 @@ _MOST_LOOKED_AT: Final = 1_000
 """Of more files in a folder, so many of the newest are looked at; the others count by their size."""
 OPERATION: Final = "Op"
 """The column by which files of AWS DMS say what became of a row."""
+OVERLAPS: Final = "overlaps"
+"""Option of a dataset below whose folder files of others have names that fit its pattern."""
 _COUNTERS: Final = re.compile(r"[\d\W_]+$")
 
 
@@ -45,7 +48,7 @@ def datasets_in(
     rest = [f for f in files if f not in newest]
     for cluster in clusters:
         alone = len(clusters) == 1 and not (not folder and len(cluster) == 1)
-        stem = "" if alone and folder else _common_stem([look.file for look in cluster])
+        stem = "" if alone else _common_stem([look.file for look in cluster])
         more = rest if len(clusters) == 1 else []
         yield _dataset(tree, folder, stem, cluster, more, limit, whole=alone)
 
@@ -120,13 +123,16 @@ def _dataset(  # noqa: PLR0913, PLR0917 - what a dataset is made of
         looked_at = sum(look.file.size for look in looks) or 1
         total, exact = round(total * sum(f.size for f in files) / looked_at), False
     options: dict[str, Any] = dict(looks[0].options) | dict(sample.options)
+    pattern = _pattern(files, stem, whole=whole)
     if stem:
         options["stem"] = stem
+    if _others_fit(tree, folder, files, pattern):
+        options[OVERLAPS] = True
     return FoundDataset(
         name=name,
         kind=looks[0].file.kind or "parquet",
         location=tree.address(folder),
-        pattern=_pattern(files, stem, whole=whole),
+        pattern=pattern,
         columns=evidence.columns,
         identity=identity_of(files, folder),
         mark=mark_of(files),
@@ -170,6 +176,15 @@ def _pattern(files: Sequence[TreeFile], stem: str, *, whole: bool) -> str:
     endings = {file.name.removeprefix(file.stem) for file in files}
     ending = endings.pop() if len(endings) == 1 else "*"
     return f"{'' if whole else stem}*{ending}"
+
+
+def _others_fit(tree: Tree, folder: str, files: Sequence[TreeFile], pattern: str) -> bool:
+    """Whether a source would read files of others as well: they lie below the folder and fit the pattern."""
+    own = {file.path for file in files}
+    others = (f for f in tree.below(folder) if f.path not in own and fnmatch.fnmatchcase(f.name, pattern))
+    hidden = tuple("_.")
+    parts = (f.path.removeprefix(folder).strip("/").split("/") for f in others)
+    return any(not any(part.startswith(hidden) for part in one) for one in parts)
 
 
 def name_of(parts: str, root: str) -> str:

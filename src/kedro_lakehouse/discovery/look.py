@@ -80,14 +80,16 @@ class _Place:
         rest = tree.without(list(roots))
         for folder, files in file_groups(rest).items():
             wanted = [file for file in files if file.kind in self._config.formats]
-            yield from self._files(rest, folder, wanted)
+            yield from self._files(tree, folder, wanted)
 
     def _table(self, tree: Tree, root: str, kind: DatasetKind) -> Iterator[FoundDataset]:
         if kind == "iceberg":
             opened = open_metadata(metadata_file(tree, root))
             yield self._iceberg(opened, root, location=tree.address(root))
         elif kind == "delta":
-            yield self._delta(tree.address(root), root)
+            log = tree.below(f"{root}/_delta_log" if root else "_delta_log")
+            changed = max(file.changed for file in log)
+            yield replace(self._delta(tree.address(root), root), changed=changed)
         else:
             from kedro_lakehouse.discovery.hudi import hudi_dataset, hudi_rows
 
@@ -152,8 +154,9 @@ class _Place:
                 yield self._named(found, identifier_of([table.name]), namespace)
             return
         tree = list_tree(table.location)
-        for one in self._in_tree(tree):
-            parts = [table.name, one.name] if one.name else [table.name]
+        all_there = list(self._in_tree(tree))
+        for one in all_there:
+            parts = [table.name, one.name] if len(all_there) > 1 else [table.name]
             yield self._named(one, identifier_of(parts), namespace)
 
     def _named(self, found: FoundDataset, table: str, namespace: str) -> FoundDataset:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from kedro_lakehouse.config.tables import spark_type
-from kedro_lakehouse.discovery.file_datasets import OPERATION
+from kedro_lakehouse.discovery.file_datasets import OPERATION, OVERLAPS
 from kedro_lakehouse.errors import InvalidNameError
 from kedro_lakehouse.names import TableName, is_reserved_column
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kedro_lakehouse.discovery.found import FoundColumn, FoundDataset
 
 _TEXT: Final = "string"
-_NUMBERED: Final = 100
 _LINE: Final = 112
 _LATER: Final = (
     "updated",
@@ -125,15 +124,18 @@ def _source(found: FoundDataset) -> tuple[dict[str, Any], str]:
 
 def _table(found: FoundDataset, source: str) -> tuple[dict[str, Any], list[str]]:
     """The keys of a table of files, and what else is to be said of it."""
-    table: dict[str, Any] = {}
     own = [c for c in found.columns if not c.partition]
-    key = next((list(k) for k in found.keys if all(any(c.name == n for c in own) for n in k)), None)
+    # A column with a name of the framework gets another one, by which all other keys know it.
+    renamed = {c.name: f"source_{c.name.strip('_')}" for c in own if is_reserved_column(c.name)}
+    names = {c.name: renamed.get(c.name, c.name) for c in own}
+    key = next((list(k) for k in found.keys if names.keys() >= set(k)), None)
     later = next((c.name for c in own if _tells_order(c) and c.name not in (key or ())), None)
+    table: dict[str, Any] = {}
     said = list[str]()
     if key and (source != "changes" or later):
-        table["keys"] = key
+        table["keys"] = [names[n] for n in key]
         if source == "changes":
-            table["order_by"] = [later]
+            table["order_by"] = [names[str(later)]]
     else:
         table["write"] = "replace" if source == "extract" else "append"
         if source == "dms":
@@ -144,18 +146,13 @@ def _table(found: FoundDataset, source: str) -> tuple[dict[str, Any], list[str]]
             said.append(
                 "No column tells which of two rows of a key is later, so rows are added: name it in order_by."
             )
-    if found.kind != "parquet":
-        types = {c.name: c.type for c in own if c.type != _TEXT and _is_spark(c.type)}
-        if types:
-            table["types"] = types
-    if personal := [c.name for c in own if c.personal]:
-        table["personal"] = personal
-    if renamed := {c.name: f"source_{c.name.strip('_')}" for c in own if is_reserved_column(c.name)}:
-        table["rename"] = renamed
-    if any(c.partition for c in found.columns):
-        names = ", ".join(c.name for c in found.columns if c.partition)
+    types = {names[c.name]: c.type for c in own if c.type != _TEXT and _is_spark(c.type)}
+    personal = [names[c.name] for c in own if c.personal]
+    more = {"types": types if found.kind != "parquet" else {}, "personal": personal, "rename": renamed}
+    table |= {name: value for name, value in more.items() if value}
+    if missing := ", ".join(c.name for c in found.columns if c.partition):
         said.append(
-            f"{names}: from the names of folders, which a source does not read; its files are all read."
+            f"{missing}: from the names of folders, which a source does not read; its files are all read."
         )
     return table, said
 
@@ -166,6 +163,8 @@ def _problem(found: FoundDataset) -> str | None:
         r"\w+://[^/]+", found.location.rstrip("/")
     ):
         return "It lies at the root of its bucket or disk: a source needs a folder. Move it into one."
+    if found.options.get(OVERLAPS):
+        return "Files of others below its folder fit its pattern, so a source would read them too: move them."
     if not found.columns:
         return "No column was found in it."
     return None
@@ -218,9 +217,9 @@ def _told(found: FoundDataset) -> list[str]:
 
 
 def _commented(comments: Sequence[str], name: str, block: Mapping[str, Any]) -> str:
-    lines = [f"# {_plain(line)}\n" for line in (() if block else (name,)) or ()]
-    lines += [f"# {_plain(line)}\n" for line in comments]
-    return "".join([*lines, _block(block)])
+    """A block below its comments; without a block, the comments name what they are about."""
+    lines = comments if block else (name, *comments)
+    return "".join([*(f"# {_plain(line)}\n" for line in lines), _block(block)])
 
 
 def _plain(line: str) -> str:
@@ -229,8 +228,16 @@ def _plain(line: str) -> str:
 
 
 def _block(block: Mapping[str, Any]) -> str:
-    if not block:
-        return ""
+    """Entries as a person writes them: a line a key, lists and mappings within a line."""
+    lines = []
+    for name, entry in block.items():
+        lines.append(_line({name: None}).removesuffix(" null\n") + "\n")
+        lines += ["".join(f"  {part}\n" for part in _line({k: v}).splitlines()) for k, v in entry.items()]
+    return "".join(lines)
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    flow = None if any(isinstance(value, (list, dict)) for value in entry.values()) else False
     return yaml.safe_dump(
-        dict(block), sort_keys=False, allow_unicode=True, width=_LINE, default_flow_style=None
+        dict(entry), sort_keys=False, allow_unicode=True, width=_LINE, default_flow_style=flow
     )

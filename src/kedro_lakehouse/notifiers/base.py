@@ -24,7 +24,7 @@ _WORDS: Final = {
     ("staleness", False): f"{in_words('fresh')} again",
     ("quarantine", True): "has quarantined events",
     ("quarantine", False): "has no new quarantined events",
-    ("discovery", True): "is another dataset than before",
+    ("discovery", True): "changed",
 }
 _NAMED: Final = 3
 
