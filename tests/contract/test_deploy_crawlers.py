@@ -104,6 +104,19 @@ def test_they_read_by_lake_formation_alone(resources):
     assert "lakeformation:GetDataAccess" in actions
 
 
+def test_the_job_reads_the_places_that_it_discovers(resources):
+    (policy, *_) = resources["JobRole"]["Properties"]["Policies"]
+    allowed = {s["Sid"]: s for s in policy["PolicyDocument"]["Statement"]}
+    read = {sid: s["Resource"] for sid, s in allowed.items() if sid.startswith("Discovery")}
+    objects = "arn:${AWS::Partition}:s3:::"
+    assert read == {
+        "Discovery1": [{"Fn::Sub": f"{objects}acme-lake/raw/*"}],
+        "Discovery2": [{"Fn::Sub": f"{objects}partner-lake/shared/*"}],
+        "Discovery3": [{"Fn::Sub": f"{objects}acme-lake/not-crawled/*"}],
+    }
+    assert all(allowed[sid]["Action"] == ["s3:GetObject"] for sid in read)
+
+
 def test_a_place_of_this_account_is_registered_and_granted(resources):
     places = {n: r["Properties"] for n, r in resources.items() if r["Type"] == "AWS::LakeFormation::Resource"}
     arn = {"Fn::Sub": "arn:${AWS::Partition}:s3:::acme-lake/raw"}

@@ -56,7 +56,7 @@ class FoundDatasetsDataset(ReadOnlyDataset):
             )
         present = [one.dataset for one in newest_versions(project.ops) if one.status == "present"]
         known = {(one.location, one.pattern): one for one in present}
-        found = look_over(project.discovery.places, known, project.credentials)
+        found = look_over(project.discovery.places, known, project.credentials, apart=project.lakehouse)
         logger.info("Found %s.", counted(len(found), "dataset"))
         return found
 

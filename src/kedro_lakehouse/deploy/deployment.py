@@ -56,8 +56,8 @@ class Deployment:
     """Streams of Kinesis that are read: region (empty: the job's own) and name."""
     asks_registry: bool = False
     """Whether Glue's schema registry is asked."""
-    crawled: tuple[PlaceConfig, ...] = ()
-    """Places of discovery that crawlers of Glue look over."""
+    discovered: tuple[PlaceConfig, ...] = ()
+    """Places of discovery: the job reads those in S3, and crawlers of Glue look over some."""
     every: float | None = None
     """How often the loop looks for news, in seconds; None where the job runs pipelines by a schedule."""
 
@@ -87,7 +87,7 @@ class Deployment:
             "topics": _topics(project),
             "streams": _streams(project),
             "asks_registry": any(config.type == "glue" for config in _registries(project)),
-            "crawled": project.discovery.places,
+            "discovered": project.discovery.places,
             "platform": platform_of(project.spark_conf),
             "formats": formats_of(project.spark_conf),
         }

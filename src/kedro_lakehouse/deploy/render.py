@@ -83,7 +83,7 @@ def render(  # noqa: PLR0913 - one an option of the command
     written += [pack_conf(conf, artifacts), write_entry(artifacts), _requirements(deployment, artifacts)]
     make = glue_template if target == "glue" else emr_serverless_template
     content = make(deployment)
-    content["Resources"] |= crawler_resources(deployment.crawled)
+    content["Resources"] |= crawler_resources(deployment.discovered)
     written.append(_template(content, folder))
     if target == "emr-serverless":
         source = files("kedro_lakehouse").joinpath("deploy", "templates", "environment.Dockerfile")

@@ -8,17 +8,19 @@ import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kedro_lakehouse.discovery.tree import Tree, TreeFile
 
 _SNIFF: Final = "SELECT Delimiter, Quote, HasHeader FROM sniff_csv(?)"
+_DELIMITERS: Final = (",", ";", "\t", "|")
 _HEAD: Final = 256 * 1024
 _READ_WHOLE: Final = 256 * 1024**2
 """Text files of at most so many bytes together are counted; of larger ones rows are estimated."""
@@ -36,6 +38,14 @@ _TEXT_TYPES: Final = (
     (_NUMBER, pa.float64()),
     (_DATE, pa.date32()),
 )
+
+
+class _Dialect(NamedTuple):
+    """How a csv file is written."""
+
+    delimiter: str
+    quote: str
+    header: bool
 
 
 class UnreadFileError(ValueError):
@@ -69,7 +79,12 @@ class Sample:
 
 def look_at_files(tree: Tree, files: Sequence[TreeFile]) -> list[Look | tuple[TreeFile, str]]:
     """Look at the beginning or the footer of each file; for one that cannot be read, why not."""
-    looks = {"parquet": _parquet_look, "csv": _csv_look, "json": _json_look}
+    dialects: dict[str, _Dialect] = {}
+    looks: dict[str, Callable[[Tree, TreeFile], Look]] = {
+        "parquet": _parquet_look,
+        "csv": partial(_csv_look, dialects=dialects),
+        "json": _json_look,
+    }
 
     def look(file: TreeFile) -> Look | tuple[TreeFile, str]:
         try:
@@ -140,30 +155,41 @@ def _head(tree: Tree, file: TreeFile) -> str:
     return lines.decode("utf-8-sig")
 
 
-def _csv_look(tree: Tree, file: TreeFile) -> Look:
-    import duckdb
-
+def _csv_look(tree: Tree, file: TreeFile, *, dialects: dict[str, _Dialect]) -> Look:
+    """The columns of a csv file; one that begins as another one did is written alike."""
     head = _head(tree, file)
     if not head.strip():
         raise UnreadFileError("it has no lines")
+    start = head.partition("\n")[0]
+    dialect = dialects.get(start) or _sniffed(head)
+    dialects[start] = dialect
+    options = {"delimiter": dialect.delimiter, "quote": dialect.quote}
+    first = next(csv.reader(io.StringIO(head), delimiter=dialect.delimiter, quotechar=dialect.quote))
+    header = dialect.header or _names_columns(first)
+    names = first if header else [f"column{number}" for number in range(1, len(first) + 1)]
+    if "" in names or len({name.lower() for name in names}) < len(names):
+        raise UnreadFileError("its header has empty or repeated names")
+    schema = pa.schema([(name, pa.string()) for name in names])
+    return Look(file, schema, options=options | {"header": header, "encoding": "UTF-8"})
+
+
+def _sniffed(head: str) -> _Dialect:
+    """What DuckDB's sniffer says of a text; a delimiter that is none is taken for a single column."""
+    import duckdb
+
     with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8", newline="") as kept:
         kept.write(head)
         kept.flush()
         try:
             with duckdb.connect() as own:  # files are looked at by several threads
-                sniffed = own.execute(_SNIFF, [kept.name]).fetchone()
+                delimiter, quote, header = own.execute(_SNIFF, [kept.name]).fetchall()[0]
         except duckdb.Error as error:
             raise UnreadFileError("it is no table of separated values") from error
-    delimiter, quote, header = sniffed or (",", '"', True)
-    delimiter = delimiter if delimiter in (",", ";", "\t", "|") else ","
-    options = {"delimiter": delimiter, "quote": '"' if quote == "(empty)" else quote}
-    first = next(csv.reader(io.StringIO(head), delimiter=delimiter, quotechar=options["quote"]))
-    header = header or _names_columns(first)
-    names = first if header else [f"column{number}" for number in range(1, len(first) + 1)]
-    if "" in names or len({name.lower() for name in names}) < len(names):
-        raise UnreadFileError("its header has empty or repeated names")
-    schema = pa.schema([(name, pa.string()) for name in names])
-    return Look(file, schema, options=options | {"header": bool(header), "encoding": "UTF-8"})
+    return _Dialect(
+        delimiter=delimiter if delimiter in _DELIMITERS else ",",
+        quote=quote if len(quote) == 1 else '"',
+        header=bool(header),
+    )
 
 
 def _names_columns(first: Sequence[str]) -> bool:
@@ -214,11 +240,13 @@ def _json_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
 
     texts = pa.schema([f for f in look.schema if pa.types.is_string(f.type)])
     with _opened(tree, look.file) as handle:
-        yield pajson.read_json(
+        reader = pajson.open_json(
             handle,
             read_options=pajson.ReadOptions(block_size=_LONGEST_LINE),
             parse_options=pajson.ParseOptions(explicit_schema=texts),
         )
+        for batch in reader:
+            yield pa.table(batch)
 
 
 def _text_sample(tree: Tree, looks: Sequence[Look], limit: int, batches: Any) -> Sample:

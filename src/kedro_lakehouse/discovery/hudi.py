@@ -27,6 +27,7 @@ _LOG: Final = re.compile(r"^\.(?P<id>.+)_(?P<instant>\d{14,17})\.log\.\d+_")
 _COMPLETED: Final = re.compile(r"^(?P<instant>\d{14,17})(?:_(?P<at>\d{14,17}))?\.(?P<action>[a-z]+)$")
 _WRITES: Final = frozenset({"commit", "deltacommit", "replacecommit", "clustering"})
 _META: Final = "_hoodie_"
+_BATCH: Final = 65_536
 _AVRO: Final = b"Obj\x01"
 _ESCAPED: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 
@@ -181,9 +182,12 @@ def hudi_rows(tree: Tree, root: str, limit: int) -> pa.Table:
         if wanted <= 0:
             break
         with tree.fs.open(tree.at(file.path), "rb") as handle:
-            rows = pq.read_table(handle).slice(0, wanted)
-        parts.append(rows.select([n for n in rows.column_names if not n.startswith(_META)]))
-        wanted -= rows.num_rows
+            for batch in pq.ParquetFile(handle).iter_batches(batch_size=min(wanted, _BATCH)):
+                names = [name for name in batch.schema.names if not name.startswith(_META)]
+                parts.append(pa.table(batch).select(names))
+                wanted -= batch.num_rows
+                if wanted <= 0:
+                    break
     return pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({})
 
 

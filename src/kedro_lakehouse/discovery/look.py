@@ -32,6 +32,8 @@ def look_over(
     places: Sequence[PlaceConfig],
     known: Mapping[tuple[str, str], FoundDataset] | None = None,
     credentials: Callable[[str], Mapping[str, Any]] | None = None,
+    *,
+    apart: str = "",
 ) -> list[FoundDataset]:
     """Every dataset of these places, by name.
 
@@ -39,6 +41,7 @@ def look_over(
         places: Where to look.
         known: What was found before, by location and pattern: what did not change since is not read again.
         credentials: Gives an entry of credentials.yml.
+        apart: A folder that is left out wherever it lies: the project's own lakehouse.
 
     Raises:
         SourceNotFoundError: A place is not there.
@@ -46,9 +49,10 @@ def look_over(
     """
     found: list[FoundDataset] = []
     for place in places:
-        looked = _Place(place, known or {})
+        looked = _Place(place, known or {}, apart)
         found += looked.in_folder() if place.path else looked.in_catalog(credentials)
-    return sorted(_with_own_names(found), key=lambda one: one.name)
+    once = {(one.location, one.kind, one.identity): one for one in reversed(found)}  # places may overlap
+    return sorted(_with_own_names(list(once.values())), key=lambda one: one.name)
 
 
 def find_datasets(path: str, *, sample_rows: int = 100_000) -> list[FoundDataset]:
@@ -61,13 +65,15 @@ def find_datasets(path: str, *, sample_rows: int = 100_000) -> list[FoundDataset
 class _Place:
     """One place, looked over once."""
 
-    def __init__(self, config: PlaceConfig, known: Mapping[tuple[str, str], FoundDataset]) -> None:
-        self._config, self._known = config, known
+    def __init__(
+        self, config: PlaceConfig, known: Mapping[tuple[str, str], FoundDataset], apart: str
+    ) -> None:
+        self._config, self._known, self._apart = config, known, apart
 
     def in_folder(self) -> Iterator[FoundDataset]:
         """All that lies below the place's path."""
         assert self._config.path is not None  # noqa: S101 - the caller looked
-        tree = list_tree(self._config.path, exclude=self._config.exclude)
+        tree = list_tree(self._config.path, exclude=self._config.exclude, apart=self._apart)
         for one in self._in_tree(tree):
             yield self._named(one, name_of(one.name, tree.root), self._config.namespace)
 
@@ -112,7 +118,7 @@ class _Place:
         """Add what rows tell; a table as it was at the last look is not read again."""
         known = self._known.get((found.location, found.pattern))
         if known is not None and known.mark == found.mark:
-            return known.named(found.name)
+            return replace(found, columns=known.columns, keys=known.keys, read=known.read, note=known.note)
         try:
             rows = read(self._config.sample_rows)
         except Exception as error:  # noqa: BLE001 - readers of three formats raise what they like

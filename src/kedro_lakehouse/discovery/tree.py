@@ -118,8 +118,8 @@ class Tree:
         return Tree(self.fs, self.root, self.path, left)
 
 
-def list_tree(place: str, *, exclude: Sequence[str] = ()) -> Tree:
-    """List a place once, with all that lies below it.
+def list_tree(place: str, *, exclude: Sequence[str] = (), apart: str = "") -> Tree:
+    """List a place once, with all that lies below it, but for the folder ``apart``.
 
     Raises:
         SourceNotFoundError: There is neither a folder nor a file.
@@ -137,6 +137,9 @@ def list_tree(place: str, *, exclude: Sequence[str] = ()) -> Tree:
     elif not listing and not fs.isdir(path):
         remedy = "Correct `path` in discovery.yml, or create the folder."
         raise SourceNotFoundError(table="discovery", path=place, remedy=remedy)
+    if apart:
+        own = f"{fs._strip_protocol(apart)}/"  # noqa: SLF001 - fsspec has no public way
+        listing = {name: facts for name, facts in listing.items() if not name.startswith(own)}
     files = sorted(_files(listing, path, exclude), key=lambda f: f.path)
     return Tree(fs, fs.unstrip_protocol(path).removeprefix("file://"), path, files)
 

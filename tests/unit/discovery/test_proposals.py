@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from kedro_lakehouse.config.discovery import load_discovery
+from kedro_lakehouse.config.discovery import PlaceConfig, load_discovery
 from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.discovery.found import FoundColumn, FoundDataset
 from kedro_lakehouse.discovery.hudi import avro_type
-from kedro_lakehouse.discovery.look import find_datasets
+from kedro_lakehouse.discovery.look import find_datasets, look_over
 from kedro_lakehouse.discovery.propose import propose, proposed_files
 from kedro_lakehouse.errors import ConfigurationError, SourceNotFoundError
 from kedro_lakehouse.plugins import SOURCES
@@ -65,6 +65,25 @@ def test_what_a_source_would_read_beside_its_own_files_is_not_proposed(tmp_path)
     assert propose(found["all_deeper"]).tables
     assert not propose(found["all"]).tables
     assert "would read them too" in propose(found["all"]).comments[-1]
+
+
+def test_places_may_overlap_and_the_lakehouse_is_left_out(tmp_path):
+    write(tmp_path, "a/x.csv", "id\n1\n")
+    write(tmp_path, "lakehouse/warehouse/x.csv", "id\n1\n")
+    places = [PlaceConfig(path=str(tmp_path)), PlaceConfig(path=str(tmp_path / "a"), namespace="other")]
+    found = look_over(places, apart=str(tmp_path / "lakehouse"))
+    assert [one.name for one in found] == ["found.a"]
+
+
+def test_what_did_not_change_is_not_read_again(tmp_path, monkeypatch):
+    write(tmp_path, "a/x.csv", "id,name\n1,x\n2,y\n")
+    write(tmp_path, "b/x.jsonl", '{"id": 1}\n')
+    place = PlaceConfig(path=str(tmp_path))
+    first = look_over([place])
+    monkeypatch.setattr("kedro_lakehouse.discovery.file_datasets.look_at_files", lambda *_: 1 / 0)
+    assert look_over([place], {(one.location, one.pattern): one for one in first}) == first
+    with pytest.raises(ZeroDivisionError):
+        look_over([place])
 
 
 def test_one_file_is_looked_at_alone(tmp_path):
