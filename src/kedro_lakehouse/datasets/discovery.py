@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kedro.io import AbstractDataset
 
-from kedro_lakehouse.config.discovery import DISCOVERY_FILE
 from kedro_lakehouse.datasets.base import ReadOnlyDataset
-from kedro_lakehouse.discovery.versions import newest_versions, record_versions
 from kedro_lakehouse.errors import ConfigurationError, DiscoveryChangedError, counted
 from kedro_lakehouse.notifiers.base import AlertState
 from kedro_lakehouse.ops.store import DISCOVERED
@@ -20,8 +18,18 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.discovery.changes import Change, Comparison, FoundVersion
     from kedro_lakehouse.discovery.found import FoundDataset
+    from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
+
+_FILE: Final = "discovery.yml"
+
+
+def _newest(project: Project) -> list[FoundVersion]:
+    """The newest version of each dataset ever found; what reads it is imported only where it is wanted."""
+    from kedro_lakehouse.discovery.versions import newest_versions
+
+    return newest_versions(project.ops)
 
 
 class FoundDatasetsDataset(ReadOnlyDataset):
@@ -49,19 +57,19 @@ class FoundDatasetsDataset(ReadOnlyDataset):
         project = active_project()
         if not project.discovery.places:
             raise ConfigurationError(
-                file=DISCOVERY_FILE,
+                file=_FILE,
                 key="places",
                 problem="no place is named.",
                 remedy="Write for example `places: [{path: data/01_raw}]` into conf/base/discovery.yml.",
             )
-        present = [one.dataset for one in newest_versions(project.ops) if one.status == "present"]
+        present = [one.dataset for one in _newest(project) if one.status == "present"]
         known = {(one.location, one.pattern): one for one in present}
         found = look_over(project.discovery.places, known, project.credentials, apart=project.lakehouse)
         logger.info("Found %s.", counted(len(found), "dataset"))
         return found
 
     def _describe(self) -> dict[str, Any]:
-        return {"filepath": DISCOVERY_FILE}
+        return {"filepath": _FILE}
 
 
 class KnownDatasetsDataset(ReadOnlyDataset):
@@ -78,7 +86,7 @@ class KnownDatasetsDataset(ReadOnlyDataset):
 
     def load(self) -> list[FoundVersion]:
         """The newest versions, by name; also of datasets that are gone."""
-        return newest_versions(active_project().ops)
+        return _newest(active_project())
 
     def _describe(self) -> dict[str, Any]:
         return {"filepath": f"ops.{DISCOVERED}"}
@@ -100,10 +108,12 @@ class DiscoveredDataset(AbstractDataset[Any, Any]):
 
     def load(self) -> list[FoundVersion]:
         """The newest versions, by name."""
-        return newest_versions(active_project().ops)
+        return _newest(active_project())
 
     def save(self, data: Comparison) -> None:
         """Add the versions that are new, in one commit; nothing is written where nothing changed."""
+        from kedro_lakehouse.discovery.versions import record_versions
+
         project = active_project()
         record_versions(project.ops, data.versions, project.run_id)
 
@@ -128,7 +138,7 @@ class RegisteredTablesDataset(AbstractDataset[Any, Any]):
     def load(self) -> list[str]:
         """The names of discovered tables that the lake's catalog names."""
         project = active_project()
-        names = {one.dataset.name for one in newest_versions(project.ops) if one.dataset.kind == "iceberg"}
+        names = {one.dataset.name for one in _newest(project) if one.dataset.kind == "iceberg"}
         return sorted(names & {".".join(identifier) for identifier in project.catalog.all_tables()})
 
     def save(self, data: Mapping[str, str]) -> None:
@@ -162,7 +172,7 @@ class DiscoveryReportDataset(AbstractDataset[Any, Any]):
 
     def load(self) -> list[str]:
         """What changed when each dataset that is there was last found to have changed."""
-        versions = newest_versions(active_project().ops)
+        versions = _newest(active_project())
         return [f"{one.dataset.name}: {words}" for one in versions for words in one.changes]
 
     def save(self, data: Sequence[Change]) -> None:
@@ -182,7 +192,7 @@ class DiscoveryReportDataset(AbstractDataset[Any, Any]):
             project.alerts += _alerts(data, project.run_id)
 
     def _describe(self) -> dict[str, Any]:
-        return {"filepath": DISCOVERY_FILE}
+        return {"filepath": _FILE}
 
 
 def _alerts(changes: Sequence[Change], run_id: str) -> list[AlertState]:

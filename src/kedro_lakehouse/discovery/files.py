@@ -245,8 +245,10 @@ def _json_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
             read_options=pajson.ReadOptions(block_size=_LONGEST_LINE),
             parse_options=pajson.ParseOptions(explicit_schema=texts),
         )
-        for batch in reader:
-            yield pa.table(batch)
+        first = {name: number for number, name in enumerate(look.schema.names)}
+        for batch in reader:  # Arrow puts the named columns before the others
+            names = sorted(batch.schema.names, key=lambda name: first.get(name, len(first)))
+            yield pa.table(batch).select(names)
 
 
 def _text_sample(tree: Tree, looks: Sequence[Look], limit: int, batches: Any) -> Sample:

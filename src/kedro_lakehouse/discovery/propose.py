@@ -146,7 +146,9 @@ def _table(found: FoundDataset, source: str) -> tuple[dict[str, Any], list[str]]
             said.append(
                 "No column tells which of two rows of a key is later, so rows are added: name it in order_by."
             )
-    types = {names[c.name]: c.type for c in own if c.type != _TEXT and _is_spark(c.type)}
+    # What is nested in JSON is kept as its text.
+    plain = [c for c in own if c.type != _TEXT and "<" not in c.type and _is_spark(c.type)]
+    types = {names[c.name]: c.type for c in plain}
     personal = [names[c.name] for c in own if c.personal]
     more = {"types": types if found.kind != "parquet" else {}, "personal": personal, "rename": renamed}
     table |= {name: value for name, value in more.items() if value}

@@ -67,6 +67,21 @@ def test_what_a_source_would_read_beside_its_own_files_is_not_proposed(tmp_path)
     assert "would read them too" in propose(found["all"]).comments[-1]
 
 
+def test_columns_of_json_keep_their_order_and_nested_ones_are_text(tmp_path):
+    write(
+        tmp_path,
+        "a/x.jsonl",
+        '{"id": 1, "at": "2026-01-01T00:00:00Z", "n": 2, "tags": ["x"]}\n{"id": 2, "late": 1}\n',
+    )
+    (found,) = found_in(tmp_path).values()
+    told = [(c.name, c.type) for c in found.columns]
+    assert told == [
+        ("id", "bigint"), ("at", "timestamp"), ("n", "bigint"), ("tags", "array<string>"), ("late", "bigint"),
+    ]  # fmt: skip
+    types = propose(found).tables["found.a"]["types"]
+    assert types == {"id": "bigint", "at": "timestamp", "n": "bigint", "late": "bigint"}
+
+
 def test_places_may_overlap_and_the_lakehouse_is_left_out(tmp_path):
     write(tmp_path, "a/x.csv", "id\n1\n")
     write(tmp_path, "lakehouse/warehouse/x.csv", "id\n1\n")
