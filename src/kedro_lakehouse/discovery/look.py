@@ -14,6 +14,7 @@ from kedro_lakehouse.discovery.found import FoundDataset, identifier_of
 from kedro_lakehouse.discovery.iceberg import iceberg_dataset, iceberg_rows, metadata_file, open_metadata
 from kedro_lakehouse.discovery.register import REGISTERED
 from kedro_lakehouse.discovery.tree import Tree, file_groups, list_tree, mark_of, table_roots
+from kedro_lakehouse.errors import LakehouseError, UnreadableFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -82,25 +83,38 @@ class _Place:
         roots = table_roots(tree)
         for root, kind in roots.items():
             if kind in self._config.formats:
-                yield from self._table(tree, root, kind)
+                yield self._readable(tree, root, kind)
         rest = tree.without(list(roots))
         for folder, files in file_groups(rest).items():
             wanted = [file for file in files if file.kind in self._config.formats]
             yield from self._files(tree, folder, wanted)
 
-    def _table(self, tree: Tree, root: str, kind: DatasetKind) -> Iterator[FoundDataset]:
+    def _readable(self, tree: Tree, root: str, kind: DatasetKind) -> FoundDataset:
+        """A table, or an error that names it: one that was left out would be reported as gone."""
+        try:
+            return self._table(tree, root, kind)
+        except LakehouseError:
+            raise
+        except Exception as error:
+            raise UnreadableFileError(
+                table="discovery",
+                file=tree.address(root),
+                detail=f"{kind}, {type(error).__name__}; `exclude` in discovery.yml leaves it out",
+                landed=False,
+            ) from error
+
+    def _table(self, tree: Tree, root: str, kind: DatasetKind) -> FoundDataset:
         if kind == "iceberg":
             opened = open_metadata(metadata_file(tree, root))
-            yield self._iceberg(opened, root, location=tree.address(root))
-        elif kind == "delta":
+            return self._iceberg(opened, root, location=tree.address(root))
+        if kind == "delta":
             log = tree.below(f"{root}/_delta_log" if root else "_delta_log")
             changed = max(file.changed for file in log)
-            yield replace(self._delta(tree.address(root), root), changed=changed)
-        else:
-            from kedro_lakehouse.discovery.hudi import hudi_dataset, hudi_rows
+            return replace(self._delta(tree.address(root), root), changed=changed)
+        from kedro_lakehouse.discovery.hudi import hudi_dataset, hudi_rows
 
-            found = hudi_dataset(tree, root, root)
-            yield self._with_evidence(found, lambda limit: hudi_rows(tree, root, limit))
+        found = hudi_dataset(tree, root, root)
+        return self._with_evidence(found, lambda limit: hudi_rows(tree, root, limit))
 
     def _iceberg(self, opened: Table, name: str, *, location: str = "") -> FoundDataset:
         found = iceberg_dataset(opened, name)
@@ -112,7 +126,7 @@ class _Place:
 
         opened = open_log(location)
         found = delta_dataset(opened, name, location)
-        return self._with_evidence(found, lambda limit: delta_rows(opened, limit))
+        return self._with_evidence(found, lambda limit: delta_rows(opened, location, limit))
 
     def _with_evidence(self, found: FoundDataset, read: Callable[[int], pa.Table]) -> FoundDataset:
         """Add what rows tell; a table as it was at the last look is not read again."""
