@@ -46,7 +46,8 @@ class FoundDataset:
         keys: Sets of columns that were unique and without null in all rows that were read; the likeliest
             first.
         read: How many rows that were.
-        options: How its files are read, as `csv` of sources.yml says it.
+        options: How its files are read, as `csv` of sources.yml says it; and what proposals have to know
+            of its place.
         note: What could not be told of it, and why; empty if nothing.
     """
 
