@@ -23,6 +23,7 @@ import kedro_lakehouse.ops.failures  # noqa: F401 - the same
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.convert import ConvertConfig
+from kedro_lakehouse.config.discovery import CrawlerConfig, DiscoveryConfig, PlaceConfig
 from kedro_lakehouse.config.enrich import EnrichConfig
 from kedro_lakehouse.config.expectations import (
     KINDS,
@@ -125,10 +126,10 @@ CONFIGURATION: Final = """\
 # Configuration
 
 Every key of `sources.yml`, `tables.yml`, `expectations.yml`, `maintenance.yml`, `convert.yml`,
-`registries.yml`, `monitoring.yml` and `grants.yml`. They live in `conf/base/`; those of `conf/<env>/` are
-merged softly over them: a key that an environment does not write keeps its value, a key that it sets to
-`null` counts as not written. Lists are replaced, not joined. An unknown key is refused; the message names the
-allowed ones.
+`discovery.yml`, `registries.yml`, `monitoring.yml` and `grants.yml`. They live in `conf/base/`; those of
+`conf/<env>/` are merged softly over them: a key that an environment does not write keeps its value, a key that
+it sets to `null` counts as not written. Lists are replaced, not joined. An unknown key is refused; the message
+names the allowed ones.
 
 The text of a path may use `${globals:landing}` and the other names of `globals.yml`.
 
@@ -248,6 +249,9 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     LandingConfig: "landing",
     OpsConfig: "ops of maintenance.yml",
     ConvertConfig: "convert.yml",
+    DiscoveryConfig: "discovery.yml",
+    PlaceConfig: "places",
+    CrawlerConfig: "crawler",
     MonitoringConfig: "monitoring.yml",
     NotifierConfig: "A notifier of any type",
     EmailConfig: "A notifier of type email",

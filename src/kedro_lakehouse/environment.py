@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.formats.base import Capabilities, TableFormat
     from kedro_lakehouse.logs.context import RunContext
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.notifiers.base import AlertState
     from kedro_lakehouse.ops.decisions import Decisions
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.report import CommitReport
@@ -58,6 +59,7 @@ class Environment:
     """One environment, and one run in it.
 
     - ``reports``: what each commit of this run did, for the summary at its end.
+    - ``alerts``: what this run found that the notifiers are to be told of, beside failures and the like.
     - ``quarantined``: the checked events of a batch, between the saving of its quarantine and of its changes.
     - ``ingesting``: the batch of each table that was yielded last, and its lease.
     - ``engine``: what computes rows; None means Spark.
@@ -76,6 +78,7 @@ class Environment:
     cache: str = ""
     run_id: str = field(default_factory=new_run_id)
     reports: list[CommitReport] = field(default_factory=list)
+    alerts: list[AlertState] = field(default_factory=list)
     quarantined: dict[TableName, Any] = field(default_factory=dict)
     source_columns: dict[TableName, tuple[str, ...]] = field(default_factory=dict)
     run: RunContext | None = None

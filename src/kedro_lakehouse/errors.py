@@ -899,6 +899,18 @@ class NothingToWithdrawError(TableError):
 # Column search: what it needs and does not find.
 
 
+class DiscoveryChangedError(TerminalError):
+    """Datasets changed since the last look, and discovery.yml lets that fail the run."""
+
+    code = "DISCOVERY_CHANGED"
+    changes: Sequence[str]
+    summary = "Datasets changed since the last look: {changes}."
+    advice = (
+        "`kedro lakehouse discovered` shows their versions. The changes are recorded: the next run compares "
+        "with what lies there now."
+    )
+
+
 class ModelNotFoundError(TerminalError):
     """The files of an embedding model are not there, or are not the published ones."""
 

@@ -46,7 +46,7 @@ class LakehouseHooks:
             "ignore", message="Dataset name .* contains '.' characters", category=UserWarning
         )
         project = activate(Project.of_context(context))
-        if project.declarations.tables:
+        if project.declarations.tables or project.discovery.places:
             self._project, self._folder = project, Path(context.project_path)
 
     @hook_impl
@@ -62,7 +62,8 @@ class LakehouseHooks:
         from kedro_lakehouse.session.spark import spark_runs
 
         require_line(self._project.spark_conf)
-        if not spark_runs():
+        # Discovery alone starts no Spark.
+        if not spark_runs() and any("discovery" not in node.tags for node in pipeline.nodes):
             require_java()
         reached = {node.namespace for node in pipeline.nodes}
         landing = [t for t, c in self._project.declarations.tables.items() if c.source and str(t) in reached]

@@ -30,6 +30,7 @@ def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
         column_eval,
         column_index,
         convert,
+        discovery,
         erasure,
         ingestion,
         maintenance,
@@ -52,6 +53,7 @@ def register_tables(project: Project | None = None) -> dict[str, Pipeline]:
         "convert": convert.create_pipeline(found.conversions),
         "data_docs": quality.create_data_docs_pipeline(),
         "column_eval": column_eval.create_pipeline(indexed),
+        "discovery": discovery.create_pipeline(),
     }
     return stages | others | {"__default__": sum(stages.values(), Pipeline([]))}
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kedro.framework.context import KedroContext
 
     from kedro_lakehouse.config.convert import ConvertConfig
+    from kedro_lakehouse.config.discovery import DiscoveryConfig
     from kedro_lakehouse.config.grants import Grants
     from kedro_lakehouse.config.maintenance import MaintenanceConfig
     from kedro_lakehouse.config.monitoring import MonitoringConfig
@@ -61,6 +62,7 @@ _OWN: Final = (
     "convert",
     "registries",
     "grants",
+    "discovery",
     "spark",
 )
 """The project's own configuration files, beside Kedro's."""
@@ -94,6 +96,7 @@ class Project(Environment):
     _maintenance: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _convert: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _grants: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _discovery: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _files: ConfigurationFiles = field(default=_NO_FILES, repr=False)
 
     @classmethod
@@ -162,6 +165,7 @@ class Project(Environment):
             _convert=lambda: _section(loader, "convert"),
             _grants=lambda: _section(loader, "grants"),
             _maintenance=lambda: _section(loader, "maintenance"),
+            _discovery=lambda: _section(loader, "discovery"),
             _files=files,
             _credentials=lambda: _section(loader, "credentials"),
             _registries=lambda: section("registries"),
@@ -203,6 +207,18 @@ class Project(Environment):
         known = [*self.declarations.tables, *self.conversions]
         with _explained(self._files):
             return load_maintenance(self._maintenance(), [str(name) for name in known])
+
+    @cached_property
+    def discovery(self) -> DiscoveryConfig:
+        """The places of discovery.yml, and what a change does; without that file there are none.
+
+        Raises:
+            ConfigurationError: Something is wrong in the file.
+        """
+        from kedro_lakehouse.config.discovery import load_discovery
+
+        with _explained(self._files):
+            return load_discovery(self._discovery())
 
     @cached_property
     def conversions(self) -> Mapping[TableName, ConvertConfig]:

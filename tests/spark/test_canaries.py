@@ -59,6 +59,7 @@ COMMANDS: dict[str, list[Words]] = {
     "logs": [(), ("nobody",)],
     "plugins": [()],
     "schemas": [(), ("shop.nothing",)],
+    "discovered": [(), ("found.shop_judged",), ("found.nothing",)],
     "snapshots": [("shop.item",), ("shop.itme",)],
     "tag": [("shop.item", "v1"), ("shop.item", "v1"), ("shop.item", "v1", "--delete")],
     "branch": [("shop.item", "b1"), ("shop.item", "b1", "--snapshot", "7")],
@@ -118,7 +119,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
 
 @pytest.fixture(scope="module")
 def ran(project: TemporaryProject) -> dict[str, BaseException]:
-    return project.failures()
+    failed = project.failures()
+    project.write("discovery", {"places": [{"path": str(project.landing)}]})
+    assert project.failures("discovery") == {}
+    return failed
 
 
 def is_clean(text: str) -> bool:

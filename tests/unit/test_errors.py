@@ -56,6 +56,7 @@ FACTS = {
     "JARS_NOT_FETCHED": {"packages": ["org:a:1"], "log": ".cache/ivy/fetch.log"},
     "SPARK_NOT_STARTED": {},
     "SPARK_LINE": {"needed": "spark35", "found": "spark41", "folder": ".venv-spark35"},
+    "DISCOVERY_CHANGED": {"changes": ["found.orders: column note is gone: string"]},
     "AWS_REFUSED": {"what": "the secret 'x'", "reason": "AccessDeniedException"},
     "UNSUPPORTED": {"what": "No.", "remedy": "Do otherwise."},
     "MISSING_COLUMN": {"table": "a.b", "missing": ["idd"], "found": ["id"], "place": "LOAD1.parquet"},

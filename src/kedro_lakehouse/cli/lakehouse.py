@@ -9,6 +9,7 @@ import click
 from kedro_lakehouse.cli.changes import changes
 from kedro_lakehouse.cli.console import console
 from kedro_lakehouse.cli.deploy import deploy
+from kedro_lakehouse.cli.discovered import discovered
 from kedro_lakehouse.cli.drop import drop
 from kedro_lakehouse.cli.erase import erase
 from kedro_lakehouse.cli.erasures import erasures
@@ -95,6 +96,7 @@ _LOOK: Final = (
     changes,
     snapshots,
     schemas,
+    discovered,
     runs,
     logs,
     plugins,

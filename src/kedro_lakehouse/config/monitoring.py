@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MONITORING_FILE: Final = "monitoring.yml"
 
-NotifierKind = Literal["failure", "recovery", "staleness", "quarantine"]
+NotifierKind = Literal["failure", "recovery", "staleness", "quarantine", "discovery"]
 _TOPIC = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+(?:\.fifo)?")
 
 

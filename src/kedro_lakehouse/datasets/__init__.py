@@ -12,6 +12,13 @@ from kedro_lakehouse.datasets.column_index import (
     ColumnTablesDataset,
 )
 from kedro_lakehouse.datasets.data_docs import DataDocsDataset, QualityResultsDataset
+from kedro_lakehouse.datasets.discovery import (
+    DiscoveredDataset,
+    DiscoveryReportDataset,
+    FoundDatasetsDataset,
+    KnownDatasetsDataset,
+    RegisteredTablesDataset,
+)
 from kedro_lakehouse.datasets.erasure import ErasureDataset, ErasureRequestsDataset
 from kedro_lakehouse.datasets.landing import LandingDataset
 from kedro_lakehouse.datasets.maintenance import ConvertedDataset, MaintenanceDataset, RetentionDataset
@@ -36,10 +43,14 @@ __all__ = [
     "ColumnTablesDataset",
     "ConvertedDataset",
     "DataDocsDataset",
+    "DiscoveredDataset",
+    "DiscoveryReportDataset",
     "ErasureDataset",
     "ErasureRequestsDataset",
     "ExpectationsValidator",
+    "FoundDatasetsDataset",
     "FreshnessDataset",
+    "KnownDatasetsDataset",
     "LandingDataset",
     "LastCommitAgeDataset",
     "MaintenanceDataset",
@@ -48,6 +59,7 @@ __all__ = [
     "QualityDataset",
     "QualityResultsDataset",
     "QuarantineDataset",
+    "RegisteredTablesDataset",
     "RetentionDataset",
     "SuiteQualityDataset",
     "SuiteTablesDataset",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from kedro_lakehouse.deploy.deployment import Place
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kedro_lakehouse.deploy.deployment import Deployment, Place
+    from kedro_lakehouse.deploy.deployment import Deployment
 
 LOG_GROUP: Final = "/kedro-lakehouse/${Name}"
 
@@ -36,7 +38,10 @@ def sub(text: str) -> dict[str, str]:
 
 
 def statements(deployment: Deployment) -> list[dict[str, Any]]:
-    """Landing is read; the warehouse, leases, logs and reports are written; secrets are read by name."""
+    """Landing and places of discovery are read; the warehouse, leases, logs and reports are written.
+
+    Secrets are read by name.
+    """
     prefix, bucket = deployment.lakehouse.prefix, "${LakehouseBucket}"
     written = [f"{prefix}/{zone}" for zone in ("warehouse", "leases", "logs", "reports")]
     found = [
@@ -51,6 +56,9 @@ def statements(deployment: Deployment) -> list[dict[str, Any]]:
     for number, (place, where) in enumerate(_landing(deployment), 1):
         found.append(_allow(f"Landing{number}", ("s3:GetObject",), [_objects(where, place.prefix)]))
         found.append(_list(f"ListLanding{number}", where, [place.prefix]))
+    for number, place in enumerate(_in_s3(deployment), 1):
+        found.append(_allow(f"Discovery{number}", ("s3:GetObject",), [_objects(place.bucket, place.prefix)]))
+        found.append(_list(f"ListDiscovery{number}", place.bucket, [place.prefix]))
     glue = "arn:${AWS::Partition}:glue:${AWS::Region}:${AWS::AccountId}:"
     names = [f"database/{space}" for space in deployment.namespaces]
     names += [f"table/{space}/*" for space in deployment.namespaces]
@@ -86,6 +94,13 @@ def _landing(deployment: Deployment) -> list[tuple[Place, str]]:
         deployment.lakehouse.bucket: "${LakehouseBucket}"
     }
     return [(place, named.get(place.bucket, place.bucket)) for place in deployment.landing]
+
+
+def _in_s3(deployment: Deployment) -> list[Place]:
+    """The places of discovery that lie below a prefix in S3: no right is given for a whole bucket."""
+    paths = (str(one.path) for one in deployment.discovered)
+    places = [Place.of(path) for path in paths if path.startswith("s3://")]
+    return [place for place in places if place.prefix]
 
 
 def _objects(bucket: str, prefix: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.names import OPS_NAMESPACE
 
 if TYPE_CHECKING:
+    from kedro_lakehouse.config.discovery import PlaceConfig
     from kedro_lakehouse.config.registries import RegistryConfig
     from kedro_lakehouse.deploy.platforms import Platform
     from kedro_lakehouse.project import Project
@@ -55,6 +56,8 @@ class Deployment:
     """Streams of Kinesis that are read: region (empty: the job's own) and name."""
     asks_registry: bool = False
     """Whether Glue's schema registry is asked."""
+    discovered: tuple[PlaceConfig, ...] = ()
+    """Places of discovery: the job reads those in S3, and crawlers of Glue look over some."""
     every: float | None = None
     """How often the loop looks for news, in seconds; None where the job runs pipelines by a schedule."""
 
@@ -84,6 +87,7 @@ class Deployment:
             "topics": _topics(project),
             "streams": _streams(project),
             "asks_registry": any(config.type == "glue" for config in _registries(project)),
+            "discovered": project.discovery.places,
             "platform": platform_of(project.spark_conf),
             "formats": formats_of(project.spark_conf),
         }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from kedro_lakehouse.deploy.airflow import write_dag
 from kedro_lakehouse.deploy.artifacts import build_wheel, needed_modules, own_jars, pack_conf, write_entry
+from kedro_lakehouse.deploy.crawlers import crawler_resources
 from kedro_lakehouse.deploy.deployment import Deployment, Jars
 from kedro_lakehouse.deploy.emr_serverless import emr_serverless_template
 from kedro_lakehouse.deploy.glue import glue_template
@@ -81,7 +82,9 @@ def render(  # noqa: PLR0913 - one an option of the command
     written = [*(artifacts / name for name in deployment.wheels)]
     written += [pack_conf(conf, artifacts), write_entry(artifacts), _requirements(deployment, artifacts)]
     make = glue_template if target == "glue" else emr_serverless_template
-    written.append(_template(make(deployment), folder))
+    content = make(deployment)
+    content["Resources"] |= crawler_resources(deployment.discovered)
+    written.append(_template(content, folder))
     if target == "emr-serverless":
         source = files("kedro_lakehouse").joinpath("deploy", "templates", "environment.Dockerfile")
         written.append(folder / source.name)

@@ -52,6 +52,7 @@ def notify(
         *failure_states(error, set(whole) - _still_refused(project, known)),
         *quarantine_states(project.reports),
         *staleness_states(statuses, monitoring.stale_after, now),
+        *project.alerts,
     ]
     for name, config in monitoring.notifiers.items():
         crossed = [s for s in crossings(states, known.get(name, {})) if s.kind in config.kinds]
@@ -120,6 +121,8 @@ def commands(project: Project, state: AlertState, error: BaseException | None) -
     runs = f"{look} runs --limit 5{env}"
     if state.subject == RUN:
         return [runs]
+    if state.kind == "discovery":
+        return [f"{look} discovered {state.subject.partition(' ')[0]}{env}"]
     table = state.subject
     declared = {str(name): name for name in project.declarations.tables}
     name = declared.get(table)

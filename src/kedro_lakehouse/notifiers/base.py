@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.monitoring import NotifierConfig
 
-AlertKind = Literal["failure", "staleness", "quarantine"]
+AlertKind = Literal["failure", "staleness", "quarantine", "discovery"]
 RUN: Final = ""
 """Subject of a failure that is the run's own, not a table's."""
 
@@ -24,6 +24,7 @@ _WORDS: Final = {
     ("staleness", False): f"{in_words('fresh')} again",
     ("quarantine", True): "has quarantined events",
     ("quarantine", False): "has no new quarantined events",
+    ("discovery", True): "changed",
 }
 _NAMED: Final = 3
 

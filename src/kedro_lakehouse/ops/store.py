@@ -47,6 +47,9 @@ _FILE: Final = pa.struct([*_texts("path"), *_numbers("size", "modified")])
 _REFUSAL: Final = pa.struct(_texts("path", "code"))
 _WAITING: Final = pa.struct([*_texts("path"), *_numbers("size", "modified"), *_texts("code", "reason")])
 _REFERENCE: Final = pa.struct([*_texts("table"), *_numbers("snapshot")])
+_COLUMN: Final = pa.struct(
+    [*_texts("name", "type"), ("partition", pa.bool_()), *_numbers("id"), *_texts("personal")]
+)
 _FAILURE: Final = pa.struct(_texts("table", "code", "message"))
 
 BATCH_LEDGER: Final = "batch_ledger"
@@ -58,6 +61,7 @@ DECISIONS: Final = "decisions"
 MAINTENANCE: Final = "maintenance"
 SCHEMAS_OF_RECORDS: Final = "schemas"
 ERASURES: Final = "erasures"
+DISCOVERED: Final = "discovered"
 PUBLISHED: Final = "published"
 """Stage of a quality result about a published table."""
 
@@ -147,6 +151,25 @@ _FIELDS: Final[Mapping[str, _Fields]] = {
         ("pending", pa.list_(pa.string())),
         *_texts("evidence", "signature", "run_id"),
         *_times("recorded_at"),
+    ],
+    # One row per version of a dataset that was discovered, and per change of its figures: what was found, and
+    # what changed since the version before. `keys` are JSON lists of columns; `read`: in so many rows.
+    DISCOVERED: [
+        *_texts("table"),
+        *_numbers("version"),
+        *_texts("status", "kind", "location", "pattern", "identity", "mark"),
+        ("columns", pa.list_(_COLUMN)),
+        ("partitions", pa.list_(pa.string())),
+        *_numbers("rows"),
+        ("rows_exact", pa.bool_()),
+        *_numbers("size", "files"),
+        *_times("changed"),
+        ("keys", pa.list_(pa.string())),
+        *_numbers("read"),
+        *_texts("options", "note"),
+        ("changes", pa.list_(pa.string())),
+        *_texts("run_id"),
+        *_times("discovered_at"),
     ],
     # One row per schema of a registry that a table's records named, with the first batch that has such a
     # record. A row without a batch is an earlier version of a subject: later ones are compared with it.

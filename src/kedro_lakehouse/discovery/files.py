@@ -1,0 +1,343 @@
+"""What files of csv, JSON lines and parquet hold: the columns of each, and some of their rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from kedro_lakehouse.discovery.tree import Tree, TreeFile
+
+_SNIFF: Final = "SELECT Delimiter, Quote, HasHeader FROM sniff_csv(?)"
+_DELIMITERS: Final = (",", ";", "\t", "|")
+_HEAD: Final = 256 * 1024
+_READ_WHOLE: Final = 256 * 1024**2
+"""Text files of at most so many bytes together are counted; of larger ones rows are estimated."""
+_LONGEST_LINE: Final = 16 * 1024**2
+_THREADS: Final = 8
+_INTEGER: Final = r"^-?(?:0|[1-9]\d{0,17})$"
+_NUMBER: Final = r"^-?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$"
+_DATE: Final = r"^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])$"
+_TIMESTAMP: Final = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?$"
+_ZONE: Final = r"(?:Z|[+-]\d\d:?\d\d)$"
+_BOOLEAN: Final = r"^(?:true|false|True|False|TRUE|FALSE)$"
+_TEXT_TYPES: Final = (
+    (_BOOLEAN, pa.bool_()),
+    (_INTEGER, pa.int64()),
+    (_NUMBER, pa.float64()),
+    (_DATE, pa.date32()),
+)
+
+
+class _Dialect(NamedTuple):
+    """How a csv file is written."""
+
+    delimiter: str
+    quote: str
+    header: bool
+
+
+class UnreadFileError(ValueError):
+    """A file that is not what its name says; its text says what was found."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a file was seen to hold; ``rows`` is None where only reading all of it would tell."""
+
+    file: TreeFile
+    schema: pa.Schema
+    rows: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its columns, in lower case."""
+        return frozenset(name.lower() for name in self.schema.names)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some rows of a dataset, in types that all of them fit, and how many rows there are in all."""
+
+    rows: pa.Table
+    total: int | None
+    exact: bool
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def look_at_files(tree: Tree, files: Sequence[TreeFile]) -> list[Look | tuple[TreeFile, str]]:
+    """Look at the beginning or the footer of each file; for one that cannot be read, why not."""
+    dialects: dict[str, _Dialect] = {}
+    looks: dict[str, Callable[[Tree, TreeFile], Look]] = {
+        "parquet": _parquet_look,
+        "csv": partial(_csv_look, dialects=dialects),
+        "json": _json_look,
+    }
+
+    def look(file: TreeFile) -> Look | tuple[TreeFile, str]:
+        try:
+            return looks[str(file.kind)](tree, file)
+        except UnreadFileError as error:
+            return file, str(error)
+        except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+            return file, f"it is no readable {file.kind} ({type(error).__name__})"
+
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        return list(pool.map(look, files))
+
+
+def sample_of(tree: Tree, looks: Sequence[Look], schema: pa.Schema, limit: int) -> Sample:
+    """Read up to so many rows, from one file after the other.
+
+    Args:
+        tree: The place of the files.
+        looks: The files of one dataset.
+        schema: Their columns together.
+        limit: How many rows are wanted.
+    """
+    kind = looks[0].file.kind
+    if kind == "parquet":
+        return _parquet_sample(tree, looks, schema, limit)
+    return _text_sample(tree, looks, limit, _csv_batches if kind == "csv" else _json_batches)
+
+
+def _opened(tree: Tree, file: TreeFile) -> Any:
+    import fsspec
+
+    handle = tree.fs.open(tree.at(file.path), "rb")
+    codec = fsspec.utils.infer_compression(file.name)
+    return fsspec.compression.compr[codec](handle, mode="rb") if codec else handle
+
+
+def _parquet_look(tree: Tree, file: TreeFile) -> Look:
+    import pyarrow.parquet as pq
+
+    with tree.fs.open(tree.at(file.path), "rb") as handle:
+        footer = pq.ParquetFile(handle)
+        return Look(file, footer.schema_arrow.remove_metadata(), footer.metadata.num_rows)
+
+
+def _parquet_sample(tree: Tree, looks: Sequence[Look], schema: pa.Schema, limit: int) -> Sample:
+    import pyarrow.parquet as pq
+
+    parts, wanted = list[pa.Table](), limit
+    for look in looks:
+        if wanted <= 0:
+            break
+        with tree.fs.open(tree.at(look.file.path), "rb") as handle:
+            for batch in pq.ParquetFile(handle).iter_batches(batch_size=min(wanted, 65_536)):
+                parts.append(_with_partition(pa.table(batch), look.file))
+                wanted -= batch.num_rows
+                if wanted <= 0:
+                    break
+    rows = _joined(parts, schema).slice(0, limit)
+    return Sample(rows, sum(look.rows or 0 for look in looks), exact=True)
+
+
+def _head(tree: Tree, file: TreeFile) -> str:
+    """The whole lines among the first characters of a text file."""
+    with _opened(tree, file) as handle:
+        found: bytes = handle.read(_HEAD)
+    cut = len(found) == _HEAD
+    lines = found[: found.rfind(b"\n") + 1] if cut and b"\n" in found else found
+    return lines.decode("utf-8-sig")
+
+
+def _csv_look(tree: Tree, file: TreeFile, *, dialects: dict[str, _Dialect]) -> Look:
+    """The columns of a csv file; one that begins as another one did is written alike."""
+    head = _head(tree, file)
+    if not head.strip():
+        raise UnreadFileError("it has no lines")
+    start = head.partition("\n")[0]
+    dialect = dialects.get(start) or _sniffed(head)
+    dialects[start] = dialect
+    options = {"delimiter": dialect.delimiter, "quote": dialect.quote}
+    first = next(csv.reader(io.StringIO(head), delimiter=dialect.delimiter, quotechar=dialect.quote))
+    header = dialect.header or _names_columns(first)
+    names = first if header else [f"column{number}" for number in range(1, len(first) + 1)]
+    if "" in names or len({name.lower() for name in names}) < len(names):
+        raise UnreadFileError("its header has empty or repeated names")
+    schema = pa.schema([(name, pa.string()) for name in names])
+    return Look(file, schema, options=options | {"header": header, "encoding": "UTF-8"})
+
+
+def _sniffed(head: str) -> _Dialect:
+    """What DuckDB's sniffer says of a text; a delimiter that is none is taken for a single column."""
+    import duckdb
+
+    with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8", newline="") as kept:
+        kept.write(head)
+        kept.flush()
+        try:
+            with duckdb.connect() as own:  # files are looked at by several threads
+                delimiter, quote, header = own.execute(_SNIFF, [kept.name]).fetchall()[0]
+        except duckdb.Error as error:
+            raise UnreadFileError("it is no table of separated values") from error
+    return _Dialect(
+        delimiter=delimiter if delimiter in _DELIMITERS else ",",
+        quote=quote if len(quote) == 1 else '"',
+        header=bool(header),
+    )
+
+
+def _names_columns(first: Sequence[str]) -> bool:
+    """Whether a first line is one of names, also where the sniffer sees only texts below it."""
+    return all(re.fullmatch(r"[A-Za-z_][\w .#%()/-]*", name) for name in first)
+
+
+def _csv_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
+    """The rows of a csv file as texts; an empty value is null."""
+    from pyarrow import csv as pacsv
+
+    options, names = look.options, look.schema.names
+    with _opened(tree, look.file) as handle:
+        reader = pacsv.open_csv(
+            handle,
+            read_options=pacsv.ReadOptions(
+                column_names=names, skip_rows=0 if not options["header"] else 1, block_size=4 * 1024**2
+            ),
+            parse_options=pacsv.ParseOptions(
+                delimiter=options["delimiter"],
+                quote_char=options["quote"] or False,
+                newlines_in_values=True,
+                invalid_row_handler=lambda _: "skip",
+            ),
+            convert_options=pacsv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
+            ),
+        )
+        for batch in reader:
+            yield pa.table(batch)
+
+
+def _json_look(tree: Tree, file: TreeFile) -> Look:
+    from pyarrow import json as pajson
+
+    head = _head(tree, file).strip()
+    if not head.startswith("{"):
+        raise UnreadFileError("it is no JSON lines: an object on each line is expected")
+    options = pajson.ParseOptions(newlines_in_values=False)
+    found = pajson.read_json(io.BytesIO(head.encode()), parse_options=options).schema
+    # Arrow takes texts for times and forgets their zone: they stay texts, of which all values tell the type.
+    fields = [f.with_type(pa.string()) if pa.types.is_timestamp(f.type) else f for f in found]
+    return Look(file, pa.schema(fields))
+
+
+def _json_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
+    from pyarrow import json as pajson
+
+    texts = pa.schema([f for f in look.schema if pa.types.is_string(f.type)])
+    with _opened(tree, look.file) as handle:
+        reader = pajson.open_json(
+            handle,
+            read_options=pajson.ReadOptions(block_size=_LONGEST_LINE),
+            parse_options=pajson.ParseOptions(explicit_schema=texts),
+        )
+        first = {name: number for number, name in enumerate(look.schema.names)}
+        for batch in reader:  # Arrow puts the named columns before the others
+            names = sorted(batch.schema.names, key=lambda name: first.get(name, len(first)))
+            yield pa.table(batch).select(names)
+
+
+def _text_sample(tree: Tree, looks: Sequence[Look], limit: int, batches: Any) -> Sample:
+    """Read files as long as rows are wanted or all of them are small enough to be counted."""
+    whole = sum(look.file.size for look in looks) <= _READ_WHOLE
+    parts, rows, bytes_read, multiline = list[pa.Table](), 0, 0, False
+    for look in looks:
+        for batch in batches(tree, look):
+            if rows < limit:
+                part = batch.slice(0, limit - rows)
+                multiline = multiline or _has_line_ends(part)
+                parts.append(_with_partition(part, look.file))
+            rows += batch.num_rows
+            if rows >= limit and not whole:
+                break
+        bytes_read += look.file.size
+        if not whole and rows >= limit:
+            break
+    size = sum(look.file.size for look in looks)
+    total = rows if whole else round(rows * size / max(bytes_read, 1))
+    sampled = _typed(_joined(parts, None)) if parts else pa.table({})
+    return Sample(sampled, total, exact=whole, options={"multiline": True} if multiline else {})
+
+
+def _has_line_ends(rows: pa.Table) -> bool:
+    texts = (rows[name] for name in rows.column_names if pa.types.is_string(rows[name].type))
+    return any(pc.any(pc.match_substring(column, "\n")).as_py() for column in texts)
+
+
+def _with_partition(rows: pa.Table, file: TreeFile) -> pa.Table:
+    """Rows with the columns that their file's folders give them, as texts."""
+    for name, value in file.partition:
+        if name not in rows.column_names:
+            text = None if value == "__HIVE_DEFAULT_PARTITION__" else value
+            rows = rows.append_column(name, pa.array([text] * rows.num_rows, pa.string()))
+    return rows
+
+
+def _joined(parts: Sequence[pa.Table], schema: pa.Schema | None) -> pa.Table:
+    if not parts:
+        return (schema or pa.schema([])).empty_table()
+    try:
+        return pa.concat_tables(parts, promote_options="permissive")
+    except (
+        pa.ArrowInvalid,
+        pa.ArrowTypeError,
+    ):  # of columns whose types cannot meet, the newest file's counts
+        return parts[-1]
+
+
+def _typed(rows: pa.Table) -> pa.Table:
+    """Texts in the types that all of them stand for."""
+    for number, name in enumerate(rows.column_names):
+        column = rows[name]
+        if pa.types.is_string(column.type):
+            rows = rows.set_column(number, name, typed_texts(column))
+    return rows
+
+
+def typed_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of texts in the type that each of them stands for; as it is where there is none.
+
+    A number with zeros before it stays text, as a code does that looks like a number.
+
+    Example:
+        >>> typed_texts(pa.chunked_array([["1", None, "20"]])).type
+        DataType(int64)
+        >>> typed_texts(pa.chunked_array([["07", "12"]])).type
+        DataType(string)
+    """
+    given = column.drop_null()
+    kind = _kind_of(given) if len(given) else None
+    if kind is None:
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid:  # a date such as 30 February
+        return column
+
+
+def _kind_of(texts: pa.ChunkedArray) -> pa.DataType | None:
+    """The type that all of these texts stand for; a time has a zone if all of them name one."""
+
+    def all_match(pattern: str) -> bool:
+        return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
+    if not all_match(_TIMESTAMP):
+        return next((kind for pattern, kind in _TEXT_TYPES if all_match(pattern)), None)
+    zoned = pc.match_substring_regex(texts, _ZONE)
+    if pc.all(zoned).as_py():
+        return pa.timestamp("us", "UTC")
+    return None if pc.any(zoned).as_py() else pa.timestamp("us")
