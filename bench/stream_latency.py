@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 NAMES = [f"t{number}" for number in range(10)]
-KEYS, A_SECOND, START, END = 1_000, 10, 40, 90
-"""START: the seconds that Spark's start and the first batches may take. END: those after the last change."""
+KEYS, A_SECOND, END = 500, 10, 90
+"""END: the seconds that the last batches may take."""
 
 
 class Feed(Protocol):
@@ -131,8 +131,17 @@ class Database:
         self._postgres.stop()
 
 
-def latencies(folder: Path, seconds: int, *, database: bool = False, schemas: bool = False) -> list[float]:
+def latencies(
+    folder: Path, seconds: int, start: int, *, database: bool = False, schemas: bool = False
+) -> list[float]:
     """How late each row was that came while the loop ran, in seconds, sorted; without the loop's start.
+
+    Args:
+        folder: Where to work.
+        seconds: For how long rows are measured.
+        start: The seconds before that, in which Spark starts and makes the first batches.
+        database: Whether the rows come from a database.
+        schemas: Whether its messages have schemas.
 
     Raises:
         RuntimeError: A change is not in the change log.
@@ -142,7 +151,7 @@ def latencies(folder: Path, seconds: int, *, database: bool = False, schemas: bo
         try:
             bench = BenchProject(folder / "project")
             bench.write({"shop": feed.source}, {f"shop.{name}": feed.table for name in NAMES})
-            begun, changes = _followed(bench.folder, feed, START + seconds)
+            begun, changes = _followed(bench.folder, feed, start + seconds)
             project = bench.open()
         finally:
             feed.stop()
@@ -151,7 +160,7 @@ def latencies(folder: Path, seconds: int, *, database: bool = False, schemas: bo
             found = _lateness(project, TableName("shop", name))
             if len(found) != changes:
                 raise RuntimeError(f"{name}: {changes} changes, {len(found)} in the change log")
-            late += [published - at for at, published in found if at >= begun + START]
+            late += [published - at for at, published in found if at >= begun + start]
         project.session.stop()
     return sorted(late)
 

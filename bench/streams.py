@@ -1,8 +1,7 @@
 """A topic's backlog into tables beside Structured Streaming, a backlog with poison, and how late rows are.
 
 Usage: ``.venv/bin/python bench/streams.py [--messages 1000000] [--poison 0] [--no-peer] [--latency 60]
-[--database [--schemas]]
-[--cycles 1000]``.
+[--start 40] [--database [--schemas]] [--cycles 1000]``.
 
 Messages of 200 bytes in four partitions, an object in JSON each, ten for each key, become a current table
 and a history in batches of at most 250,000 records; a topic of 200,000 warms Spark up. Beside it, in a
@@ -111,6 +110,9 @@ def main() -> int:
     parser.add_argument("--poison", type=int, default=0)
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--latency", type=int, default=0)
+    parser.add_argument(
+        "--start", type=int, default=40, help="seconds before that are measured, with --latency"
+    )
     parser.add_argument("--database", action="store_true", help="rows of PostgreSQL, with --latency")
     parser.add_argument("--schemas", action="store_true", help="in the messages, with --database")
     parser.add_argument("--cycles", type=int, default=0)
@@ -122,7 +124,9 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.latency:
         with tempfile.TemporaryDirectory(prefix="streams_") as made:
-            late = latencies(Path(made), asked.latency, database=asked.database, schemas=asked.schemas)
+            late = latencies(
+                Path(made), asked.latency, asked.start, database=asked.database, schemas=asked.schemas
+            )
         median, last = late[len(late) // 2], late[len(late) * 99 // 100]
         print(f"{len(late):,} rows: median {median:.1f} s, 99th percentile {last:.1f} s, load {load()}")
         return 0
