@@ -1,7 +1,7 @@
 """A topic's backlog into tables beside Structured Streaming, a backlog with poison, and how late rows are.
 
 Usage: ``.venv/bin/python bench/streams.py [--messages 1000000] [--poison 0] [--no-peer] [--latency 60]
-[--cycles 1000]``.
+[--start 40] [--database [--schemas]] [--cycles 1000]``.
 
 Messages of 200 bytes in four partitions, an object in JSON each, ten for each key, become a current table
 and a history in batches of at most 250,000 records; a topic of 200,000 warms Spark up. Beside it, in a
@@ -9,8 +9,7 @@ process of its own, Spark's Structured Streaming merges the same topic into one 
 With ``--poison N`` every N-th message is no JSON. Exits 1 where rows are lost or doubled, or where what is
 no JSON is not in quarantine as it was.
 
-With ``--latency SECONDS`` only this: ten topics get ten messages a second each for that time, while the loop
-follows them. A row is late by the time from its message to the commit of the current table that holds it.
+With ``--latency SECONDS`` only this: how late the loop is that follows ten tables, see stream_latency.py.
 
 With ``--cycles N`` only this: the loop makes so many small batches of one table, see stream_cycles.py.
 
@@ -35,9 +34,9 @@ sys.path.append(str(ROOT / "tests"))
 from confluent_kafka import Producer
 from harness.kafka import running_broker
 from stream_cycles import run_cycles
+from stream_latency import latencies
 
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.ops.store import BATCHES
 
 if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
@@ -47,8 +46,6 @@ TABLE = {
     "source": "shop", "keys": ["id"], "order_by": ["at"], "types": {"id": "long", "at": "long", "n": "long"},
     "history": {},
 }  # fmt: skip
-TOPICS, KEYS, A_SECOND, START = 10, 1_000, 10, 40
-"""START: the seconds that Spark's start and the first batches may take."""
 PIPELINES = ("ingestion", "cdc_merge", "scd2")
 
 
@@ -106,50 +103,6 @@ def show(what: str, number: int, taken: float) -> None:
     )
 
 
-def latencies(folder: Path, seconds: int) -> list[float]:
-    """How late each row was that came while the loop ran, in seconds; without the loop's start."""
-    names = [f"t{n}" for n in range(TOPICS)]
-    with running_broker(folder / "broker") as broker:
-        for name in names:
-            broker.make_topic(name, 2)
-        source = {"type": "kafka", "bootstrap_servers": broker.address, "decoder": "json"}
-        bench = BenchProject(folder).write({"shop": source}, {f"shop.{name}": TABLE for name in names})
-        producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 5})
-        words = [ROOT / ".venv/bin/kedro", "lakehouse", "stream", "--every", "1 s"]
-        with (folder / "loop.txt").open("wb") as log:
-            loop = subprocess.Popen(words, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
-            number, begun = 0, time.time()
-            while (now := time.time()) < begun + START + seconds:
-                for name in names:
-                    row = {"id": number % KEYS, "at": time.time_ns() // 1000, "n": number}
-                    producer.produce(name, json.dumps(row), partition=number % 2)
-                producer.poll(0)
-                number += 1
-                time.sleep(max(0.0, now + 1 / A_SECOND - time.time()))
-            producer.flush()
-            time.sleep(15)
-            loop.terminate()
-            loop.wait(60)
-        project = bench.open()
-        late = []
-        for name in names:
-            table = TableName("shop", name)
-            commits = sorted(
-                (row["batch"], row["committed_at"].timestamp())
-                for row in project.ops.read(BATCHES, of_table=str(table))
-                if row["stage"] == "current"
-            )
-            log_rows = project.catalog.find(table.with_suffix("changes")).scan(
-                selected_fields=("at", "_batch")
-            )
-            for row in log_rows.to_arrow().to_pylist():
-                published = next(at for batch, at in commits if batch >= row["_batch"])
-                if row["at"] / 1e6 >= begun + START:
-                    late.append(published - row["at"] / 1e6)
-        project.session.stop()
-    return sorted(late)
-
-
 def main() -> int:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -157,6 +110,11 @@ def main() -> int:
     parser.add_argument("--poison", type=int, default=0)
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--latency", type=int, default=0)
+    parser.add_argument(
+        "--start", type=int, default=40, help="seconds before that are measured, with --latency"
+    )
+    parser.add_argument("--database", action="store_true", help="rows of PostgreSQL, with --latency")
+    parser.add_argument("--schemas", action="store_true", help="in the messages, with --database")
     parser.add_argument("--cycles", type=int, default=0)
     parser.add_argument(
         "--maintain", default="30 s", help="how long after its last maintenance, with --cycles"
@@ -166,7 +124,9 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.latency:
         with tempfile.TemporaryDirectory(prefix="streams_") as made:
-            late = latencies(Path(made), asked.latency)
+            late = latencies(
+                Path(made), asked.latency, asked.start, database=asked.database, schemas=asked.schemas
+            )
         median, last = late[len(late) // 2], late[len(late) * 99 // 100]
         print(f"{len(late):,} rows: median {median:.1f} s, 99th percentile {last:.1f} s, load {load()}")
         return 0

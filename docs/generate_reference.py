@@ -127,9 +127,9 @@ CONFIGURATION: Final = """\
 
 Every key of `sources.yml`, `tables.yml`, `expectations.yml`, `maintenance.yml`, `convert.yml`,
 `discovery.yml`, `registries.yml`, `monitoring.yml` and `grants.yml`. They live in `conf/base/`; those of
-`conf/<env>/` are merged softly over them: a key that an environment does not write keeps its value, a key that
-it sets to `null` counts as not written. Lists are replaced, not joined. An unknown key is refused; the message
-names the allowed ones.
+`conf/<env>/` are merged softly over them: a key that an environment does not write keeps its value, a key
+that it sets to `null` counts as not written. Lists are replaced, not joined. An unknown key is refused; the
+message names the allowed ones.
 
 The text of a path may use `${globals:landing}` and the other names of `globals.yml`.
 

@@ -180,6 +180,7 @@ def every_postgres() -> list[Fact]:
         ("dbl", {"type": "double"}, 404.4443, 404.4443),
         ("num", decimal_of("2", "10"), "//8=", Decimal("-0.01")),
         ("num38", decimal_of("0"), wire(10**38 - 1), Decimal(10**38 - 1)),
+        ("neg38", decimal_of("0"), wire(-(10**38) + 1), Decimal(-(10**38) + 1)),
         ("neg65", decimal_of("1", "65"), "/w==", "-0.1"),
         ("big65", decimal_of("30", "65"), wire(-(10**64) - 1), "-" + "1" + "0" * 34 + "." + "0" * 29 + "1"),
         ("uint64", decimal_of("0", "20"), "AP//////////", Decimal(2**64 - 1)),

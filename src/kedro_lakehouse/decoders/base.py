@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from kedro_lakehouse.plugins import CHANGE_DECODERS, load_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.decoders.lines import LineShape
     from kedro_lakehouse.decoders.records import Columns, RecordGroup
 
 
@@ -37,6 +39,34 @@ class ChangeDecoder(Protocol):
 
         Returns:
             A lazy frame: calling this function starts no Spark job.
+        """
+
+
+@runtime_checkable
+class DecodesFew(Protocol):
+    """A decoder that can decode a few lines without Spark; a decoder need not have this.
+
+    Its reader of lines (the decoder itself, or that of plain rows) must find their shapes without Spark, too:
+    see ``decoders.lines.ReadsFewLines``. What is decoded here must be what ``decode`` gives.
+    """
+
+    def decode_few(
+        self,
+        lines: pa.Table,
+        shapes: Sequence[LineShape],
+        layout: Any,
+        columns: Columns,
+        keys: tuple[str, ...],
+    ) -> pa.Table:
+        """Decode lines into events, in Arrow.
+
+        Schema:
+            lines: ``value``, ``key``, ``_position``, ``__file``.
+            returns: as ``ChangeDecoder.decode``, of all lines that are changes; ``_raw`` may be null.
+
+        Raises:
+            NotPlainError: A line means something that only Spark is known to tell, or it cannot be
+                accepted: Spark then decodes all of them, and keeps the raw record of a bad one.
         """
 
 

@@ -8,27 +8,30 @@ no JSON, a name that comes twice), ``NotPlainError`` leaves the whole batch to S
 from __future__ import annotations
 
 import datetime as dt
-import json
+import math
 import re
+import struct
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from kedro_lakehouse.decoders.lines import MARK, VALUE, LineShape, names_of, texts
-from kedro_lakehouse.decoders.records import FILE
+from kedro_lakehouse.changes.events import POSITION, RAW
+from kedro_lakehouse.decoders.lines import VALUE
+from kedro_lakehouse.decoders.plain_json import NotPlainError, object_of
+from kedro_lakehouse.decoders.records import FAILED, MALFORMED_RECORD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
+
+    from kedro_lakehouse.changes.conversion import Conversion
 
 Row = dict[str, str | None]
 """The fields of a row, each as the text that was sent."""
 
-_LONGEST_NAME: Final = 1_000
-_LONGEST_NUMBER: Final = 100
-_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
-_NUMBER: Final = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,17}(?:\.[0-9]{1,17})?(?:[eE][+-]?[0-9]{1,3})?")
 _DECIMAL: Final = re.compile(r"-?([0-9]{1,38})(?:\.([0-9]{1,38}))?")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOMENT: Final = re.compile(
@@ -41,14 +44,7 @@ _BITS: Final[Mapping[type[T.DataType], int]] = {
     T.IntegerType: 31,
     T.LongType: 63,
 }
-
-
-class NotPlainError(ValueError):
-    """A text of which only Spark is known to tell the meaning."""
-
-
-class _Nested:
-    """Stands for an object or an array within a row."""
+_SMALLEST_FLOAT, _LARGEST_FLOAT = 1e-37, 1e37
 
 
 def row_of(text: str | None) -> Row:
@@ -57,43 +53,55 @@ def row_of(text: str | None) -> Row:
     Raises:
         NotPlainError: It is anything else, or Spark may read it in another way.
     """
-    row = _fields(text)
-    if any(isinstance(value, _Nested) for value in row.values()):
+    row = object_of(text)
+    if any(isinstance(value, dict | list) for value in row.values()):
         raise NotPlainError
     return row
 
 
-def shapes_here(lines: pa.Table) -> list[LineShape] | None:
-    """The names of the fields in each place, as ``RowLines.discover`` finds them; None if Spark must look."""
-    names: dict[str, set[str]] = {}
-    try:
-        for place, text in zip(lines[FILE].to_pylist(), lines[VALUE].to_pylist(), strict=True):
-            names.setdefault(place, set()).update(_fields(text))
-    except NotPlainError:
-        return None
-    return [LineShape(place=place, columns=texts(names_of([found]))) for place, found in names.items()]
-
-
-def rows_here(lines: pa.Table, kinds: Mapping[str, T.DataType]) -> pa.Table | None:
-    """The rows of lines in the types of their columns; None if Spark must read them.
+def rows_here(lines: pa.Table, kinds: Mapping[str, T.DataType]) -> pa.Table:
+    """The rows of lines in the types of their columns.
 
     Args:
         lines: At least the column ``value``.
         kinds: The types of the columns to read, by the names in the rows.
+
+    Raises:
+        NotPlainError: Spark must read them.
     """
     from pyspark.sql.pandas.types import to_arrow_type
 
     if not can_read(kinds.values()):
-        return None
-    try:
-        rows = [row_of(text) for text in lines[VALUE].to_pylist()]
-        columns = [
-            pa.array([value_of(row.get(name), kind) for row in rows], to_arrow_type(kind))
-            for name, kind in kinds.items()
-        ]
-    except NotPlainError:
-        return None
+        raise NotPlainError
+    rows = [row_of(text) for text in lines[VALUE].to_pylist()]
+    columns = [
+        pa.array([value_of(row.get(name), kind) for row in rows], to_arrow_type(kind))
+        for name, kind in kinds.items()
+    ]
     return pa.Table.from_arrays(columns, names=list(kinds))
+
+
+def events_of(lines: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
+    """Decoded events of lines of which each is an event, and none is malformed or cannot be converted.
+
+    The raw record is null: only rejected events need it, and Spark reads those.
+    """
+    none_failed = pa.array([[]] * lines.num_rows, pa.list_(pa.string()))
+    carried = {
+        POSITION: lines[POSITION],
+        RAW: pa.nulls(lines.num_rows, pa.string()),
+        MALFORMED_RECORD: pa.array([False] * lines.num_rows, pa.bool_()),
+        FAILED: none_failed,
+    }
+    return pa.table({**columns, **carried})
+
+
+def has_pattern(conversion: Conversion) -> bool:
+    """Whether a pattern of Java's says what the column's texts mean."""
+    if isinstance(conversion.kind, T.DateType):
+        return conversion.date_format is not None
+    moments = T.TimestampType | T.TimestampNTZType
+    return isinstance(conversion.kind, moments) and conversion.timestamp_format is not None
 
 
 def can_read(kinds: Iterable[T.DataType]) -> bool:
@@ -109,70 +117,8 @@ def value_of(text: str | None, kind: T.DataType) -> Any:
     """
     try:
         return None if text is None else _READ[type(kind)](text, kind)
-    except (ValueError, OverflowError) as error:  # a day or a moment that there is not
+    except (KeyError, ValueError, OverflowError) as error:  # such as a day that there is not
         raise NotPlainError from error
-
-
-def _fields(text: str | None) -> dict[str, Any]:
-    """The fields of an object, nested ones without their value."""
-    if text is None or MARK[0] in text:
-        raise NotPlainError
-    try:
-        found = _JSON.decode(text)
-    except (ValueError, RecursionError) as error:
-        raise NotPlainError from error
-    if not isinstance(found, _Object):
-        raise NotPlainError
-    return {_whole(name): _text(value) for name, value in found.fields.items()}
-
-
-class _Object(_Nested):
-    """An object, by the fields in it."""
-
-    def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
-        self.fields = dict(pairs)
-        if len(self.fields) < len(pairs) or any(len(name) > _LONGEST_NAME for name in self.fields):
-            raise NotPlainError
-
-
-def _text(value: Any) -> str | _Nested | None:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _whole(value)
-    return _Nested() if isinstance(value, list) else value
-
-
-def _whole(text: str) -> str:
-    """Text without half a character, and without our own mark."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise NotPlainError from error
-    if MARK[0] in text:
-        raise NotPlainError
-    return text
-
-
-def _digits(text: str) -> str:
-    if not _INTEGER.fullmatch(text) or text == "-0":
-        raise NotPlainError
-    return text
-
-
-def _fraction(text: str) -> str:
-    if len(text) > _LONGEST_NUMBER:
-        raise NotPlainError
-    return text
-
-
-def _refused(text: str) -> Any:
-    raise NotPlainError(text)
-
-
-_JSON: Final = json.JSONDecoder(
-    object_pairs_hook=_Object, parse_int=_digits, parse_float=_fraction, parse_constant=_refused
-)
 
 
 def _integer(text: str, kind: T.DataType) -> int:
@@ -185,9 +131,20 @@ def _integer(text: str, kind: T.DataType) -> int:
 
 
 def _double(text: str, _: T.DataType) -> float:
-    if not _NUMBER.fullmatch(text):
+    number = float(text) if _NUMBER.fullmatch(text) else math.inf
+    if math.isinf(number):
         raise NotPlainError
-    return float(text)
+    return number
+
+
+def _float(text: str, kind: T.DataType) -> float:
+    """A number of 32 bits; not one that lies half-way between two, as a double can tell."""
+    number = _double(text, kind)
+    (bits,) = struct.unpack("<Q", struct.pack("<d", number))
+    if number and (bits % 2**29 == 2**28 or not _SMALLEST_FLOAT < abs(number) < _LARGEST_FLOAT):
+        raise NotPlainError
+    found: float = struct.unpack("<f", struct.pack("<f", number))[0]
+    return found
 
 
 def _decimal(text: str, kind: T.DataType) -> Decimal:
@@ -230,6 +187,7 @@ _READ: Final[Mapping[type[T.DataType], Callable[[str, T.DataType], Any]]] = {
     T.StringType: lambda text, _: text,
     T.BooleanType: _boolean,
     T.DoubleType: _double,
+    T.FloatType: _float,
     T.DecimalType: _decimal,
     T.DateType: _date,
     T.TimestampType: _moment,

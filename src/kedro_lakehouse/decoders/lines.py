@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.events import POSITION, RAW, column
+from kedro_lakehouse.decoders.plain_json import MARK, object_of
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, Load, RecordGroup, computed_once
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
 VALUE: Final = "value"
 KEY: Final = "key"
 CARRIED_BY_LINES: Final = (POSITION, FILE)
 
-# Spark's JSON functions read numbers with a fraction as doubles, which loses digits. So before parsing such
-# numbers are made strings that start with this mark (a private-use character; no other text starts with it).
-MARK: Final = "\ue000#"
 # Java's syntax. All groups are possessive: the expression never backtracks, and needs no stack.
 _FRACTIONS: Final = (
     r"\G((?:[^\"0-9-]++|\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|-?\d++(?![\d.eE]))*+)"
@@ -68,6 +67,18 @@ class LineReader(Protocol):
 
         Returns:
             Groups of lazy frames: calling this function starts no Spark job.
+        """
+
+
+@runtime_checkable
+class ReadsFewLines(Protocol):
+    """A reader of lines that can look at a few without Spark; a reader need not have this."""
+
+    def discover_few(self, lines: pa.Table, layout: Any) -> list[LineShape]:
+        """Find the shapes that ``discover`` finds, in lines that are here.
+
+        Raises:
+            NotPlainError: Spark must look.
         """
 
 
@@ -153,6 +164,14 @@ class RowLines:
             F.collect_set(F.array_distinct(F.array_sort(F.map_keys(fields)))).alias("names")
         )
         return [LineShape(place=row[FILE], columns=texts(names_of(row["names"]))) for row in found.collect()]
+
+    def discover_few(self, lines: pa.Table, layout: Any = None) -> list[LineShape]:
+        """Find the names of the fields in each place, without Spark."""
+        del layout
+        names: dict[str, set[str]] = {}
+        for place, text in zip(lines[FILE].to_pylist(), lines[VALUE].to_pylist(), strict=True):
+            names.setdefault(place, set()).update(object_of(text))
+        return [LineShape(place=place, columns=texts(names_of([found]))) for place, found in names.items()]
 
     def names(self, lines: DataFrame) -> dict[str, set[str]]:
         """The names of fields in each place, found without reading values: less work than ``discover``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,8 +13,8 @@ from kedro_lakehouse.commits.fold_frames import takes
 from kedro_lakehouse.commits.reading import reading_errors
 from kedro_lakehouse.config.enrich import enriched_columns
 from kedro_lakehouse.decoders.base import load_decoder
-from kedro_lakehouse.decoders.few_rows import shapes_here
-from kedro_lakehouse.decoders.lines import LineShape, RowLines, split_keyed, texts
+from kedro_lakehouse.decoders.lines import LineShape, ReadsFewLines, RowLines, split_keyed, texts
+from kedro_lakehouse.decoders.plain_json import NotPlainError
 from kedro_lakehouse.errors import UnreadableFileError
 from kedro_lakehouse.ingestion.columns import described_types, resolve_columns
 from kedro_lakehouse.ingestion.references import References
@@ -58,7 +59,7 @@ class FileReader:
     def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
         """Find the columns of files: of JSON lines by one Spark job, of others from headers or footers.
 
-        Few plain rows of a stream are read without Spark.
+        Few plain records of a stream are read without Spark.
 
         Raises:
             UnreadableFileError: A file cannot be read, or is to hold rows as JSON lines and has no such line.
@@ -126,10 +127,17 @@ class FileReader:
                 )
 
     def _looked_at(self, files: Sequence[LandedFile]) -> Sequence[LineShape]:
-        """The shapes of lines: of a few plain rows without Spark, of many with as little work as will do."""
-        lines = self.few_lines(files)
-        found = None if lines is None else shapes_here(lines)
-        return found or self._of_known_names(files) or self._discovered(files)
+        """The shapes of lines: of a few without Spark, of many with as little work as will do."""
+        return self._of_few(files) or self._of_known_names(files) or self._discovered(files)
+
+    def _of_few(self, files: Sequence[LandedFile]) -> list[LineShape] | None:
+        """The shapes of few plain lines, found without Spark; None if Spark must look."""
+        lines, reader = self.few_lines(files), self._line_reader
+        if lines is None or not isinstance(reader, ReadsFewLines):
+            return None
+        with contextlib.suppress(NotPlainError):
+            return reader.discover_few(lines, self._layout)
+        return None
 
     def _of_known_names(self, files: Sequence[LandedFile]) -> list[LineShape] | None:
         """The shapes of a stream's rows, if the table has all their names; None if there may be a new one.
@@ -157,9 +165,10 @@ class FileReader:
         return {sources.get(c, c) for c in state.columns if c not in own} if state else set()
 
     def few_lines(self, files: Sequence[LandedFile]) -> pa.Table | None:
-        """The records of ranges as lines, if they are few and rows; None if Spark must read them."""
-        is_rows = isinstance(self.source, ReadsFew) and isinstance(self._line_reader, RowLines)
-        return self.source.few_lines(files) if is_rows else None  # type: ignore[attr-defined]
+        """The records of ranges as lines, if few can be read without Spark; None if Spark must read them."""
+        if isinstance(self.source, ReadsFew) and isinstance(self._line_reader, ReadsFewLines):
+            return self.source.few_lines(files)
+        return None
 
     def _discovered(self, files: Sequence[LandedFile]) -> Sequence[LineShape]:
         lines = self._lines(files)

@@ -44,7 +44,12 @@ class RecordRules:
     def events(self, groups: Sequence[RecordGroup], contract: TableContract) -> DataFrame:
         """Decode and check records; a key change becomes its two events."""
         decode = load_decoder(self.decoder).decode
-        decoded = [decode(group, self.layout, self.columns, contract.keys) for group in groups]
+        return self.checked(
+            [decode(group, self.layout, self.columns, contract.keys) for group in groups], contract
+        )
+
+    def checked(self, decoded: Sequence[DataFrame], contract: TableContract) -> DataFrame:
+        """Check what a decoder gave; a key change becomes its two events."""
         ordered = declared_order(complete(decoded, self.columns), contract)
         if self.lookups:
             ordered = self._enriched(ordered)

@@ -1,12 +1,14 @@
 """Check a small batch of change records without a Spark plan, by the same rules.
 
-Files of parquet are read with pyarrow, plain rows of streams by ``decoders.few_rows``. Decoding and checking
-run in a process that needs no JVM (``session.sail``). What is not known to give there what Spark gives is
-left to Spark: other text that becomes another type, the user's own SQL, decoders of plug-ins.
+Files of parquet are read with pyarrow and decoded in a process that needs no JVM (``session.sail``). Few
+records of a stream are decoded here, if their decoder can (``decoders.base.DecodesFew``). All are checked in
+that process. What is not known to give there what Spark gives is left to Spark: other text that becomes
+another type, the user's own SQL, decoders that can do no more.
 """
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,9 +21,10 @@ from kedro_lakehouse.changes.events import ORDER, POSITION, RAW, TIME
 from kedro_lakehouse.changes.fold import flag_repeats
 from kedro_lakehouse.commits.event_frames import AGAIN, REPEAT, TIE
 from kedro_lakehouse.commits.small_rules import frame_of
+from kedro_lakehouse.decoders.base import DecodesFew, load_decoder
 from kedro_lakehouse.decoders.changes import ChangesLayout
 from kedro_lakehouse.decoders.dms import DmsLayout
-from kedro_lakehouse.decoders.few_rows import rows_here
+from kedro_lakehouse.decoders.plain_json import NotPlainError
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
 from kedro_lakehouse.session.sail import on_sail
 from kedro_lakehouse.sources.files import parquet_rows
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kedro_lakehouse.changes.contract import TableContract
-    from kedro_lakehouse.changes.conversion import Conversion
     from kedro_lakehouse.commits.token import BatchToken
     from kedro_lakehouse.decoders.records import Columns, Load
     from kedro_lakehouse.ingestion.reading import FileReader
@@ -77,19 +79,18 @@ def checked_rows(
     shapes = [s for s in looked if s.has_rows]
     if state is None or not shapes or not _may_be_small(reader, shapes, rules, table.contract):
         return None
-    if reader.file_format == "parquet":
-        groups = [group for shape in shapes if (group := _read(shape)) is not None]
-        if len(groups) < len(shapes):
+    if reader.file_format == "json":
+        decoded = _decoded_lines(reader, looked, rules)
+        if decoded is None:
             return None
-    elif (group := _read_lines(reader, looked, rules.columns)) is not None:
-        groups = [group]
-    else:
-        return None
-    if sum(g.records.num_rows for g in groups) > table.environment.small_batch:
+        events = on_sail(_checked, decoded, rules, table.contract, token)
+        return _typed(events, rules.columns, state.columns)
+    groups = [group for shape in shapes if (group := _read(shape)) is not None]
+    if len(groups) < len(shapes) or sum(g.records.num_rows for g in groups) > table.environment.small_batch:
         return None
     if not all(_has_plain_order(group, rules.layout) for group in groups):
         return None
-    events = on_sail(_checked, groups, rules, table.contract, token)
+    events = on_sail(_decoded_and_checked, groups, rules, table.contract, token)
     return _typed(events, rules.columns, state.columns)
 
 
@@ -101,9 +102,7 @@ def _may_be_small(
     if needs_spark or sum(s.file.size for s in shapes) > _MOST_BYTES:
         return False
     if reader.file_format == "json":
-        return isinstance(rules.layout, ChangesLayout) and not any(
-            s.lines and s.lines.described for s in shapes
-        )
+        return True
     if reader.file_format != "parquet" or not isinstance(rules.layout, DmsLayout | ChangesLayout):
         return False
     return all(not s.nanoseconds and _keeps_types(dict(s.columns), rules) for s in shapes)
@@ -150,38 +149,18 @@ def _read(shape: FileShape) -> _Group | None:
     return _Group(records=records, load=shape.load, columns=dict(shape.columns), files=[shape.file.name])
 
 
-def _read_lines(reader: FileReader, looked: Sequence[FileShape], columns: Columns) -> _Group | None:
-    """Read few plain rows of a stream in the table's types; None if Spark must read them.
-
-    The columns that the decoder reads by itself, such as the operation, stay text.
-    """
+def _decoded_lines(reader: FileReader, looked: Sequence[FileShape], rules: RecordRules) -> pa.Table | None:
+    """The decoded events of few records of a stream; None if Spark must read or decode them."""
+    decoder, table = load_decoder(rules.decoder), reader.table
     lines = reader.few_lines([file for file in dict.fromkeys(s.file for s in looked) if file.size])
-    if lines is None or lines.nbytes > _MOST_BYTES:
+    if lines is None or not isinstance(decoder, DecodesFew):
         return None
-    found = {name: kind for shape in looked for name, kind in shape.columns}
-    wanted = columns.conversions(found)
-    if any(_has_pattern(c) for c in wanted):
+    if lines.nbytes > _MOST_BYTES or lines.num_rows > table.environment.small_batch:
         return None
-    kinds: dict[str, T.DataType] = {name: T.StringType() for name in found if name in columns.control}
-    kinds |= {c.source: c.kind for c in wanted}
-    rows = rows_here(lines, kinds)
-    if rows is None:
-        return None
-    places = lines[FILE]
-    return _Group(
-        records=_as_records(rows, lines[POSITION], places),
-        load="changes",
-        columns=kinds,
-        files=pc.unique(places).to_pylist(),
-    )
-
-
-def _has_pattern(conversion: Conversion) -> bool:
-    """Whether a pattern of Java's says what the column's texts mean."""
-    if isinstance(conversion.kind, T.DateType):
-        return conversion.date_format is not None
-    moments = T.TimestampType | T.TimestampNTZType
-    return isinstance(conversion.kind, moments) and conversion.timestamp_format is not None
+    shapes = [shape.lines for shape in looked if shape.lines is not None]
+    with contextlib.suppress(NotPlainError):
+        return decoder.decode_few(lines, shapes, rules.layout, rules.columns, table.contract.keys)
+    return None
 
 
 def _as_records(rows: pa.Table, place: Any, file: Any) -> pa.Table:
@@ -208,7 +187,7 @@ def _has_plain_order(group: _Group, layout: Any) -> bool:
     return not texts.null_count and bool(pc.all(pc.match_substring_regex(texts, _DIGITS)).as_py())
 
 
-def _checked(
+def _decoded_and_checked(
     session: SparkSession,
     groups: Sequence[_Group],
     rules: RecordRules,
@@ -220,7 +199,18 @@ def _checked(
         RecordGroup(records=frame_of(session, g.records), load=g.load, columns=g.columns, files=g.files)
         for g in groups
     ]
-    events: DataFrame = token.stamp(rules.events(records, contract)).drop(RAW)
+    return _marked(rules.events(records, contract), contract, token)
+
+
+def _checked(
+    session: SparkSession, decoded: pa.Table, rules: RecordRules, contract: TableContract, token: BatchToken
+) -> pa.Table:
+    """Check decoded events, and mark them."""
+    return _marked(rules.checked([frame_of(session, decoded)], contract), contract, token)
+
+
+def _marked(checked: DataFrame, contract: TableContract, token: BatchToken) -> pa.Table:
+    events = token.stamp(checked).drop(RAW)
     if contract.write == "merge":
         events = flag_repeats(events, contract, repeat=REPEAT, tie=TIE, again=AGAIN)
     return events.toArrow()

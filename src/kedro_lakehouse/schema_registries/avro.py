@@ -57,7 +57,8 @@ class AvroReader:
             self._plain = parse_schema(without_logical_types(given))
         except (SchemaParseException, UnknownType) as error:
             raise ValueError(str(error)) from error
-        self._connect = json.dumps(connect_schema(schema), ensure_ascii=False)
+        # Without blanks, as Kafka Connect writes it.
+        self._connect = json.dumps(connect_schema(schema), ensure_ascii=False, separators=(",", ":"))
 
     def text(self, raw: bytes, form: Form) -> str:
         """A record as JSON.

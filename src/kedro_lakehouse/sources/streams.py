@@ -176,13 +176,13 @@ class RecordStream(ABC, Generic[_C]):
     def few_lines(self, planned: Sequence[LandedFile]) -> pa.Table | None:
         """The records of planned ranges as lines that this process has read, without Spark.
 
-        None if they are more than few, if there are none, or if they are in Avro: then ``lines`` has them.
+        None if they are more than few, or if there are none: then ``lines`` has them.
         """
-        if self._schemas is not None or is_spark3():
+        if is_spark3():
             return None
         if self._held.planned != list(planned):
             self.release()
-            self._held = _Held(list(planned), _as_lines(self._read_few(planned), None))
+            self._held = self._looked_here(planned) or _Held()
         return self._held.lines
 
     def _read_few(self, planned: Sequence[LandedFile]) -> list[tuple[str, list[Record]]] | None:
@@ -234,16 +234,26 @@ class RecordStream(ABC, Generic[_C]):
         before the first record is decoded.
         """
         by_workers = is_spark3()
-        chunks = None if by_workers and self._schemas is None else self._read_few(planned)
+        if self._schemas is None and by_workers:
+            return _Held(list(planned))
+        if (found := self._looked_here(planned)) is not None:
+            return dataclasses.replace(found, lines=None) if by_workers else found
         if self._schemas is None:
-            return _Held(list(planned), _as_lines(chunks, None))
-        registry = self._schemas.registry
-        if chunks is not None:
+            return _Held(list(planned))
+        named = _named_by_many(session, planned, self.read(), self._schemas.registry)
+        return _Held(list(planned), reader=self._schemas.reader(named, self._form))
+
+    def _looked_here(self, planned: Sequence[LandedFile]) -> _Held | None:
+        """What this process finds in few records; None if they are too many for it."""
+        chunks = self._read_few(planned)
+        if chunks is None:
+            return None
+        reader = None
+        if self._schemas is not None:
+            registry = self._schemas.registry
             named = {one for _, chunk in chunks for one in _named(registry, chunk)}
-        else:
-            named = _named_by_many(session, planned, self.read(), registry)
-        reader = self._schemas.reader(named, self._form)
-        return _Held(list(planned), None if by_workers else _as_lines(chunks, reader), reader)
+            reader = self._schemas.reader(named, self._form)
+        return _Held(list(planned), _as_lines(chunks, reader), reader)
 
     _few: ClassVar[int] = _FEW_BYTES
     """Ranges of up to so many planned bytes are read by the driver."""
@@ -293,14 +303,12 @@ def _read_here(
     return found
 
 
-def _as_lines(
-    chunks: Sequence[tuple[str, Sequence[Record]]] | None, reader: RecordReader | None
-) -> pa.Table | None:
+def _as_lines(chunks: Sequence[tuple[str, Sequence[Record]]], reader: RecordReader | None) -> pa.Table | None:
     """Records as lines; None if these are too large for this process, or there are none."""
     import pyarrow as pa
 
     found, size = list[pa.RecordBatch](), 0
-    for partition, chunk in chunks or ():
+    for partition, chunk in chunks:
         found.append(_batch(partition, chunk, reader))
         size += found[-1].nbytes
         if size > _FEW_BYTES:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import DELETE, OP, ORDER, TIME, TRUNCATE, UNSET, UPSERT, column
+from kedro_lakehouse.changes.events import OP, ORDER, TIME, TRUNCATE, UNSET, UPSERT, column
 from kedro_lakehouse.changes.validate import KEY_MISMATCHED, convert
 from kedro_lakehouse.decoders.debezium.envelope import (
     CONTROL,
@@ -27,6 +27,7 @@ from kedro_lakehouse.decoders.debezium.envelope import (
     payloads,
     with_numbers,
 )
+from kedro_lakehouse.decoders.debezium.few import OPERATIONS, FewMessages, shapes_of
 from kedro_lakehouse.decoders.debezium.order import (
     POSITION_FIELDS,
     POSITIONS,
@@ -66,9 +67,9 @@ from kedro_lakehouse.names import quote
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-_OPS: Final = {"c": UPSERT, "u": UPSERT, "r": UPSERT, "d": DELETE, "t": TRUNCATE}
 _OLD, _KEYED, _AT, _SOURCE_TIME, _MESSAGE_TIME = "__old", "__key", "__at", "__source_time", "__message_time"
 _STANDS: Final = "__debezium_unavailable_value"
 _STANDS_64: Final = base64.b64encode(_STANDS.encode()).decode()
@@ -119,6 +120,21 @@ class DebeziumDecoder:
             *[F.collect_set(F.array_sort(v)).alias(n) for n, v in names.items()],
         )
         return [discovered(r.asDict(), r[FILE]) for r in found.collect()]
+
+    def discover_few(self, lines: pa.Table, layout: DebeziumLayout) -> list[LineShape]:
+        """Find the kinds of few messages without Spark, as ``ReadsFewLines`` says."""
+        return shapes_of(lines, layout)
+
+    def decode_few(
+        self,
+        lines: pa.Table,
+        shapes: Sequence[LineShape],
+        layout: DebeziumLayout,
+        columns: Columns,
+        keys: tuple[str, ...],
+    ) -> pa.Table:
+        """Decode few messages without Spark, as ``DecodesFew`` says."""
+        return FewMessages.of(shapes, layout, columns, keys, UNAVAILABLE).events(lines)
 
     def unwrap(
         self, lines: DataFrame, shapes: Sequence[LineShape], layout: DebeziumLayout, *, load: Load = "changes"
@@ -244,7 +260,7 @@ def _group(
     if not whole:
         op = F.when(m["__deleted"] == "true", F.lit("d")).otherwise(op)
     meaning = F.lit(None).cast("string")
-    for letter, word in _OPS.items():
+    for letter, word in OPERATIONS.items():
         meaning = F.when(op == letter, F.lit(word)).otherwise(meaning)
     # ``whole`` is an envelope, else a flattened row. ``gone`` is a delete, ``emptied`` a truncate.
     gone, emptied = op == "d", op == "t"

@@ -34,18 +34,18 @@ Form = Literal["envelope", "flat", "malformed", "skipped"]
 MESSAGE: Final = "__message"
 OF_KIND: Final = "__kind"
 _NUMBERS: Final = "__numbers"
-_SOURCE_FIELDS: Final = tuple(
+SOURCE_FIELDS: Final = tuple(
     dict.fromkeys(("connector", "db", "schema", "table", *POSITION_FIELDS, *TIME_FIELDS))
 )
 # ExtractNewRecordState adds the declared fields: __lsn for add.fields=lsn, __source_lsn for source.lsn.
 _FLAT_FIELDS: Final = (
     "__op",
     "__deleted",
-    *[f"{prefix}{f}" for f in _SOURCE_FIELDS for prefix in ("__source_", "__")],
+    *[f"{prefix}{f}" for f in SOURCE_FIELDS for prefix in ("__source_", "__")],
 )
-_OTHER_FIELDS: Final = ("ddl", "databaseName", "tableChanges")
+OTHER_FIELDS: Final = ("ddl", "databaseName", "tableChanges")
 # Where a flattened row does not name its connector, a field of its log position identifies it.
-_TELLING: Final = {"lsn": "postgresql", "change_lsn": "sqlserver", "commit_lsn": "sqlserver", "scn": "oracle"}
+TELLING: Final = {"lsn": "postgresql", "change_lsn": "sqlserver", "commit_lsn": "sqlserver", "scn": "oracle"}
 _HEARTBEAT: Final = frozenset(TIME_FIELDS)
 _TRANSACTION: Final = frozenset({"status", "id"})
 
@@ -97,11 +97,11 @@ def payloads(
 
 def _body(names: Iterable[str] | None) -> T.StructType:
     row: T.DataType = TEXTS if names is None else text_struct(names)
-    texts = ["op", *TIME_FIELDS, *_OTHER_FIELDS, *_FLAT_FIELDS]
+    texts = ["op", *TIME_FIELDS, *OTHER_FIELDS, *_FLAT_FIELDS]
     fields = [
         T.StructField("before", row),
         T.StructField("after", row),
-        T.StructField("source", text_struct(_SOURCE_FIELDS)),
+        T.StructField("source", text_struct(SOURCE_FIELDS)),
         *text_struct(texts).fields,
     ]
     taken = {f.name for f in fields}
@@ -127,8 +127,8 @@ def _label(layout: DebeziumLayout) -> Column:
     source = m["source"]
     is_flat = F.coalesce(m["__op"], m["__deleted"]).isNotNull()
     is_envelope = F.coalesce(m["op"], m["before"].cast("string"), m["after"].cast("string")).isNotNull()
-    ddl = F.coalesce(*[m[f] for f in _OTHER_FIELDS]).isNotNull()
-    guessed = [F.when(flat(f).isNotNull(), F.lit(c)) for f, c in _TELLING.items()]
+    ddl = F.coalesce(*[m[f] for f in OTHER_FIELDS]).isNotNull()
+    guessed = [F.when(flat(f).isNotNull(), F.lit(c)) for f, c in TELLING.items()]
     guessed.append(F.when(flat("file").isNotNull() & flat("pos").isNotNull(), F.lit("mysql")))
     connector = F.coalesce(source["connector"], flat("connector"), *guessed, F.lit(""))
     other_table = F.lit(False)

@@ -1,7 +1,8 @@
 """Types of Debezium and Kafka Connect: the Spark type of each, and how its JSON text is read.
 
 A reader builds SQL over the text of a value. It is SQL because readers are used inside the lambdas of arrays
-and maps as well, and because ``try_cast`` exists in the SQL of every supported Spark version.
+and maps as well, and because ``try_cast`` exists in the SQL of every supported Spark version. Beside it
+stands the reader of few messages (``plain_values``), which must give the same.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any, Final
 
 from pyspark.sql import types as T
 
-from kedro_lakehouse.decoders.lines import MARK
+from kedro_lakehouse.decoders.debezium import plain_values
+from kedro_lakehouse.decoders.plain_json import MARK
 from kedro_lakehouse.names import quote
 
 Reader = Callable[[str], str]
@@ -31,20 +33,22 @@ _LIMB: Final = "cast(1000000000000000000 as decimal(38,0))"
 class Kind:
     """A column's Spark type, and the SQL that reads it from the text of a JSON value.
 
-    ``marked``: the reader needs text in which every number is marked (``lines.all_numbers``).
+    ``marked``: the reader needs text in which every number is marked (``lines.all_numbers``). ``here`` reads
+    a value without Spark; None where only Spark does.
     """
 
     type: T.DataType
     read: Reader
     marked: bool = False
+    here: plain_values.PlainReader | None = None
 
 
-TEXT: Final = Kind(T.StringType(), lambda x: x)
+TEXT: Final = Kind(T.StringType(), lambda x: x, here=plain_values.string)
 
 
 def cast(kind: T.DataType) -> Kind:
     """A simple type: the text is cast."""
-    return Kind(kind, lambda x: f"try_cast({x} as {kind.simpleString()})")
+    return Kind(kind, lambda x: f"try_cast({x} as {kind.simpleString()})", here=plain_values.simple(kind))
 
 
 def _long(x: str) -> str:
@@ -56,8 +60,10 @@ def _millis(x: str) -> str:
     return f"if({n} between -{_MAX_MILLIS} and {_MAX_MILLIS}, timestamp_millis({n}), null)"
 
 
-def _zoneless(instant: Reader) -> Kind:
-    return Kind(T.TimestampNTZType(), lambda x: f"cast({instant(x)} as timestamp_ntz)")
+def _zoneless(instant: Reader, units: int) -> Kind:
+    """A local time as the number of units since 1970, of which a second has so many."""
+    here = plain_values.local_time(units)
+    return Kind(T.TimestampNTZType(), lambda x: f"cast({instant(x)} as timestamp_ntz)", here=here)
 
 
 def _time_of_day(unit: int) -> Kind:
@@ -72,17 +78,23 @@ def _time_of_day(unit: int) -> Kind:
         fraction = f"if({n} % {unit} = 0, '', concat('.', {part}))"
         return f"if({_long(x)} is null, null, concat({sign}, {clock}, {fraction}))"
 
-    return Kind(T.StringType(), read)
+    return Kind(T.StringType(), read, here=plain_values.time_of_day(unit))
 
 
-_BINARY: Final = Kind(T.BinaryType(), lambda x: f"try_to_binary({x}, 'base64')")
-_DATE: Final = Kind(T.DateType(), lambda x: f"date_add({_EPOCH_DATE}, try_cast({x} as int))")
+_BINARY: Final = Kind(T.BinaryType(), lambda x: f"try_to_binary({x}, 'base64')", here=plain_values.binary)
+_DATE: Final = Kind(
+    T.DateType(), lambda x: f"date_add({_EPOCH_DATE}, try_cast({x} as int))", here=plain_values.date
+)
 _NTZ_TEXT: Final = Kind(
-    T.TimestampNTZType(), lambda x: f"try_cast(regexp_replace({x}, 'Z$', '') as timestamp_ntz)"
+    T.TimestampNTZType(),
+    lambda x: f"try_cast(regexp_replace({x}, 'Z$', '') as timestamp_ntz)",
+    here=plain_values.iso(T.TimestampNTZType()),
 )
 
 _DAYS: Final = Kind(
-    T.DateType(), lambda x: f"if({x} rlike '^-?[0-9]+$', {_DATE.read(x)}, try_cast({x} as date))"
+    T.DateType(),
+    lambda x: f"if({x} rlike '^-?[0-9]+$', {_DATE.read(x)}, try_cast({x} as date))",
+    here=plain_values.date_of_any,
 )
 
 PLAIN: Final[Mapping[str, Kind]] = {
@@ -105,20 +117,22 @@ SEMANTIC: Final[Mapping[str, Kind]] = {
     "io.debezium.time.Time": _time_of_day(1_000),
     "io.debezium.time.MicroTime": _time_of_day(1_000_000),
     "io.debezium.time.NanoTime": _time_of_day(1_000_000_000),
-    "io.debezium.time.Timestamp": _zoneless(_millis),
-    "io.debezium.time.MicroTimestamp": _zoneless(lambda x: f"timestamp_micros({_long(x)})"),
+    "io.debezium.time.Timestamp": _zoneless(_millis, 1_000),
+    "io.debezium.time.MicroTimestamp": _zoneless(lambda x: f"timestamp_micros({_long(x)})", 1_000_000),
     "io.debezium.time.NanoTimestamp": _zoneless(
-        lambda x: f"timestamp_micros(cast(floor({_long(x)} / 1000bd) as bigint))"
+        lambda x: f"timestamp_micros(cast(floor({_long(x)} / 1000bd) as bigint))", 1_000_000_000
     ),
     "io.debezium.time.ZonedTimestamp": cast(T.TimestampType()),
     "io.debezium.time.IsoDate": Kind(
-        T.DateType(), lambda x: f"try_cast(regexp_replace({x}, 'Z$', '') as date)"
+        T.DateType(),
+        lambda x: f"try_cast(regexp_replace({x}, 'Z$', '') as date)",
+        here=plain_values.iso(T.DateType()),
     ),
     "io.debezium.time.IsoTimestamp": _NTZ_TEXT,
     "io.debezium.data.Bits": _BINARY,
     "org.apache.kafka.connect.data.Date": _DATE,
     "org.apache.kafka.connect.data.Time": _time_of_day(1_000),
-    "org.apache.kafka.connect.data.Timestamp": _zoneless(_millis),
+    "org.apache.kafka.connect.data.Timestamp": _zoneless(_millis, 1_000),
 }
 """Logical types by the name of their schema, where neither its parameters nor its fields matter.
 
@@ -138,7 +152,7 @@ def kind_of(schema: Mapping[str, Any]) -> Kind:  # noqa: PLR0911 - a table of ca
     if name == _DECIMAL:
         return _decimal(schema.get("parameters") or {})
     if name == _VARIABLE:
-        return Kind(T.StringType(), _variable_scale)
+        return Kind(T.StringType(), _variable_scale, here=plain_values.variable_scale)
     if name in SEMANTIC:
         return SEMANTIC[str(name)]
     if plain == "struct":
@@ -209,17 +223,21 @@ def _decimal(parameters: Mapping[str, Any]) -> Kind:
     precision = int(parameters.get("connect.decimal.precision", _LARGEST))
     if not 0 <= scale <= precision <= _LARGEST:
         return Kind(
-            T.StringType(), lambda x: _number_or(x, _let("b", _hex(x), _text("b", str(scale)))), marked=True
+            T.StringType(),
+            lambda x: _number_or(x, _let("b", _hex(x), _text("b", str(scale)))),
+            marked=True,
+            here=plain_values.digits_of(scale),
         )
     kind = T.DecimalType(precision, scale)
 
     def read(x: str) -> str:
         # The number as text, such as 12345E-2: no arithmetic that could round.
-        units = f"concat(cast({_small('b')} as string), 'E-{scale}')"
+        sign = f"if({_negative('b')}, '-', '')"
+        units = f"concat({sign}, cast({_small('b')} as string), 'E-{scale}')"
         packed = _let("b", _hex(x), f"try_cast({units} as {kind.simpleString()})")
         return _number_or(x, packed, kind.simpleString())
 
-    return Kind(kind, read, marked=True)
+    return Kind(kind, read, marked=True, here=plain_values.decimal(precision, scale))
 
 
 def _number_or(x: str, packed: str, kind: str = "string") -> str:
@@ -254,14 +272,15 @@ def _chunk(digits: str, number: str) -> str:
 
 
 def _small(b: str) -> str:
-    """A number of up to 16 bytes as decimal(38,0); null where it has more digits.
+    """A number of up to 16 bytes without its sign, as decimal(38,0); null where it has more digits.
 
-    The four chunks of 32 bits are added up, from the highest on: total = total * 2^32 + chunk.
+    Spark's minus would round it to 34 digits. The four chunks of 32 bits are added up, from the highest on:
+    total = total * 2^32 + chunk.
     """
     step = f"try_add(try_multiply(a, {_CHUNK}), {_chunk('h', 'i')})"
     total = f"aggregate(sequence(0, 3), {_ZERO}, (a, i) -> cast({step} as decimal(38,0)))"
-    signed = f"if({_negative(b)}, -cast(try_add(t, {_ONE}) as decimal(38,0)), t)"
-    return _let("h", _magnitude(b, 4), f"if(h is null, null, {_let('t', total, signed)})")
+    whole = f"if({_negative(b)}, cast(try_add(t, {_ONE}) as decimal(38,0)), t)"
+    return _let("h", _magnitude(b, 4), f"if(h is null, null, {_let('t', total, whole)})")
 
 
 def _digits(b: str) -> str:
