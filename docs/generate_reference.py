@@ -32,6 +32,12 @@ from kedro_lakehouse.config.expectations import (
     SuiteExpectationConfig,
 )
 from kedro_lakehouse.config.history import ColumnChoice, HistoryConfig, HistoryViewConfig, ValidFromConfig
+from kedro_lakehouse.config.lifetimes import (
+    LakehouseLifetimes,
+    LandingLifetime,
+    PrefixLifetime,
+    RetentionConfig,
+)
 from kedro_lakehouse.config.maintenance import (
     CompactConfig,
     ExpireConfig,
@@ -236,6 +242,8 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     EnrichConfig: "enrich",
     SubjectConfig: "subject",
     ErasureRequestsConfig: "erasure_requests",
+    RetentionConfig: "retention",
+    LandingLifetime: "lifetime",
     MaintenanceConfig: "maintenance.yml",
     TableMaintenanceConfig: "tables of maintenance.yml",
     CompactConfig: "compact",
@@ -244,6 +252,8 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     OrphansConfig: "orphans",
     LandingConfig: "landing",
     OpsConfig: "ops of maintenance.yml",
+    LakehouseLifetimes: "lifetimes of maintenance.yml",
+    PrefixLifetime: "A lifetime of files",
     ConvertConfig: "convert.yml",
     MonitoringConfig: "monitoring.yml",
     NotifierConfig: "A notifier of any type",

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.cli.parse import CORRECT_IT, QueryError, first_line, parse_query
-from kedro_lakehouse.cli.scan import TableScan, ViewScan, quoted
+from kedro_lakehouse.cli.scan import BothScan, TableScan, ViewScan, quoted
 from kedro_lakehouse.errors import did_you_mean
 from kedro_lakehouse.names import CATALOG, SPARK_CATALOG
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.cli.parse import Query
     from kedro_lakehouse.config.tables import TableConfig
-    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.names import Role, TableName
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 _READINGS: Final = 5
 """How often a query is tried whose tables lose the files that it reads: an erasure lets earlier states go."""
+_BOTH: Final[tuple[Role, ...]] = ("current", "archive", "changes")
 _NUMBERS: Final = ("INT", "DECIMAL", "DOUBLE", "FLOAT")
 # Nothing but the tables given to it is in a query's reach: no file, no network, no Python variable.
 _LOCKED_IN: Final[dict[str, str | bool | int | float | list[str]]] = {
@@ -55,11 +56,13 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
     declared: Collection[str] = (),
     views: Mapping[str, tuple[TableName, TableConfig]] | None = None,
     elsewhere: Mapping[str, str] | None = None,
+    both: Mapping[str, tuple[TableName, TableConfig]] | None = None,
 ) -> Answer:
     """Answer one query over the tables as they are now, or as they were published at a time.
 
-    ``views`` maps the name of each declared view to the table whose history it shows, ``elsewhere`` the
-    name of each table and view that is not in Iceberg to its format.
+    ``views`` maps the name of each declared view to the table whose history it shows, ``both`` the name
+    ``ns.table_all`` to the table that it shows with its archive, ``elsewhere`` the name of each table and
+    view that is not in Iceberg to its format.
 
     Raises:
         QueryError: It is not one query, names something unknown, or fails while it runs.
@@ -75,7 +78,7 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
         for name in query.tables:
             if name in (elsewhere or {}):
                 raise _kept_elsewhere(name, (elsewhere or {})[name])
-        find = partial(_scans, catalog, query, as_of, declared, views or {})
+        find = partial(_scans, catalog, query, as_of, declared, views or {}, both or {})
         for scan in find():
             _register(connection, scan, scan.empty())
         try:
@@ -110,26 +113,40 @@ def _read(find: Callable[[], list[TableScan]], query: Query) -> list[tuple[Table
     )
 
 
-def _scans(
+def _scans(  # noqa: PLR0913, PLR0917 - what to read, and of what
     catalog: MetadataCatalog,
     query: Query,
     as_of: datetime | None,
     declared: Collection[str],
     views: Mapping[str, tuple[TableName, TableConfig]],
+    both: Mapping[str, tuple[TableName, TableConfig]],
 ) -> list[TableScan]:
     if not query.tables:
         return []
+    if as_of is not None and (now := next((name for name in query.tables if name in both), None)):
+        raise QueryError(
+            problem=f"'{now}' shows a table and its archive as they are now.",
+            remedy="Ask each of them by --as-of.",
+        )
     spaces = [space[0] for space in catalog.catalog.list_namespaces()]
     existing = {".".join(name).lower(): tuple(name) for space in spaces for name in catalog.tables(space)}
     stored = {n: str(views[n][0].with_suffix("history")) if n in views else n for n in query.tables}
+    stored |= {n: str(both[n][0]) for n in query.tables if n in both}
     unknown = next((name for name in query.tables if stored[name] not in existing), None)
     if unknown:
-        raise _unknown(unknown, [*existing, *views], {*declared, *views})
-    loaded = {name: catalog.load_table(existing[stored[name]]) for name in query.tables}
-    return [
-        ViewScan(table, views[name], as_of) if name in views else TableScan(table, name, as_of)
-        for name, table in loaded.items()
-    ]
+        raise _unknown(unknown, [*existing, *views, *both], {*declared, *views, *both})
+
+    def scan(name: str) -> TableScan:
+        if name in both:
+            # The current table first: a move that ends meanwhile is not counted in the archive then.
+            roles = [(role, str(both[name][0].with_suffix(role))) for role in _BOTH]
+            return BothScan(
+                {r: catalog.load_table(existing[n]) for r, n in roles if n in existing}, both[name]
+            )
+        table = catalog.load_table(existing[stored[name]])
+        return ViewScan(table, views[name], as_of) if name in views else TableScan(table, name, as_of)
+
+    return [scan(name) for name in query.tables]
 
 
 def _kept_elsewhere(name: str, table_format: str) -> QueryError:
