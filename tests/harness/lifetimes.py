@@ -123,6 +123,11 @@ class Shop:
 
 def seen(rows: list[dict[str, Any]]) -> dict[int, tuple[str | None, int, Any]]:
     """Rows of a table as the model has them; no key may be there twice."""
-    found = {row["id"]: (row["note"], row["n"], row["ts"]) for row in rows}
+    found = {row["id"]: (row["note"], row["n"], _plain(row["ts"])) for row in rows}
     assert len(found) == len(rows), "a key is there twice"
     return found
+
+
+def _plain(moment: Any) -> Any:
+    """A time without its zone, which some formats add: all are UTC."""
+    return moment.replace(tzinfo=None) if isinstance(moment, dt.datetime) else moment
