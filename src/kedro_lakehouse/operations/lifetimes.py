@@ -94,8 +94,16 @@ def rows_of_both(table: LakeTable) -> DataFrame:
     Raises:
         UnsupportedError: The table was rolled back to before its archive.
     """
-    current, archive = table.state("current"), table.state("archive")
-    rows = table.read("current")
+    while True:
+        current = table.state("current")
+        rows = _rows_of_both(table, current)
+        now = table.state("current")
+        if (now.version if now else None) == (current.version if current else None):
+            return rows  # else rows may have moved between two looks
+
+
+def _rows_of_both(table: LakeTable, current: TableState | None) -> DataFrame:
+    archive, rows = table.state("archive"), table.read("current")
     if archive is None or current is None or not marks.last_move(current):
         return rows
     if current.batch < archive.batch:
