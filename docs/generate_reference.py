@@ -34,6 +34,12 @@ from kedro_lakehouse.config.expectations import (
 )
 from kedro_lakehouse.config.grants import GrantConfig
 from kedro_lakehouse.config.history import ColumnChoice, HistoryConfig, HistoryViewConfig, ValidFromConfig
+from kedro_lakehouse.config.lifetimes import (
+    LakehouseLifetimes,
+    LandingLifetime,
+    PrefixLifetime,
+    RetentionConfig,
+)
 from kedro_lakehouse.config.maintenance import (
     CompactConfig,
     ExpireConfig,
@@ -240,6 +246,8 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     SubjectConfig: "subject",
     ErasureRequestsConfig: "erasure_requests",
     GrantConfig: "A grant of grants.yml",
+    RetentionConfig: "retention",
+    LandingLifetime: "lifetime",
     MaintenanceConfig: "maintenance.yml",
     TableMaintenanceConfig: "tables of maintenance.yml",
     CompactConfig: "compact",
@@ -248,6 +256,8 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     OrphansConfig: "orphans",
     LandingConfig: "landing",
     OpsConfig: "ops of maintenance.yml",
+    LakehouseLifetimes: "lifetimes of maintenance.yml",
+    PrefixLifetime: "A lifetime of files",
     ConvertConfig: "convert.yml",
     DiscoveryConfig: "discovery.yml",
     PlaceConfig: "places",

@@ -8,9 +8,9 @@ from typing import Final, Literal, Self, get_args
 
 from kedro_lakehouse.errors import InvalidNameError
 
-Role = Literal["current", "changes", "quarantine", "history"]
+Role = Literal["current", "changes", "quarantine", "history", "archive"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
-DROP_ORDER: Final[tuple[Role, ...]] = ("changes", "quarantine", "current", "history")
+DROP_ORDER: Final[tuple[Role, ...]] = ("changes", "quarantine", "current", "history", "archive")
 """In this order they are dropped: a table without its change log is not taken for one that is up to date."""
 CATALOG: Final = "lake"
 OWN_FORMAT: Final = "iceberg"
@@ -38,6 +38,7 @@ RESERVED_COLUMNS: Final[frozenset[str]] = frozenset(
         "_surrogate_key",
         "_unset",
         "_lookup",
+        "_moved",
         "effective_from",
         "effective_to",
         "is_current",

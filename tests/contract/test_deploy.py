@@ -152,6 +152,69 @@ def test_old_logs_and_leases_go_and_no_rule_touches_a_table(rendered):
     assert set(unfinished) == {"Id", "Status", "AbortIncompleteMultipartUpload"}
 
 
+def rules_of(template, role):
+    rules = template["Resources"][f"{role}Storage"]["Properties"]["LifecycleConfiguration"]["Rules"]
+    return {r["Prefix"]: r for r in rules if "Prefix" in r}
+
+
+def test_landed_files_grow_cold_by_default(rendered):
+    cold = [{"StorageClass": "GLACIER_IR", "TransitionInDays": 90}]
+    rules = rules_of(rendered, "Landing")
+    assert {p: r.get("Transitions") for p, r in rules.items()} == {
+        "landing/dms_sample/": cold, "landing/sp500/": cold,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def lifetimes(folder):
+    """Lifetimes that the environment aws declares; the other tests are without."""
+    declared = {
+        "sources": {
+            "dms_sample": {
+                "lifetime": {
+                    "cold_after": "30 days",
+                    "cold_class": "DEEP_ARCHIVE",
+                    "delete_after": "999 days",
+                },
+            },
+            "sp500": {"lifetime": {"cold_after": "0 days"}},
+        },
+        "maintenance": {
+            "lifetimes": {"logs": {"delete_after": "400 days"}, "reports": {"cold_after": "7 days"}},
+        },
+    }
+    files = [folder / f"conf/aws/{name}.yml" for name in declared]
+    before = {file: file.read_text() for file in files if file.exists()}
+    for file, content in zip(files, declared.values(), strict=True):
+        file.write_text(yaml.safe_dump(content))
+    yield
+    for file in files:
+        file.unlink()
+        if file in before:
+            file.write_text(before[file])
+
+
+@pytest.mark.usefixtures("lifetimes")
+def test_the_lifetimes_of_the_environment_are_s3s_rules(folder, target, tmp_path):
+    words = ("--target", target, "--env", "aws", "--wheel", str(next(folder.glob("*.whl"))))
+    told = told_in(folder, *words, "--out", str(tmp_path))
+    assert told.exit_code == 0, told.output
+    text = (tmp_path / "template.yml").read_text(encoding="utf-8")
+    template = yaml.safe_load(text)
+    assert rules_of(template, "Landing") == {
+        "landing/dms_sample/": {
+            "Id": "landing-1", "Status": "Enabled", "Prefix": "landing/dms_sample/", "ExpirationInDays": 999,
+            "Transitions": [{"StorageClass": "DEEP_ARCHIVE", "TransitionInDays": 30}],
+        },
+    }  # fmt: skip
+    lakehouse = rules_of(template, "Lakehouse")
+    assert {p: r.get("ExpirationInDays") for p, r in lakehouse.items()} == {
+        "lakehouse/logs/": 400, "lakehouse/leases/": 1, "lakehouse/reports/": None,
+    }  # fmt: skip
+    assert lakehouse["lakehouse/reports/"]["Transitions"][0]["TransitionInDays"] == 7
+    assert [str(match) for match in lint_all(text) if not match.rule.id.startswith("I")] == []
+
+
 def test_the_configuration_is_shipped_without_what_is_secret_or_ones_own(deploy, target):
     with zipfile.ZipFile(deploy(target) / "artifacts/conf.zip") as archive:
         names = archive.namelist()

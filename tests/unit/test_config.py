@@ -116,6 +116,7 @@ def test_defaults_are_the_contracts():
         "erasure_requests": None,
         "payment": (),
         "column_tags": {},
+        "retention": None,
         "tags": (),
     }
 
@@ -231,9 +232,7 @@ def test_wrong_table_key_is_named_with_its_remedy(keys, key, words):
         assert word in str(error)
 
 
-@pytest.mark.parametrize(
-    ("keys", "key", "word"), [({"retention": {"after": "730 days"}}, "retention", "retention")]
-)
+@pytest.mark.parametrize(("keys", "key", "word"), [({"pull": {"every": "1 hour"}}, "pull", "pull")])
 def test_planned_is_told_apart_from_unknown(keys, key, word):
     error = refusal({"lake_in": DMS}, {"dms_sample.person": TABLE | keys})
     assert error.key == f"dms_sample.person.{key}"

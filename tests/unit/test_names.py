@@ -91,7 +91,7 @@ def test_names_sort_and_hash_by_value():
 
 def test_reserved_columns_are_the_contracts():
     wanted = "_order _time _op _batch _position _order_from _order_to _order_last _deleted"
-    more = "_tombstone _surrogate_key _unset _lookup"
+    more = "_tombstone _surrogate_key _unset _lookup _moved"
     assert {
         *wanted.split(),
         *more.split(),

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Tell what is due, and do nothing.")
 @project_options
 def maintain(*, table: str | None, dry_run: bool, as_json: bool) -> None:
-    """Put the files of a table, or of all, in order.
+    """Put the files of a table, or of all, in order, and move its old rows.
 
-    Compacts small files and files with many deleted rows, merges lists of files, expires old snapshots,
-    deletes files that no snapshot has, and archives landed files: from the thresholds of maintenance.yml
-    on. Below them nothing is done and no Spark is started. Rows and bookmarks stay as they are. Without a
+    Moves old rows of tables with a `retention` to their archive, or removes them. Compacts small files and
+    files with many deleted rows, merges lists of files, expires old snapshots, deletes files that no
+    snapshot has, and archives landed files: from the thresholds of maintenance.yml on. Below them nothing
+    is done and no Spark is started. Other rows, and all bookmarks, stay as they are. Without a
     TABLE the project's own tables (ops) are put in order too. `kedro run --pipelines=maintenance` does
     the same, and compacts the change log.
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.cli.parse import CORRECT_IT, QueryError, first_line, parse_query
-from kedro_lakehouse.cli.scan import GrantedScan, TableScan, ViewScan, quoted
+from kedro_lakehouse.cli.scan import BothScan, GrantedScan, TableScan, ViewScan, quoted
 from kedro_lakehouse.errors import did_you_mean
 from kedro_lakehouse.names import CATALOG, SPARK_CATALOG
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from kedro_lakehouse.cli.parse import Query
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.grants.access import RoleAccess
-    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.names import Role, TableName
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 _READINGS: Final = 5
 """How often a query is tried whose tables lose the files that it reads: an erasure lets earlier states go."""
+_BOTH: Final[tuple[Role, ...]] = ("current", "archive", "changes")
 _NUMBERS: Final = ("INT", "DECIMAL", "DOUBLE", "FLOAT")
 # Nothing but the tables given to it is in a query's reach: no file, no network, no Python variable.
 _LOCKED_IN: Final[dict[str, str | bool | int | float | list[str]]] = {
@@ -57,13 +58,15 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
     declared: Collection[str] = (),
     views: Mapping[str, tuple[TableName, TableConfig]] | None = None,
     elsewhere: Mapping[str, str] | None = None,
+    both: Mapping[str, tuple[TableName, TableConfig]] | None = None,
     role: RoleAccess | None = None,
 ) -> Answer:
     """Answer one query over the tables as they are now, or as they were published at a time.
 
-    ``views`` maps the name of each declared view to the table whose history it shows, ``elsewhere`` the
-    name of each table and view that is not in Iceberg to its format. With a ``role`` DuckDB is given what
-    the role may see and nothing else.
+    ``views`` maps the name of each declared view to the table whose history it shows, ``both`` the name
+    ``ns.table_all`` to the table that it shows with its archive, ``elsewhere`` the name of each table and
+    view that is not in Iceberg to its format. With a ``role`` DuckDB is given what the role may see and
+    nothing else.
 
     Raises:
         QueryError: It is not one query, names something unknown, or fails while it runs.
@@ -81,7 +84,7 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
         for name in query.tables:
             if name in (elsewhere or {}):
                 raise _kept_elsewhere(name, (elsewhere or {})[name], role)
-        find = partial(_scans, catalog, query, as_of, declared, views or {}, role)
+        find = partial(_scans, catalog, query, as_of, declared, views or {}, both or {}, role)
         for scan in find():
             _register(connection, scan, scan.empty())
         try:
@@ -119,32 +122,43 @@ def _read(find: Callable[[], list[TableScan]], query: Query) -> list[tuple[Table
     )
 
 
-def _scans(  # noqa: PLR0913, PLR0917 - what to read, and for whom
+def _scans(  # noqa: PLR0913, PLR0917 - what to read, of what, and for whom
     catalog: MetadataCatalog,
     query: Query,
     as_of: datetime | None,
     declared: Collection[str],
     views: Mapping[str, tuple[TableName, TableConfig]],
+    both: Mapping[str, tuple[TableName, TableConfig]],
     role: RoleAccess | None,
 ) -> list[TableScan]:
     if not query.tables:
         return []
+    if as_of is not None and (now := next((name for name in query.tables if name in both), None)):
+        raise QueryError(
+            problem=f"'{now}' shows a table and its archive as they are now.",
+            remedy="Ask each of them by --as-of.",
+        )
     spaces = [space[0] for space in catalog.catalog.list_namespaces()]
     existing = {".".join(name).lower(): tuple(name) for space in spaces for name in catalog.tables(space)}
     stored = {n: str(views[n][0].with_suffix("history")) if n in views else n for n in query.tables}
+    stored |= {n: str(both[n][0]) for n in query.tables if n in both}
     unknown = next((name for name in query.tables if stored[name] not in existing), None)
     if unknown:
-        raise _unknown(unknown, [*existing, *views], {*declared, *views})
-    scans: list[TableScan] = []
-    for name in query.tables:
+        raise _unknown(unknown, [*existing, *views, *both], {*declared, *views, *both})
+
+    def scan(name: str) -> TableScan:
+        if name in both:
+            # The current table first: a move that ends meanwhile is not counted in the archive then.
+            roles = [(one, str(both[name][0].with_suffix(one))) for one in _BOTH]
+            return BothScan(
+                {r: catalog.load_table(existing[n]) for r, n in roles if n in existing}, both[name]
+            )
         table, access = catalog.load_table(existing[stored[name]]), role.by_name[name] if role else None
         if name in views:
-            scans.append(ViewScan(table, views[name], as_of, access))
-        else:
-            scans.append(
-                TableScan(table, name, as_of) if access is None else GrantedScan(table, name, as_of, access)
-            )
-    return scans
+            return ViewScan(table, views[name], as_of, access)
+        return TableScan(table, name, as_of) if access is None else GrantedScan(table, name, as_of, access)
+
+    return [scan(name) for name in query.tables]
 
 
 def _refuse_ungranted(query: Query, role: RoleAccess) -> None:

@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.cli.parse import QueryError
+from kedro_lakehouse.commits.marks import MOVED
 from kedro_lakehouse.formats.view import plan_view, view_name
+from kedro_lakehouse.ops.report import bookmark_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.grants.access import TableAccess
     from kedro_lakehouse.names import TableName
 
+BATCH: Final = "_batch"
+MOVED_COLUMN: Final = "_moved"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT_DOUBLE: Final = 2**53
 
@@ -140,6 +144,74 @@ class ViewScan(TableScan):
         if self._frame:
             return self._frame.read(needed, snapshot=snapshot)
         return self._table.scan(selected_fields=tuple(needed), snapshot_id=snapshot).to_arrow()
+
+
+class BothScan(TableScan):
+    """A current table and its archive as one, each key once, as both are now."""
+
+    def __init__(self, tables: Mapping[str, Table], declared: tuple[TableName, TableConfig]) -> None:
+        """Take the stored tables by their roles: the current one, its change log, and its archive if any."""
+        name, table = declared
+        super().__init__(tables["current"], str(name), None)
+        self.name, self._keys = f"{name}_all", list(table.keys)
+        self._archive, self._log = tables.get("archive"), tables["changes"]
+        self._moves = int(tables["current"].properties.get(MOVED) or 0)
+
+    def read(self, query: Query) -> pa.Table:
+        """The rows of both that a query needs; keys decide which row counts."""
+        import pyarrow as pa
+
+        names = [field.name for field in self._schema.fields]
+        needed = names if query.every_column else [n for n in names if n.lower() in query.words] or names[:1]
+        fields = tuple(dict.fromkeys([*needed, *self._keys]))
+        rows = self._table.scan(_filter(self._schema, query), fields).to_arrow()
+        archived = self._archived(query, fields)
+        both = rows if archived is None else pa.concat_tables([rows, archived], promote_options="permissive")
+        return both.select(needed)
+
+    def _archived(self, query: Query, fields: Sequence[str]) -> pa.Table | None:
+        """The archived rows about which the current table does not decide."""
+        from pyiceberg import expressions as ex
+
+        if self._archive is None or not self._moves:
+            return None
+        there = [field.name for field in self._archive.schema().fields]
+        built: Any = ex  # its constructors are typed for pydantic, not for callers
+        moved = built.LessThanOrEqual(MOVED_COLUMN, self._moves)
+        wanted = ex.And(_filter(self._archive.schema(), query), moved)
+        found = self._archive.scan(wanted, tuple(n for n in fields if n in there)).to_arrow()
+        if not found.num_rows or not self._keys:
+            return found
+        decided = [self._table.scan(selected_fields=tuple(self._keys)).to_arrow(), *self._touched()]
+        return _without(found, decided, self._keys)
+
+    def _touched(self) -> Iterator[pa.Table]:
+        """The keys of the events that the current table has and the archive does not know of."""
+        import pyiceberg.expressions as built
+
+        ex: Any = built  # its constructors are typed for pydantic, not for callers
+        after, upto = (bookmark_of(t.properties) for t in (self._archive, self._table) if t is not None)
+        if after is None or upto is None or after.batch == upto.batch:
+            return
+        if after.batch > upto.batch:
+            raise QueryError(
+                problem=f"The table was rolled back to before its archive, so '{self.name}' has no rows now.",
+                remedy="Run `kedro run`, which applies the later batches again; or ask both tables apart.",
+            )
+        since = ex.And(ex.GreaterThan(BATCH, after.batch), ex.LessThanOrEqual(BATCH, upto.batch))
+        yield self._log.scan(since, tuple(self._keys)).to_arrow()
+
+
+def _without(rows: pa.Table, decided: Sequence[pa.Table], keys: Sequence[str]) -> pa.Table:
+    """The rows whose keys are not among others; only keys are joined, as pyarrow joins no nested values."""
+    import numpy as np
+    import pyarrow as pa
+
+    kinds = decided[0].select(keys).schema  # an archive may be narrower: it is evolved by its next rows
+    named = rows.select(keys).cast(kinds).append_column("__row", pa.array(np.arange(rows.num_rows)))
+    for others in decided:
+        named = named.join(others.select(keys).cast(kinds), list(keys), join_type="left anti")
+    return rows.take(pa.array(np.sort(named["__row"].to_numpy())))
 
 
 def _kind(kind: IcebergType) -> str:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.cli.query import Answer
+from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.names import CATALOG, ROLES, SPARK_CATALOG
 
 if TYPE_CHECKING:
     from pyspark.sql import types as T
 
+    from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.formats.base import Capabilities
+    from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
+
+_TEXTS: Final = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 
 
 def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
@@ -33,7 +39,7 @@ def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
     usual = _catalog_of(project.capabilities(project.default_format))
     named = _register(project)
     elsewhere = {name: whole for name, whole in named.items() if not whole.startswith(f"{usual}.")}
-    frame = answer(project.spark_conf, text, catalog=usual, elsewhere=elsewhere)
+    frame = answer(project.spark_conf, _with_archives(project, text), catalog=usual, elsewhere=elsewhere)
     try:
         rows = frame.collect() if limit is None else frame.take(limit + 1)
     except (PySparkException, Py4JJavaError) as error:
@@ -71,6 +77,36 @@ def _register(project: Project) -> dict[str, str]:
                 table.format.sql(table.stored(role))
         ensure_view(table)
     return found
+
+
+def together(project: Project) -> dict[str, tuple[TableName, TableConfig]]:
+    """The names ``ns.table_all`` that show a table with its archive: of each whose rows may grow old."""
+    tables = project.declarations.tables.items()
+    return {f"{name}_all": (name, table) for name, table in tables if table.retention is not None}
+
+
+def _with_archives(project: Project, text: str) -> str:
+    """The query with the views that show a table with its archive, where it names such: they are made now."""
+    from kedro_lakehouse.operations.lifetimes import rows_of_both
+
+    for whole, (name, _) in together(project).items():
+        view = f"{name.namespace}__{name.table}_all"
+        prefix = rf"(?:`?(?:{CATALOG}|{SPARK_CATALOG})`?\.)?"
+        path = rf"{prefix}`?{name.namespace}`?\.`?{name.table}_all`?"
+        named = re.compile(rf"(?<![\w.`]){path}(?![\w`])", re.IGNORECASE)
+        parts = _TEXTS.split(text)  # every other part is a text in quotes, which names no table
+        replaced = [named.sub(f"global_temp.{view}", p) if i % 2 == 0 else p for i, p in enumerate(parts)]
+        if replaced == parts:
+            continue
+        table = project.bind(name)
+        if table.state("current") is None:
+            raise UnsupportedError(
+                what=f"The table '{whole}' holds nothing yet.",
+                remedy="Run `kedro run` after its files have landed.",
+            )
+        rows_of_both(table).createOrReplaceGlobalTempView(view)
+        text = "".join(replaced)
+    return text
 
 
 def _catalog_of(capabilities: Capabilities) -> str:

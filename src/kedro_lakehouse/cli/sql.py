@@ -53,9 +53,9 @@ def sql(  # noqa: PLR0913 - a command's options
     """Ask the tables a question in SQL.
 
     QUERY is one SELECT, WITH, DESCRIBE or SUMMARIZE in DuckDB's SQL; nothing can be written by it.
-    A table is written namespace.table; beside each one there are namespace.table_history, _changes
-    and _quarantine, the view that its history declares, and the project's own ops.batches, ops.runs
-    and ops.batch_ledger.
+    A table is written namespace.table; beside each one there are namespace.table_history, _changes,
+    _quarantine and _archive, namespace.table_all (the table and its archive together), the view that its
+    history declares, and the project's own ops.batches, ops.runs and ops.batch_ledger.
 
     With --engine spark it is one SELECT, WITH or DESCRIBE in Spark's SQL, which reads a table as of a time
     by `TIMESTAMP AS OF`; a Delta or Hudi table among Iceberg ones is spark_catalog.namespace.table.
@@ -95,11 +95,13 @@ def _duckdb(
     project: Project, query: str, *, as_of: datetime | None, limit: int | None, role: str | None
 ) -> Answer:
     from kedro_lakehouse.cli.query import run_query
+    from kedro_lakehouse.cli.spark import together
     from kedro_lakehouse.formats.view import view_name
     from kedro_lakehouse.names import ROLES
 
     declared, views = set(), {}
     elsewhere: dict[str, str] = {}
+    both = together(project)
     for name, table in project.declarations.tables.items():
         stored = {str(name.with_suffix(role)) for role in ROLES}
         declared |= stored
@@ -107,6 +109,8 @@ def _duckdb(
             view = str(view_name(name, table.history.view))
             views[view] = (name, table)
             stored.add(view)
+        if str(name) in {str(of) for of, _ in both.values()}:
+            stored.add(f"{name}_all")
         bound = project.bind(name)
         if not bound.in_catalog:
             elsewhere |= dict.fromkeys(stored, bound.format_name)
@@ -118,5 +122,6 @@ def _duckdb(
         declared=declared,
         views=views,
         elsewhere=elsewhere,
+        both=both,
         role=access_of(project, role),
     )

@@ -51,6 +51,12 @@ class SparkEngine:
             return table.session.createDataFrame([], "_op string, _batch bigint")
         return accepted_events(table).where((column(BATCH) > after) & (column(BATCH) <= upto))
 
+    def truncates(self, table: LakeTable, *, after: int, upto: int) -> bool:
+        """Whether some of these batches have a truncate; one Spark job."""
+        from kedro_lakehouse.changes.events import OP, TRUNCATE, column
+
+        return not self.pending(table, after=after, upto=upto).where(column(OP) == TRUNCATE).isEmpty()
+
     def merged(self, table: LakeTable, plan: MergePlan, token: BatchToken) -> SmallRows | MergeFrames:
         """The rows of a target of a table with keys, once the plan's pending events are applied."""
         from kedro_lakehouse.commits.small_rows import small_rows

@@ -12,6 +12,7 @@ from kedro_lakehouse.commits.blocking import validate_stage
 from kedro_lakehouse.commits.cache import write_counted
 from kedro_lakehouse.commits.excluded import accepted_events
 from kedro_lakehouse.config.enrich import enriched_columns
+from kedro_lakehouse.config.tables import takes_column
 from kedro_lakehouse.ops.report import FOLDED
 
 if TYPE_CHECKING:
@@ -31,12 +32,7 @@ def declares(table: TableConfig, name: str) -> bool:
 
 def takes(table: TableConfig, name: str) -> bool:
     """Whether a declaration takes a column from the source, given by its name in the table."""
-    chosen = table.columns
-    if chosen is None or name in table.keys:
-        return True
-    if chosen.include is not None:
-        return name in chosen.include
-    return name not in (chosen.exclude or ())
+    return name in table.keys or takes_column(table.columns, name)
 
 
 class FoldFrames:

@@ -19,6 +19,7 @@ _ROLES: Final[Mapping[str, Sequence[Role]]] = {
     "ingestion": ("changes", "quarantine"),
     "current": ("current",),
     "history": ("history",),
+    "archive": ("archive",),
 }
 
 

@@ -30,7 +30,20 @@ DERIVED: Final = "kedro_lakehouse.derived"
 """On the change log of a derived table: what its last batch was computed from."""
 
 
+MOVED: Final = "kedro_lakehouse.moved"
+"""On a current table that lacks its old rows, and on its archive: the number of the last move of rows."""
+
+
 def horizon_of(state: TableState | None) -> dt.datetime | None:
     """The time up to which a change log is compacted; None where it is whole."""
     text = state.properties.get(HORIZON) if state else None
     return dt.datetime.fromisoformat(text) if text else None
+
+
+def last_move(state: TableState | None) -> int:
+    """The number of the last move of old rows that a current table, or its archive, has; 0 if there was none.
+
+    A current table with a number lacks rows that its change log folds to. A refold makes it whole again, and
+    takes the number away.
+    """
+    return int(state.properties.get(MOVED) or 0) if state else 0

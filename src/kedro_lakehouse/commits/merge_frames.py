@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
 from kedro_lakehouse.changes.events import BATCH, DELETE, OP, ORDER, TRUNCATE, column, columns, value_columns
+from kedro_lakehouse.changes.lifetimes import rows_that_left, with_rows_that_left
 from kedro_lakehouse.changes.plan import (
     ACTION,
     INSERT,
@@ -27,7 +29,7 @@ from kedro_lakehouse.commits.audit import refuse_doubled_keys
 from kedro_lakehouse.commits.blocking import validate_stage
 from kedro_lakehouse.commits.cache import cache, write_counted
 from kedro_lakehouse.commits.excluded import accepted_events, pending_events
-from kedro_lakehouse.commits.marks import DISTINCT, horizon_of
+from kedro_lakehouse.commits.marks import DISTINCT, horizon_of, last_move
 from kedro_lakehouse.commits.rows import counts_of
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ class MergeFrames:
         """Take the plan, some of whose events the target may have applied already."""
         self._table, self._kind, self._contract = table, plan.kind, plan.contract
         self._pending, self._token = pending_events(table, plan, token), token
+        self._named = plan.events
         self._format = table.format
         self._target, self._change_log = table.stored(plan.kind), table.changes
         self._rows: tuple[tuple[int, bool], DataFrame] | None = None
@@ -133,21 +136,36 @@ class MergeFrames:
         self, stage: Stage, events: DataFrame, target: Target, state: TableState
     ) -> dict[str, int]:
         of_keys = events.where(column(OP) != TRUNCATE) if target.truncates else events
-        if needs_no_target_values(target, self._contract) and not target.new_truncates:
-            counts = self._stage_by_order(stage, of_keys, target, state)
-            if counts is not None:
-                return counts
         with ExitStack() as cached:
             few = _changes_few_rows(target)
+            left = self._rows_that_left(target, state, cached)
+            if left is not None:
+                target = replace(target, rows=target.rows.unionByName(left, allowMissingColumns=True))
+            elif needs_no_target_values(target, self._contract) and not target.new_truncates:
+                counts = self._stage_by_order(stage, of_keys, target, state)
+                if counts is not None:
+                    return counts
             marked = cache(mark_late(of_keys, target, self._contract), cached, few=few)
             counted = [F.count(F.when(column(c), 1)) for c in (LATE, TIED)]
             late, tied = marked.agg(*counted).first() or (0, 0)
             changed = changed_rows(marked, target, self._contract, late=late > 0, tied=tied > 0)
-            changed = cache(changed, cached, few=few)
-            found = {r[ACTION]: r["count"] for r in changed.groupBy(ACTION).count().collect()}
-            self._apply(stage, changed, found, target, state)
+            whole = with_rows_that_left(changed, left, self._contract.keys) if left is not None else changed
+            planned = cache(whole, cached, few=few)
+            found = {r[ACTION]: r["count"] for r in planned.groupBy(ACTION).count().collect()}
+            self._apply(stage, planned, found, target, state)
+            changed = planned if left is None else changed
             stale = self._stale(marked, changed, target, late, tied)
         return counts_of(self._kind, found, late=late, stale=stale)
+
+    def _rows_that_left(self, target: Target, state: TableState, cached: ExitStack) -> DataFrame | None:
+        """The rows of the events' keys that retention took from the table; None if there are none."""
+        if self._kind == "history" or not last_move(state):
+            return None
+        # Excluded events name keys too: the archive leaves each key to the table that the log has events of.
+        upto = column(BATCH) <= self._token.batch
+        named = self._named.where(upto & (column(BATCH) > state.batch) & (column(OP) != TRUNCATE))
+        left = cache(rows_that_left(named, target, self._contract), cached, few=_changes_few_rows(target))
+        return None if left.isEmpty() else left
 
     def _stage_by_order(
         self, stage: Stage, events: DataFrame, target: Target, state: TableState

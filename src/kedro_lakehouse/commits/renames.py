@@ -37,7 +37,7 @@ def rename_columns(table: LakeTable) -> None:
             what=f"{table}: {table.format_name} cannot rename the column '{next(iter(names))}' of a table.",
             remedy=f"Run `kedro lakehouse rebuild {table} --from-landing`, or remove it from `rename`.",
         )
-    roles: tuple[Role, ...] = ("current", "history", "changes")
+    roles: tuple[Role, ...] = ("current", "history", "archive", "changes")
     for role in roles:
         state = table.state(role)
         left = {old: new for old, new in names.items() if state is not None and old in state.columns}

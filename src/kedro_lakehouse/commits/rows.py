@@ -108,6 +108,9 @@ class Engine(Protocol):
     def pending(self, table: LakeTable, *, after: int, upto: int) -> Any:
         """The accepted events of the batches after ``after`` and up to ``upto``."""
 
+    def truncates(self, table: LakeTable, *, after: int, upto: int) -> bool:
+        """Whether the batches after ``after`` and up to ``upto`` have an accepted truncate."""
+
     def merged(self, table: LakeTable, plan: MergePlan, token: BatchToken) -> TargetRows:
         """The rows of a target of a table with keys, once the plan's pending events are applied."""
 

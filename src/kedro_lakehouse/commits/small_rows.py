@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as T
 
-from kedro_lakehouse.changes.events import BATCH, DELETE, OP, TRUNCATE
+from kedro_lakehouse.changes.events import BATCH, DELETE, OP, TRUNCATE, UPSERT
 from kedro_lakehouse.changes.plan import ACTION, INSERT, REMOVE, identity_columns
 from kedro_lakehouse.commits.audit import refuse_doubled_rows
-from kedro_lakehouse.commits.marks import horizon_of
+from kedro_lakehouse.commits.marks import horizon_of, last_move
 from kedro_lakehouse.commits.merge_frames import MergeFrames, is_empty
 from kedro_lakehouse.commits.rows import counts_of
 from kedro_lakehouse.commits.small_rules import SmallBatch, key_of, plan_small, unsure_events, with_columns_of
@@ -128,7 +128,9 @@ class _Reading:
         if touched is None:
             return None
         touched = replace(touched, rows=with_columns_of(pending.schema, touched.rows))
-        past = self._past(log, pending, touched, held)
+        lacks = last_move(state) > 0 and self._kind == "current"
+        is_whole = not (lacks and self._may_have_left(log, pending, touched, held))
+        past = self._past(log, pending, touched, held) if is_whole else None
         if past is None:
             return None
         return _Read(given=SmallBatch(past=past, rows=touched.rows, **facts), state=state, touched=touched)
@@ -153,6 +155,19 @@ class _Reading:
 
     def _keys_of(self, rows: pa.Table) -> dict[str, list[Any]]:
         return {key: pc.unique(rows[key]).to_pylist() for key in self._contract.keys}
+
+    def _may_have_left(self, log: TableState, pending: pa.Table, touched: PlacedRows, held: int) -> bool:
+        """Whether retention may have taken rows of the events' keys: then Spark brings them back."""
+        keys = list(self._contract.keys)
+        there = {key_of(row, keys) for row in touched.rows.select(keys).to_pylist()}
+        absent = [key_of(event, keys) not in there for event in pending.select(keys).to_pylist()]
+        if not any(absent):
+            return False
+        events = self._events(log, self._keys_of(pending.filter(pa.array(absent, pa.bool_()))))
+        if events is None:
+            return True
+        earlier = events.filter(pc.less_equal(events[BATCH], held)).select([*keys, OP]).to_pylist()
+        return any(event[OP] == UPSERT and key_of(event, keys) not in there for event in earlier)
 
     def _past(self, log: TableState, pending: pa.Table, touched: PlacedRows, held: int) -> pa.Table | None:
         """The pending events, the truncates, and all events of the keys of which one may be late."""

@@ -6,12 +6,13 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kedro_lakehouse.changes.events import OP, TRUNCATE
 from kedro_lakehouse.changes.plan import MergePlan, identity_columns
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.drift import made_for, refuse_drift
 from kedro_lakehouse.commits.engine import engine_of
 from kedro_lakehouse.commits.history_view import check_view, ensure_view
-from kedro_lakehouse.commits.marks import DECIDED, FOLDED_AT, REFOLD
+from kedro_lakehouse.commits.marks import DECIDED, FOLDED_AT, MOVED, REFOLD, last_move
 from kedro_lakehouse.commits.token import BatchToken
 from kedro_lakehouse.errors import CommitConflictError, LedgerGapError
 from kedro_lakehouse.formats.base import Layout
@@ -141,10 +142,10 @@ class Refold(TargetCommit):
             return held  # the same batch again: the bookmark stays as it is
         return super()._report(state, counts)
 
-    def properties(self, _: TableState) -> Mapping[str, str]:
+    def properties(self, state: TableState) -> Mapping[str, str]:
         """The rules and decisions that the rows respect now, and the time since which they do."""
-        made = self.layout.properties
-        return {**made, **self._decided(), FOLDED_AT: self._since}
+        whole = {MOVED: ""} if last_move(state) else {}
+        return {**self.layout.properties, **self._decided(), **whole, FOLDED_AT: self._since}
 
     def dropped_columns(self, state: TableState) -> Sequence[str]:
         """The columns that the declaration no longer includes."""
@@ -203,12 +204,20 @@ class _TargetPlanner:
             if self._is_outdated(target, change_log):
                 anew, self._token = load_pending(table, kind)
                 self._merge = replace(self._merge, events=anew.events)
-            if must_refold(table, target, change_log):
+            if must_refold(table, target, change_log) or self._empties_rows_that_left(target):
                 folded = _fold_upto(table, kind, self._token)
                 return Refold(table, folded, declared_anew=False) if folded else None
             engine, plan = engine_of(table), TargetPlan(kind, self._token, change_log)
             compute = engine.merged if table.config.write == "merge" else engine.added
             return TargetCommit(table, plan, compute(table, self._merge, self._token))
+
+    def _empties_rows_that_left(self, target: TableState | None) -> bool:
+        """Whether a truncate is pending, and the table lacks rows that left it: a fold knows all of them."""
+        table = self._table
+        if not last_move(target) or not table.format.may_hold(table.changes, OP, TRUNCATE, TRUNCATE):
+            return False
+        assert target is not None  # noqa: S101 - it has a move
+        return engine_of(table).truncates(table, after=target.batch, upto=self._token.batch)
 
     def _is_outdated(self, target: TableState | None, change_log: TableState | None) -> bool:
         token = self._token

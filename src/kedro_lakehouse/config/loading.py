@@ -115,7 +115,7 @@ def load_declarations(
         mistakes.add("globals.yml", _unknown_format("table_format", formats.default, formats.known))
     mistakes.refuse()
     # What tables say of each other: of tables that cannot be used, it would follow from that.
-    for problems_of in (_collisions, _view_names, _bad_inputs):
+    for problems_of in (_collisions, _view_names, _bad_inputs, _read_while_rows_leave):
         mistakes.add(TABLES_FILE, problems_of(checked_tables))
     for text, suite in checked_suites.items():
         mistakes.add(SUITES_FILE, _suite_problems(suite, checked_tables), f"{text}.expectations")
@@ -306,6 +306,17 @@ def _bad_inputs(tables: Tables) -> Iterator[TableProblem]:
                 ahead += by_text[name].tables_read
 
 
+def _read_while_rows_leave(tables: Tables) -> Iterator[TableProblem]:
+    """Tables that are made from one whose old rows leave it."""
+    by_text = {str(name): table for name, table in tables.items()}
+    for owner, table in by_text.items():
+        for found in table.tables_read:
+            if found in by_text and by_text[found].retention is not None:
+                problem = f"old rows leave '{found}' (retention), and no event tells this table."
+                key = f"{owner}.{'derive.inputs' if table.derive else 'enrich'}"
+                yield TableProblem(key, problem, f"Remove `retention` of '{found}'.")
+
+
 def _collisions(tables: Tables) -> Iterator[TableProblem]:
     for owner in tables:
         for role in ROLES:
@@ -313,6 +324,9 @@ def _collisions(tables: Tables) -> Iterator[TableProblem]:
             if derived != owner and derived in tables:
                 problem = f"the name is that of the {role} table of '{owner}'."
                 yield TableProblem(str(derived), problem, "Choose another name for one of the two.")
+        if tables[owner].retention is not None and f"{owner}_all" in map(str, tables):
+            problem = f"the name stands for '{owner}' and its archive."
+            yield TableProblem(f"{owner}_all", problem, "Choose another name for one of the two.")
 
 
 def _view_names(tables: Tables) -> Iterator[TableProblem]:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from kedro_lakehouse.config.base import Declaration, Name, refuse
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - pydantic reads it at run time
+from kedro_lakehouse.config.lifetimes import LakehouseLifetimes
 from kedro_lakehouse.config.loading import entries, refuse_undeclared
 from kedro_lakehouse.config.validation import validated
 from kedro_lakehouse.errors import ConfigurationError
@@ -110,6 +111,9 @@ class TableMaintenanceConfig(Declaration):
 class MaintenanceConfig(TableMaintenanceConfig):
     """All of maintenance.yml: the thresholds of every table, and what differs for some."""
 
+    lifetimes: LakehouseLifetimes = LakehouseLifetimes()
+    """How long S3 keeps what lies beside the tables."""
+
     ops: OpsConfig = OpsConfig()
     """The project's own tables."""
     tables: Mapping[Name, TableMaintenanceConfig] = {}
@@ -134,7 +138,7 @@ def load_maintenance(raw: Mapping[str, Any], tables: Collection[str]) -> Mainten
     differing = entries(given.pop("tables", {}), MAINTENANCE_FILE)
     general = validated(MaintenanceConfig, given, MAINTENANCE_FILE, "")
     refuse_undeclared(differing, tables, file=MAINTENANCE_FILE, key="tables", remedy="Use a declared table.")
-    of_tables = {key: value for key, value in given.items() if key != "ops"}
+    of_tables = {key: value for key, value in given.items() if key not in ("ops", "lifetimes")}
     merged = {
         name: validated(TableMaintenanceConfig, _over(of_tables, own), MAINTENANCE_FILE, f"tables.{name}")
         for name, own in differing.items()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Se
 from pydantic import AwareDatetime, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, RelativePath, parse_bytes, refuse
+from kedro_lakehouse.config.lifetimes import LandingLifetime
 
 if TYPE_CHECKING:
     from kedro_lakehouse.config.tables import TableConfig
@@ -95,6 +96,9 @@ CsvChoice = Annotated[
 
 class FileSourceConfig(SourceConfig):
     """A source that lands files in a folder."""
+
+    lifetime: LandingLifetime = LandingLifetime()
+    """What becomes of landed files in S3 as they grow old: see `lifetime` below."""
 
     file_format: Literal["parquet", "csv", "json"] = "parquet"
     """Format of the files; json means JSON lines, an object a line."""

@@ -26,6 +26,7 @@ from kedro_lakehouse.config.history import (
     ValidFromConfig,
     not_reserved,
 )
+from kedro_lakehouse.config.lifetimes import RetentionConfig, tells_no_date
 from kedro_lakehouse.config.sql import condition, statement
 from kedro_lakehouse.config.subjects import (  # noqa: TC001 - pydantic reads it at run time
     ErasureRequests,
@@ -108,6 +109,13 @@ def partition_expression(text: str) -> str:
     )
 
 
+def takes_column(chosen: ColumnChoice | None, name: str) -> bool:
+    """Whether chosen columns have one of that name; without a choice all are there."""
+    if chosen is None:
+        return True
+    return name in chosen.include if chosen.include is not None else name not in (chosen.exclude or ())
+
+
 def _initial_valid_from(value: object) -> object:
     if value in ("event", "epoch") or type(value) is dt.date:
         return value
@@ -158,7 +166,7 @@ class TableConfig(Declaration):
     """One table: its source, its keys, and what is kept of it."""
 
     # What the fixed interface has and this version has not yet: the one list of it.
-    planned_keys: ClassVar[frozenset[str]] = frozenset({"pull", "retention"})
+    planned_keys: ClassVar[frozenset[str]] = frozenset({"pull"})
 
     source: Name | None = None
     """Name of a source in sources.yml; or see `derive`."""
@@ -246,6 +254,8 @@ class TableConfig(Declaration):
     """What becomes of events about a subject that was erased: they are refused, or accepted as new ones."""
     erasure_requests: ErasureRequests = None
     """Whether each row asks that its subject be erased, by the pipeline `erasure`: true, or {due: column}."""
+    retention: RetentionConfig | None = None
+    """How long rows stay in the current table, and where they go then: see `retention` below."""
     public: Names = ()
     """Columns whose values may be shown in messages and previews, also if personal."""
     payment: Names = ()
@@ -351,6 +361,29 @@ class TableConfig(Declaration):
         if self.erasure_requests is not None and not self.current:
             problem = "requests are read from the current table, and none is kept"
             raise refuse(problem, "Remove `current: false`.", key="erasure_requests")
+        return self
+
+    @model_validator(mode="after")
+    def _rows_can_grow_old(self) -> Self:
+        if self.retention is None:
+            return self
+        name = self.retention.column
+        if not self.current or self.write == "replace":
+            problem = "rows grow old in a current table, to which they come by key or one by one"
+            raise refuse(problem, "Remove `retention`.", key="retention")
+        if self.repairs_rows:
+            problem = "rows that follow their reference must all be in the table"
+            raise refuse(problem, "Remove `retention`, or use `as_of: arrival` alone.", key="retention")
+        if self.derive is not None:
+            problem = "the rows of a derived table are those of its query"
+            raise refuse(problem, "Write the condition into `derive.sql`.", key="retention")
+        if not takes_column(self.columns, name) and name not in self.keys:
+            problem = f"the table leaves out the column '{name}'"
+            raise refuse(problem, "Keep the column, or name another one.", key="retention.column")
+        if (kind := self.types.get(name)) is not None and tells_no_date(kind):
+            problem = f"the column '{name}' is declared as {kind}, which tells no date"
+            remedy = "Name a column of the type date, timestamp or timestamp_ntz."
+            raise refuse(problem, remedy, key="retention.column")
         return self
 
     @model_validator(mode="after")

@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import urlsplit
 
+from kedro_lakehouse.config.lifetimes import LandingLifetime
 from kedro_lakehouse.config.sources import KinesisSourceConfig
 from kedro_lakehouse.deploy.platforms import formats_of, platform_of
 from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.names import OPS_NAMESPACE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kedro_lakehouse.config.discovery import PlaceConfig
+    from kedro_lakehouse.config.lifetimes import PrefixLifetime
     from kedro_lakehouse.config.registries import RegistryConfig
     from kedro_lakehouse.deploy.platforms import Platform
     from kedro_lakehouse.project import Project
@@ -43,6 +47,8 @@ class Deployment:
     env: str
     lakehouse: Place
     landing: tuple[Place, ...]
+    lifetimes: Mapping[Place, PrefixLifetime]
+    """Of the places where files land, and of those in the lakehouse beside its tables."""
     namespaces: tuple[str, ...]
     platform: Platform
     formats: tuple[str, ...]
@@ -71,7 +77,7 @@ class Deployment:
         """
         sources = project.declarations.sources
         landing = {
-            _in_s3(source.path, "sources.yml", f"{name}.path")
+            _in_s3(source.path, "sources.yml", f"{name}.path"): getattr(source, "lifetime", LandingLifetime())
             for name, source in sources.items()
             if source.path.startswith("s3://") or (source.path and "://" not in source.path)
         }
@@ -82,6 +88,7 @@ class Deployment:
             "env": project.env,
             "lakehouse": _in_s3(project.lakehouse, "globals.yml", "lakehouse"),
             "landing": tuple(sorted(landing)),
+            "lifetimes": landing | _beside_tables(project),
             "namespaces": (*sorted(spaces), OPS_NAMESPACE),
             "secrets": _secrets(project),
             "topics": _topics(project),
@@ -113,6 +120,14 @@ class Deployment:
     def shipped_jars(self) -> str:
         """The addresses of the jars that are shipped, with commas."""
         return ",".join(f"{self.place}/jars/{jar}" for jar in self.jar_files)
+
+
+def _beside_tables(project: Project) -> dict[Place, PrefixLifetime]:
+    lakehouse, declared = Place.of(project.lakehouse), project.maintenance.lifetimes
+    return {
+        Place(lakehouse.bucket, f"{lakehouse.prefix}/{zone}".strip("/")): getattr(declared, zone)
+        for zone in type(declared).model_fields
+    }
 
 
 def _in_s3(address: str, file: str, key: str) -> Place:

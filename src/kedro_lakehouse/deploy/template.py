@@ -15,11 +15,10 @@ from kedro_lakehouse.logs.scheduler import SchedulerRun
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kedro_lakehouse.deploy.deployment import Deployment
+    from kedro_lakehouse.config.lifetimes import PrefixLifetime
+    from kedro_lakehouse.deploy.deployment import Deployment, Place
 
 _EXECUTION: Final = "<aws.scheduler.execution-id>"
-_DAYS_OF_LOGS: Final = 90
-_DAYS_UNTIL_COLD: Final = 90
 _UNFINISHED: Final[dict[str, Any]] = {
     "Id": "unfinished-uploads",
     "Status": "Enabled",
@@ -85,28 +84,36 @@ def job_arguments(deployment: Deployment) -> dict[str, Any]:
 def _buckets(deployment: Deployment) -> dict[str, Any]:
     """The lakehouse's bucket, and the landing bucket where that is another one.
 
-    No rule touches ``warehouse/``: which of its files are dead only the tables' own metadata knows.
+    The rules are those that the configuration declares. None touches ``warehouse/``: which of its files are
+    dead only the tables' own metadata knows.
     """
-    prefix = deployment.lakehouse.prefix
-    lakehouse = [
-        _rule("logs", f"{prefix}/logs/", ExpirationInDays=_DAYS_OF_LOGS),
-        _rule("leases", f"{prefix}/leases/", ExpirationInDays=1),
-        _UNFINISHED,
-    ]
-    # A landed file is read once; `rebuild --from-landing` and archives still find it.
-    moves = [{"StorageClass": "GLACIER_IR", "TransitionInDays": _DAYS_UNTIL_COLD}]
-    cold = [
-        _rule(f"cold-{number}", f"{place.prefix}/", Transitions=moves)
+    landed = [
+        rule
         for number, place in enumerate(deployment.landing, 1)
         if place.bucket == deployment.landing_bucket
+        for rule in _rules(f"landing-{number}", place, deployment.lifetimes[place])
     ]
+    lakehouse = [
+        rule
+        for place, lifetime in deployment.lifetimes.items()
+        if place not in deployment.landing
+        for rule in _rules(place.prefix.rpartition("/")[2], place, lifetime)
+    ] + [_UNFINISHED]
     if deployment.landing_bucket == deployment.lakehouse.bucket:
-        return _bucket("Lakehouse", [*lakehouse, *cold])
-    return _bucket("Lakehouse", lakehouse) | _bucket("Landing", [*cold, _UNFINISHED])
+        return _bucket("Lakehouse", [*lakehouse, *landed])
+    return _bucket("Lakehouse", lakehouse) | _bucket("Landing", [*landed, _UNFINISHED])
 
 
-def _rule(name: str, prefix: str, **effect: object) -> dict[str, Any]:
-    return {"Id": name, "Status": "Enabled", "Prefix": prefix, **effect}
+def _rules(name: str, place: Place, lifetime: PrefixLifetime) -> list[dict[str, Any]]:
+    """The rule of a place for S3; none if its files stay as they are."""
+    effect: dict[str, Any] = {}
+    if lifetime.cold_after:
+        move = {"StorageClass": lifetime.cold_class, "TransitionInDays": lifetime.cold_after.days}
+        effect["Transitions"] = [move]
+    if lifetime.delete_after:
+        effect["ExpirationInDays"] = lifetime.delete_after.days
+    rule = {"Id": name, "Status": "Enabled", "Prefix": f"{place.prefix}/", **effect}
+    return [rule] if effect else []
 
 
 def _bucket(role: str, rules: list[dict[str, Any]]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 4
-_ROLES: Final[tuple[Role, ...]] = ("current", "history", "changes", "quarantine")
+_ROLES: Final[tuple[Role, ...]] = ("current", "history", "archive", "changes", "quarantine")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.cache import cache
 from kedro_lakehouse.commits.excluded import accepted_events
 from kedro_lakehouse.commits.fold_frames import declares
+from kedro_lakehouse.commits.marks import last_move
 from kedro_lakehouse.errors import (
     CommitConflictError,
     IncompatibleTypeError,
@@ -82,7 +83,8 @@ def erase_rows(table: LakeTable, name: str, values: Sequence[str], *, dry_run: b
     """Remove the events about subjects from a table's change log, and what targets have by them.
 
     The targets first: if this is killed in between, the change log still tells which keys are concerned, and
-    the same call finishes it. Rows, and the bookmark as it is, are committed together, in each table.
+    the same call finishes it. An archive comes after its current table, which takes over what is left of
+    these keys. Rows, and the bookmark as it is, are committed together, in each table.
 
     Raises:
         CommitConflictError: Other writers won every race until the deadline.
@@ -124,7 +126,7 @@ def _changed_rows(
             return []
         with ExitStack() as cached, runner.lost_races(table.format, {table.changes: state}):
             about = _about(table, name, values, right, cached)
-            roles: tuple[Role, ...] = (*table.targets, "changes")
+            roles: tuple[Role, ...] = (*table.targets, "archive", "changes")
             planned = [plan for role in roles if (plan := about.plan(role, cached)) is not None]
             if not dry_run:
                 for plan in planned:
@@ -207,6 +209,11 @@ class _About:
         """The columns by which rows are removed: some formats remove rows by nothing but their identity."""
         raise NotImplementedError
 
+    def may_lack_rows(self, role: Role, state: TableState) -> bool:
+        """Whether rows come to the table of which it has none now: those that are in its archive."""
+        del role, state
+        return False
+
     def plan(self, role: Role, cached: ExitStack) -> _Plan | None:
         """What is to be done to a stored table; None if nothing is."""
         state = self.table.state(role)
@@ -214,12 +221,20 @@ class _About:
             return None
         before = self.rows_to_remove(role)
         removed = before.count()
-        if not removed:
+        if not removed and not self.may_lack_rows(role, state):
             return None
         instead = self.rows_instead(role, state.batch)
         rows = cache(instead, cached) if instead is not None else None
         added = rows.count() if rows is not None else 0
-        changed = removed if rows is None else _others(before, rows.select(*before.columns)).count()
+        if not removed and not added:
+            return None
+        changed = (
+            added
+            if not removed
+            else removed
+            if rows is None
+            else _others(before, rows.select(*before.columns)).count()
+        )
         if not changed:  # what is left of these keys is what is there
             return None
         on = self.identity(role)
@@ -272,7 +287,12 @@ class _OfKeys(_About):
             return (*self.table.contract.keys, ORDER, OP, BATCH)
         return identity_columns("history" if role == "history" else "current", self.table.contract)
 
-    def rows_instead(self, role: Role, upto: int) -> DataFrame:
+    def may_lack_rows(self, role: Role, state: TableState) -> bool:
+        return role == "current" and last_move(state) > 0
+
+    def rows_instead(self, role: Role, upto: int) -> DataFrame | None:
+        if role == "archive":
+            return None  # the current table has these keys by now, and decides about them
         table, contract = self.table, self.table.contract
         past = table.read("changes") if role == "changes" else accepted_events(table)
         past = past.where(column(BATCH) <= upto)

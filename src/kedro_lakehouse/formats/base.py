@@ -120,6 +120,8 @@ class Capabilities:
     """The kind of table that commits register in the Glue Data Catalog; None if they register nothing."""
     maintenance: bool = True
     """Small files are compacted, and old snapshots expire."""
+    archive_properties: Mapping[str, str] = field(default_factory=dict)
+    """Table properties of an archive, whose rows are written once and seldom read."""
     spark: tuple[str, ...] = ("3.5", "4.1")
     """The lines of Spark that it runs on."""
     settings_file: str | None = None

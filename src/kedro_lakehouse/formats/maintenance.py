@@ -23,6 +23,8 @@ Work = Literal[
     "remove_orphan_files",
     "archive_landed_files",
     "delete_old_rows",
+    "move_old_rows",
+    "remove_old_rows",
 ]
 
 

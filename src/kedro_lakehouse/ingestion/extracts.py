@@ -45,6 +45,7 @@ from kedro_lakehouse.changes.guard_counts import (
 from kedro_lakehouse.changes.snapshot_diff import rows_before, snapshot_diff
 from kedro_lakehouse.commits.cache import cache
 from kedro_lakehouse.commits.excluded import accepted_events
+from kedro_lakehouse.commits.marks import last_move
 from kedro_lakehouse.commits.reading import reading_errors
 from kedro_lakehouse.commits.rows import QUARANTINE_COLUMNS
 from kedro_lakehouse.decoders.extract import decode_extracts
@@ -467,7 +468,7 @@ class ExtractBatches:
         if changes is None or changes.batch == 0:
             return None
         current = table.state("current") if table.config.current else None
-        if current is None or current.batch == 0:
+        if current is None or current.batch == 0 or last_move(current):  # it may lack rows, or has none yet
             return current_rows(accepted_events(table), self._contract)
         held = table.read("current")
         held = held.select(*columns(value_columns(held)), ORDER)

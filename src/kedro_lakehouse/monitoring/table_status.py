@@ -174,6 +174,7 @@ _COUNTED: Final = {
     "quarantine": ("ingestion", "quarantined", None),
     "current": ("current", "inserted", "deleted"),
     "history": ("history", "opened", "removed"),
+    "archive": ("archive", "inserted", "deleted"),
 }
 """The stage of a stored table's commits, and which of their counts are rows more and rows less."""
 

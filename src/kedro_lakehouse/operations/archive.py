@@ -29,6 +29,8 @@ def archive_landed(
     its events is quarantined, because a replay reads the file again. The ledger keeps its name, size and time
     for good, so it is recognised when it is put back.
 
+    The report's storage is that of the landed files, after it with what they became in the archive.
+
     Guarantees:
         If this is killed at any point, each file is in its folder or in the archive.
     """
@@ -51,8 +53,10 @@ def archive_landed(
     )
     after = before
     if not dry_run:
-        _archive(going, table.source_config.path, f"{settings.archive}/{table.config.source}", settings)
-        after = _storage([f for f in listed if f not in going])
+        to = f"{settings.archive}/{table.config.source}"
+        made = _archive(going, table.source_config.path, to, settings)
+        left = _storage([f for f in listed if f not in going])
+        after = Storage(files=left.files + made.files, bytes=left.bytes + made.bytes)
     return MaintenanceReport(table=f"{table} (landing)", actions=[action], before=before, after=after)
 
 
@@ -97,23 +101,28 @@ def _storage(files: Sequence[LandedFile]) -> Storage:
     return Storage(files=len(files), bytes=sum(f.size for f in files))
 
 
-def _archive(files: Sequence[LandedFile], root: str, archive: str, settings: LandingConfig) -> None:
+def _archive(files: Sequence[LandedFile], root: str, archive: str, settings: LandingConfig) -> Storage:
+    """Move files into the archive, the small ones as one; the files and bytes that they are there."""
     import fsspec
 
     fs, folder = fsspec.core.url_to_fs(archive)
     base = fs._strip_protocol(root).rstrip("/")  # noqa: SLF001 - fsspec's own way to a bare path
     small = [f for f in files if f.size < settings.bundle_below]
+    bundled = 0
     if len(small) > 1:
-        _bundle(fs, small, base, f"{folder}/{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S%f}.tar")
-    for file in files if len(small) <= 1 else [f for f in files if f not in small]:
+        bundled = _bundle(fs, small, base, f"{folder}/{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S%f}.tar")
+    moved = files if len(small) <= 1 else [f for f in files if f not in small]
+    for file in moved:
         path = fs._strip_protocol(file.path)  # noqa: SLF001
         target = f"{folder}/{path.removeprefix(base).lstrip('/')}"
         fs.makedirs(target.rpartition("/")[0], exist_ok=True)
         fs.mv(path, target)
+    there = _storage(moved)
+    return Storage(files=there.files + (bundled > 0), bytes=there.bytes + bundled)
 
 
-def _bundle(fs: Any, files: Sequence[LandedFile], base: str, target: str) -> None:
-    """Write files into one tar file with their names and times, then delete them."""
+def _bundle(fs: Any, files: Sequence[LandedFile], base: str, target: str) -> int:
+    """Write files into one tar file with their names and times, then delete them; the bytes of that file."""
     fs.makedirs(target.rpartition("/")[0], exist_ok=True)
     paths = [fs._strip_protocol(file.path) for file in files]  # noqa: SLF001
     with fs.open(f"{target}.part", "wb") as out, tarfile.open(fileobj=out, mode="w|") as bundle:
@@ -127,3 +136,4 @@ def _bundle(fs: Any, files: Sequence[LandedFile], base: str, target: str) -> Non
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             fs.rm_file(path)
+    return int(fs.info(target)["size"])

@@ -15,7 +15,7 @@ from kedro_lakehouse.changes.events import BATCH, OPENED_ORDER, OPENED_TIME, ORD
 from kedro_lakehouse.commits import runner
 from kedro_lakehouse.commits.cache import cache
 from kedro_lakehouse.commits.excluded import accepted_events
-from kedro_lakehouse.commits.marks import HORIZON, horizon_of
+from kedro_lakehouse.commits.marks import HORIZON, horizon_of, last_move
 from kedro_lakehouse.errors import CommitConflictError, UnsupportedError
 from kedro_lakehouse.names import quote
 
@@ -88,6 +88,8 @@ def _compact(table: LakeTable, retention: dt.timedelta, held: Lease) -> int:
         return 0
     # The last batch that all targets of the table have applied.
     applied = min((target.batch if target else 0 for target in map(table.state, table.targets)), default=0)
+    if (archive := table.state("archive")) is not None and last_move(table.state("current")):
+        applied = min(applied, archive.batch)  # which keys changed since is asked with every question
     horizon = _new_horizon(lake.read(changes), state, retention, table.name)
     if applied == 0 or horizon is None:
         return 0

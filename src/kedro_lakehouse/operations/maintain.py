@@ -18,6 +18,7 @@ from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.formats.maintenance import Action, MaintainsTables, MaintenanceReport
 from kedro_lakehouse.names import OWN_FORMAT, ROLES, TableName
 from kedro_lakehouse.operations.archive import archive_landed
+from kedro_lakehouse.operations.lifetimes import move_old_rows
 from kedro_lakehouse.ops.retention import TIMES, kept
 from kedro_lakehouse.ops.store import MAINTENANCE, SCHEMAS
 
@@ -46,11 +47,13 @@ def maintain_table(
 ) -> list[MaintenanceReport]:
     """Do what is due for each stored table of a declaration, archive its landed files, and report on each.
 
+    Old rows leave the current table first (``retention`` in tables.yml).
+
     What is due is decided by ``settings``, or else by maintenance.yml.
 
     Guarantees:
-        Rows, bookmarks and stages stay as they are. Where nothing is due, nothing is written, and no
-        JVM starts except for Hudi, whose metadata it reads; a dry run writes nothing.
+        Bookmarks and stages stay as they are, and so do rows, but for old ones. Where nothing is due, nothing
+        is written, and no JVM starts except for Hudi, whose metadata it reads; a dry run writes nothing.
 
     Raises:
         CommitConflictError: Other writers were faster until the deadline; what was done by then stays done.
@@ -58,13 +61,16 @@ def maintain_table(
     settings = settings or project.maintenance.of(table.name)
     if not settings.enabled:
         return []
+    moved = move_old_rows(table, dry_run=dry_run)
+    if moved is not None and not dry_run:
+        project.ops.append(MAINTENANCE, [_row(project, moved)])
     with leases(table, *(() if dry_run else ("ingestion", "current", "history", "convert"))):
         stored = [table.name] if table.conversion is not None else [table.stored(role) for role in ROLES]
         reports = _maintain_all(project, table.format, stored, settings, dry_run=dry_run)
         if table.declared is not None:
             archived = archive_landed(project, table, settings.landing, dry_run=dry_run)
             reports += [archived] if archived else []
-    return reports
+    return [*([moved] if moved else []), *reports]
 
 
 def maintain_ops(

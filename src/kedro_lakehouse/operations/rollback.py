@@ -233,8 +233,8 @@ def _refuse_what_is_lost(table: LakeTable, step: _Step) -> None:
     since = _folded_at(step.state)
     if since and step.snapshot.committed_at < since:
         raise UnsupportedError(
-            what=f"{step.target} was folded again since: its earlier states were made by another "
-            "declaration, or with events that were excluded.",
+            what=f"{step.target} was folded again since, or rows left it for its archive: its earlier states "
+            "were made by another declaration, with events that were excluded, or with rows that moved.",
             remedy=f"Choose a later state: {listing}.",
         )
     if step.stage != "history":

@@ -45,6 +45,7 @@ class HudiFormat(FormatAtPaths):
         partition_transforms=False,
         views=False,
         safe_without_lease=False,
+        archive_properties={"hoodie.parquet.compression.codec": "zstd"},
         spark=("3.5",),
     )
 

@@ -49,7 +49,14 @@ class IcebergFormat:
     """Tables of catalog ``lake``."""
 
     name: ClassVar[str] = "iceberg"
-    capabilities: ClassVar[Capabilities] = Capabilities(in_catalog=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        in_catalog=True,
+        archive_properties={
+            "write.target-file-size-bytes": str(2**30),
+            "write.parquet.compression-codec": "zstd",
+            "write.parquet.compression-level": "9",
+        },
+    )
 
     @classmethod
     def property_problem(cls, name: str, value: str) -> TableProblem | None:
