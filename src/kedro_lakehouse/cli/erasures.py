@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kedro_lakehouse.cli.options import limit_option, open_project, project_options
+from kedro_lakehouse.cli.options import limit_option, no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_json, print_rows
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("erasure", metavar="[ERASURE]", required=False)
 @limit_option(20)
+@no_roles("Who was erased is shown to no role:")
 @project_options
 def erasures(*, erasure: str | None, limit: int, as_json: bool) -> None:
     """List the erasures of persons, newest first; or print the evidence of one.
