@@ -226,15 +226,10 @@ class _About:
         instead = self.rows_instead(role, state.batch)
         rows = cache(instead, cached) if instead is not None else None
         added = rows.count() if rows is not None else 0
-        if not removed and not added:
-            return None
-        changed = (
-            added
-            if not removed
-            else removed
-            if rows is None
-            else _others(before, rows.select(*before.columns)).count()
-        )
+        if rows is None or not removed:
+            changed = removed or added
+        else:
+            changed = _others(before, rows.select(*before.columns)).count()
         if not changed:  # what is left of these keys is what is there
             return None
         on = self.identity(role)
