@@ -169,8 +169,9 @@ def test_tables_equal_the_query_after_each_transaction(
         assert "of its keys are computed" in lake.said.get(f"cut.{name}", ""), (number, lake.said)
         assert lake.rows(f"cut.{name}") == expected(lake, name), (number, name)
         local += caplog.text.count("compared without Spark")
-    # Else Spark alone would have been tried, as it is for a group whose key may be null.
-    assert local > 5 or name == "by_city"
+    # Else Spark alone would have been tried, as it is for a group whose key may be null, and where a table is
+    # read twice.
+    assert local > 5 or name in ("by_city", "staff")
 
 
 def test_customer_summary_follows_an_update_and_a_delete(
