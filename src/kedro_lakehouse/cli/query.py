@@ -66,7 +66,7 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
     ``views`` maps the name of each declared view to the table whose history it shows, ``both`` the name
     ``ns.table_all`` to the table that it shows with its archive, ``elsewhere`` the name of each table and
     view that is not in Iceberg to its format. With a ``role`` DuckDB is given what the role may see and
-    nothing else.
+    nothing else; archives are not granted.
 
     Raises:
         QueryError: It is not one query, names something unknown, or fails while it runs.
@@ -122,7 +122,7 @@ def _read(find: Callable[[], list[TableScan]], query: Query) -> list[tuple[Table
     )
 
 
-def _scans(  # noqa: PLR0913, PLR0917 - what to read, of what, and for whom
+def _scans(  # noqa: PLR0913, PLR0917 - what to read, and for whom
     catalog: MetadataCatalog,
     query: Query,
     as_of: datetime | None,
@@ -149,7 +149,7 @@ def _scans(  # noqa: PLR0913, PLR0917 - what to read, of what, and for whom
     def scan(name: str) -> TableScan:
         if name in both:
             # The current table first: a move that ends meanwhile is not counted in the archive then.
-            roles = [(one, str(both[name][0].with_suffix(one))) for one in _BOTH]
+            roles = [(kind, str(both[name][0].with_suffix(kind))) for kind in _BOTH]
             return BothScan(
                 {r: catalog.load_table(existing[n]) for r, n in roles if n in existing}, both[name]
             )
