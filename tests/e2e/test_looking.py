@@ -91,7 +91,7 @@ def viz(lake: TemporaryProject) -> Viz:
 def test_viz_has_the_layers_of_the_catalog(viz: Viz) -> None:
     assert viz.graph["layers"][0] == "landing"
     tables = {"landing", "quarantine", "changes", "current", "history"}
-    assert set(viz.graph["layers"]) == tables | {"quality", "reporting"}
+    assert set(viz.graph["layers"]) == tables | {"quality", "ops", "reporting"}
 
 
 def test_viz_previews_tables_without_personal_values(viz: Viz) -> None:
