@@ -49,7 +49,7 @@ KILLS: Final = int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or (10 if soaking() e
 PROGRAMS: Final = {"postgres": "initdb", "mariadb": "mariadbd"}
 PART: Final = 15
 """Transactions between two pauses, in which something may be killed."""
-PATIENCE: Final = 600 if soaking() else 150
+PATIENCE: Final = 600 if soaking() else 300
 
 
 Table = tuple[TicketOffice, str]
