@@ -6,6 +6,8 @@ import contextlib
 import datetime as dt
 from typing import TYPE_CHECKING, Final
 
+from pyiceberg.manifest import ManifestContent
+
 from kedro_lakehouse.formats.base import is_stage_branch
 from kedro_lakehouse.formats.iceberg.files import dangling_deletes, orphan_files
 from kedro_lakehouse.formats.iceberg.procedures import (
@@ -81,14 +83,18 @@ def _has_deleted_entries(found: Table) -> bool:
 
 
 def _rewrite_manifests(session: SparkSession, table: TableName, found: Table) -> None:
-    """Rewrite all manifests. Iceberg leaves a single one alone, unless it is larger than it should be."""
+    """Rewrite all manifests.
+
+    Iceberg leaves a single one of data, or of deletes, alone, unless it is larger than it should be. So where
+    the data have a single one, it is: then what is made of it is small too.
+    """
     snapshot = found.current_snapshot()
     manifests = snapshot.manifests(found.io) if snapshot else []
     declared = found.properties.get(_MANIFEST_SIZE)
-    smallest = min(manifest.manifest_length for manifest in manifests)
+    of_data = [one for one in manifests if one.content == ManifestContent.DATA]
     with contextlib.ExitStack() as after:
-        if len(manifests) <= len({manifest.content for manifest in manifests}):
-            _set(session, table, str(max(smallest // 2, 1)))
+        if len(of_data) == 1:
+            _set(session, table, str(max(min(one.manifest_length for one in manifests) // 2, 1)))
             after.callback(_set, session, table, declared)
         session.sql(rewrite_of_manifests(table)).collect()
 
