@@ -17,6 +17,7 @@ import pytest
 import yaml
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
+from s3fs import S3FileSystem
 
 from harness.oracle import DMS_TABLES
 from harness.project import DATA, ROOT
@@ -131,6 +132,8 @@ def moto_aws() -> Iterator[str]:
             s3 = boto3.client("s3", config=Config(retries={"max_attempts": 0}, read_timeout=300))
             for bucket in (LAKEHOUSE, LANDING):
                 s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+            # It keeps clients by their arguments, and so those of an earlier server's address.
+            S3FileSystem.clear_instance_cache()
             yield environment["AWS_ENDPOINT_URL"]
     finally:
         server.stop()
