@@ -81,15 +81,15 @@ def main() -> None:
     for one in arriving:
         one.start()
     try:
-        kedro("lakehouse", "erase", str(CUSTOMER), "--yes", "--evidence", str(EVIDENCE))
+        kedro("lakehouse", "erase", str(CUSTOMER), "--yes", "--evidence", EVIDENCE.name)
     finally:
         stop.set()
         for one in arriving:
             one.join()
     kedro("run", "--pipelines=ingestion,cdc_merge")
     count()
-    kedro("lakehouse", "quarantine", TABLE)
-    kedro("lakehouse", "erase", "--verify", str(EVIDENCE))
+    kedro("lakehouse", "quarantine", TABLE, "--limit", "3")
+    kedro("lakehouse", "erase", "--verify", EVIDENCE.name)
     facts = json.loads(EVIDENCE.read_text())
     print(f"\nThe evidence is in {EVIDENCE.name}: {facts['files']} files were searched.")
 
