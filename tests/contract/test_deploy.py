@@ -17,6 +17,7 @@ import yaml
 from cfnlint.api import lint_all
 from click.testing import CliRunner
 from harness.aws import LAKEHOUSE, LANDING, moto_aws
+from harness.deploying import copy_to_deploy, deployed
 from harness.project import ROOT
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
@@ -45,15 +46,11 @@ def aws():
 def folder(tmp_path_factory, aws):
     """The repository's project with a notifier, a lineage server, and files that must not be shipped."""
     folder = tmp_path_factory.mktemp("deploy")
-    shutil.copytree(ROOT / "conf", folder / "conf", ignore=shutil.ignore_patterns("local"))
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    (folder / "src").mkdir()
-    (folder / "conf/aws/monitoring.yml").write_text(yaml.safe_dump(MONITORING))
+    copy_to_deploy(folder, monitoring=MONITORING)
     for name in ("local/globals.yml", "base/credentials.yml", "aws/credentials_x.yml"):
         path = folder / "conf" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("secret: CANARY\n")
-    (folder / "kedro_lakehouse-0.1.0-py3-none-any.whl").write_bytes(b"a wheel")
     return folder
 
 
@@ -67,13 +64,7 @@ def deploy(folder):
             out = folder / "out" / "-".join([target, *words])
             wheel = [] if target == "airflow" else ["--wheel", str(next(folder.glob("*.whl")))]
             env = [] if "--env" in words else ["--env", "aws"]
-            command = ["deploy", "--target", target, "--out", str(out), *env, *wheel, *words]
-            with pytest.MonkeyPatch.context() as patch:
-                patch.chdir(folder)
-                patch.setattr(sys, "path", list(sys.path))
-                patch.setattr(_Active, "project", None)
-                told = CliRunner().invoke(lakehouse, command)
-            assert told.exit_code == 0, told.output
+            told = deployed(folder, "--target", target, "--out", str(out), *env, *wheel, *words)
             if "--json" in words:
                 assert {str(file) for file in out.rglob("*.*")} == set(json.loads(told.stdout)["files"])
             done[target, *words] = out

@@ -6,19 +6,12 @@ compares it with the API's shapes before it is sent.
 
 from __future__ import annotations
 
-import shutil
-import sys
-
 import boto3
 import pytest
 import yaml
-from click.testing import CliRunner
 from harness.aws import moto_aws
+from harness.deploying import copy_to_deploy, deployed
 from harness.places import CRAWLED, OTHER_ACCOUNT
-from harness.project import ROOT
-
-from kedro_lakehouse.cli.lakehouse import lakehouse
-from kedro_lakehouse.project import _Active
 
 pytestmark = [pytest.mark.contract, pytest.mark.aws]
 
@@ -33,29 +26,9 @@ def aws():
 def text(tmp_path_factory, aws):
     """The rendered template."""
     folder = tmp_path_factory.mktemp("crawlers")
-    shutil.copytree(ROOT / "conf", folder / "conf", ignore=shutil.ignore_patterns("local"))
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    (folder / "src").mkdir()
-    (folder / "conf/aws/discovery.yml").write_text(yaml.safe_dump(CRAWLED))
-    wheel = folder / "kedro_lakehouse-0.1.0-py3-none-any.whl"
-    wheel.write_bytes(b"a wheel")
-    words = [
-        "deploy",
-        "--target",
-        "glue",
-        "--env",
-        "aws",
-        "--out",
-        str(folder / "out"),
-        "--wheel",
-        str(wheel),
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "path", list(sys.path))
-        patch.setattr(_Active, "project", None)
-        told = CliRunner().invoke(lakehouse, words)
-    assert told.exit_code == 0, told.output
+    wheel = copy_to_deploy(folder, discovery=CRAWLED)
+    out = str(folder / "out")
+    deployed(folder, "--target", "glue", "--env", "aws", "--out", out, "--wheel", str(wheel))
     return (folder / "out/template.yml").read_text(encoding="utf-8")
 
 

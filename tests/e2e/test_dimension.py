@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib.util
 import json
 import os
 import shutil
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.project import ROOT, TemporaryProject
+from harness.project import ROOT, TemporaryProject, script
 
 from kedro_lakehouse.changes.asof import join_as_of
 from kedro_lakehouse.changes.contract import TableContract
@@ -92,12 +91,7 @@ def of(rows: list[dict[str, Any]], customer: int) -> list[dict[str, Any]]:
 
 
 def test_the_bundled_files_are_what_the_script_makes() -> None:
-    spec = importlib.util.spec_from_file_location("make_data", EXAMPLE / "make_data.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    for name, text in module.files().items():
+    for name, text in script(EXAMPLE / "make_data.py").files().items():
         assert (EXAMPLE / "data" / name).read_text(encoding="utf-8") == text, name
 
 

@@ -5,7 +5,6 @@ The oracle is what the writers have written down: every record that they landed,
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import random
 import signal
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from harness.project import ROOT, TemporaryProject, environment
+from harness.project import ROOT, TemporaryProject, environment, script
 from harness.soak import only_in_soak, soaking
 
 from kedro_lakehouse.cli.query import run_query
@@ -43,16 +42,7 @@ PATIENCE: Final = 120.0
 ODD: Final = {"hour": "24", "minute": "60", "month": "2", "day": "30"}
 
 
-def _purchases() -> Any:
-    spec = importlib.util.spec_from_file_location("purchases", EXAMPLE / "purchases.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-purchases = _purchases()
+purchases = script(EXAMPLE / "purchases.py")
 
 
 @dataclass

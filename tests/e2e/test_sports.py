@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib.util
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from harness.project import ROOT, Outcome, TemporaryProject
+from harness.project import ROOT, Outcome, TemporaryProject, script
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.names import TableName
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -40,19 +36,10 @@ class Season:
     repaired: list[Any]
 
 
-def task() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("play_task", EXAMPLE / "play_task.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def season(tmp_path_factory: pytest.TempPathFactory) -> Season:
     project = TemporaryProject.of_example("sports", tmp_path_factory.mktemp("example") / "sports")
-    plays, landing = task(), project.path / "data/01_raw/dms_task"
+    plays, landing = script(EXAMPLE / "play_task.py"), project.path / "data/01_raw/dms_task"
     plays.load(landing)
     loaded = project.run()
     plays.changes(landing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -40,6 +41,16 @@ SMALL = {
 def environment() -> dict[str, str]:
     """The environment of a process that imports what this one imports."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+def script(path: Path) -> Any:
+    """A script of an example or of the documentation, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _delta() -> dict[str, str]:

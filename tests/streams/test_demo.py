@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the extra kafka")
 from harness.databases import INSTALLED_BY, is_installed
-from harness.project import ROOT, environment
+from harness.project import ROOT, environment, script
 from harness.soak import soaking
 
 pytestmark = pytest.mark.streams
@@ -51,9 +50,7 @@ def test_a_change_in_the_database_arrives_and_nothing_is_left(database):
 
 
 def test_what_is_missing_is_said_with_what_installs_it(monkeypatch, tmp_path):
-    found = importlib.util.spec_from_file_location("demo", DEMO)
-    demo = importlib.util.module_from_spec(found)
-    found.loader.exec_module(demo)
+    demo = script(DEMO)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     java, postgres = demo.missing()

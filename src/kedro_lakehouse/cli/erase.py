@@ -69,10 +69,11 @@ def erase(  # noqa: PLR0913 - one argument an option
         return
     from kedro_lakehouse.erasure.erase import erase as erase_subjects
     from kedro_lakehouse.erasure.erase import plan_erasure
+    from kedro_lakehouse.erasure.requests import earliest
 
     asked = requests_of(requests) if requests is not None else []
     values = given([*subjects, *(request.subject for request in asked)], values_from)
-    due = min((at for at in [due, *(request.due for request in asked)] if at is not None), default=None)
+    due = earliest([due, *(request.due for request in asked)])
     project = open_project()
     plan = plan_erasure(project, values, tables)
     if dry_run:

@@ -85,14 +85,15 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
             if name in (elsewhere or {}):
                 raise _kept_elsewhere(name, (elsewhere or {})[name], role)
         find = partial(_scans, catalog, query, as_of, declared, views or {}, both or {}, role)
-        for scan in find():
+        scans = find()
+        for scan in scans:
             _register(connection, scan, scan.empty())
         try:
             connection.sql(text)  # reports wrong names, of all columns, before any row is read
         except duckdb.Error as error:
             raise _query_error(error) from error
         try:
-            for scan, found in () if query.only_schema else _read(find, query):
+            for scan, found in () if query.only_schema else _read(scans, find, query):
                 _register(connection, scan, found, query)
             cursor = connection.execute(text)
             rows = cursor.fetchall() if more is None else cursor.fetchmany(more)
@@ -107,15 +108,17 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
     )
 
 
-def _read(find: Callable[[], list[TableScan]], query: Query) -> list[tuple[TableScan, pa.Table]]:
-    """The tables with their rows; as they are later, where files went that an earlier state had.
+def _read(
+    scans: Sequence[TableScan], find: Callable[[], list[TableScan]], query: Query
+) -> list[tuple[TableScan, pa.Table]]:
+    """The tables with their rows; where files went that their states had, they are found again.
 
     Raises:
         QueryError: Files went each time that it was tried.
     """
-    for _ in range(_READINGS):
+    for number in range(_READINGS):
         with suppress(FileNotFoundError):
-            return [(scan, scan.read(query)) for scan in find()]
+            return [(scan, scan.read(query)) for scan in (find() if number else scans)]
     raise QueryError(
         problem="Files of the tables went while they were read, each time that it was tried.",
         remedy="Ask again when the erasure or maintenance that removes them is done.",

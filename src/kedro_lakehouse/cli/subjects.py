@@ -44,14 +44,14 @@ def given(words: Sequence[str], file: str | None, what: str = "SUBJECT") -> list
         click.UsageError: There are none.
         click.BadParameter: The file cannot be read.
     """
-    values = [value.strip() for value in [*words, *_lines_of(file)] if value.strip()]
+    values = [value.strip() for value in [*words, *_lines_of(file, "--values-from")] if value.strip()]
     if not values:
         raise click.UsageError(f"Give a {what}, or --values-from FILE.")
     return values
 
 
-def _lines_of(file: str | None) -> Sequence[str]:
-    """The lines of a file of values, or of standard input; none where no file is named."""
+def _lines_of(file: str | None, option: str) -> Sequence[str]:
+    """The lines of the file that an option names, or of standard input; none where it names none."""
     if file is None:
         return ()
     if file == "-":
@@ -59,7 +59,7 @@ def _lines_of(file: str | None) -> Sequence[str]:
     try:
         return Path(file).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"{file} cannot be read as text.", param_hint="--values-from") from error
+        raise click.BadParameter(f"{file} cannot be read as text.", param_hint=option) from error
 
 
 def requests_of(file: str) -> list[Request]:
@@ -70,7 +70,7 @@ def requests_of(file: str) -> list[Request]:
     """
     from kedro_lakehouse.erasure.requests import Request
 
-    rows = csv.DictReader(_lines_of(file))
+    rows = csv.DictReader(_lines_of(file, "--requests"))
     if "subject" not in (rows.fieldnames or ()):
         raise click.BadParameter(
             f"{file} has no column `subject` in its first line: write `subject,due` there."

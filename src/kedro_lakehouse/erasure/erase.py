@@ -16,7 +16,7 @@ from kedro_lakehouse.changes.subjects import hash_of
 from kedro_lakehouse.erasure.evidence import Evidence, findings, removals
 from kedro_lakehouse.erasure.find_value import places_of
 from kedro_lakehouse.erasure.landed import erase_landed, files_of_others
-from kedro_lakehouse.erasure.requests import BEGUN, DONE, PENDING, Request, unfinished_of
+from kedro_lakehouse.erasure.requests import BEGUN, DONE, PENDING, Request, earliest, unfinished_of
 from kedro_lakehouse.erasure.rows import Erased, erase_quarantined, erase_rows, rectify_rows
 from kedro_lakehouse.erasure.subjects import Concerned, concerned
 from kedro_lakehouse.errors import UnknownNameError, counted
@@ -83,7 +83,7 @@ def erase(
         for of_one in _side_by_side(partial(_erase_one, project, wanted), group)
     ]
     report = search_files(places_of(project), wanted)
-    arrived = [one for one in report.found if _is_later(project, one, record.begun_at)]
+    arrived, held = _by_time(project, report.found, record.begun_at)
     evidence = Evidence(
         erasure=record.erasure,
         erased_at=datetime.now(UTC).isoformat(),
@@ -95,7 +95,7 @@ def erase(
         files=report.files,
         read=report.bytes,
         kinds=dict(sorted(report.kinds.items())),
-        found=findings(one for one in report.found if one not in arrived),
+        found=findings(held),
         arrived=findings(arrived),
         unsure=tuple(one.path for one in report.unsure),
         common_values=len(wanted.common),
@@ -144,23 +144,17 @@ def erase_requested(project: Project, table: LakeTable, requests: Sequence[Reque
         CommitConflictError: Other writers won every race until the deadline.
     """
     if requests:
-        due = min((request.due for request in requests if request.due is not None), default=None)
+        due = earliest(request.due for request in requests)
         return erase(project, sorted({request.subject for request in requests}), due=due)
     unproved = unfinished_of(project.ops, str(table))
     if not unproved:
         return None
-    key = erasure_key(project)
-    left = [line for one in _with_subject(project) for line in _purge(one, map(one.stored, _ROLES))]
-    evidence = Evidence.unproved(
-        uuid.uuid4().hex[:12], unproved, [str(one) for one in _with_subject(project)], left
-    )
-    _Record(project, None, evidence.erasure).end(evidence, key)
+    key, record = erasure_key(project), _Record(project, None)
+    tables = [project.bind(name) for name, one in project.declarations.tables.items() if one.subject]
+    left = [line for one in tables for line in _purge(one, map(one.stored, _ROLES))]
+    evidence = Evidence.unproved(record.erasure, unproved, map(str, tables), left)
+    record.end(evidence, key)
     return evidence
-
-
-def _with_subject(project: Project) -> list[LakeTable]:
-    """The tables whose rows are about persons."""
-    return [project.bind(n) for n, table in project.declarations.tables.items() if table.subject]
 
 
 def rectify(
@@ -232,12 +226,20 @@ def _is_held_by_files(table: LakeTable, name: TableName, wanted: Wanted) -> bool
     return bool(search_files([folder], wanted).found)
 
 
-def _is_later(project: Project, one: Searched, begun_at: datetime) -> bool:
-    """Whether a file landed after an erasure had begun: its events are refused, or are new ones."""
+def _by_time(
+    project: Project, found: Iterable[Searched], begun_at: datetime
+) -> tuple[list[Searched], list[Searched]]:
+    """The files that landed after an erasure had begun, whose events are refused or are new; the others."""
     sources = project.declarations.sources.values()
-    landing = [source.path.removeprefix("file://") for source in sources if hasattr(source, "path")]
-    landed = any(one.path.startswith(f"{folder.rstrip('/')}/") for folder in landing)
-    return landed and one.written_at is not None and one.written_at > begun_at
+    landing = tuple(
+        f"{source.path.removeprefix('file://').rstrip('/')}/" for source in sources if hasattr(source, "path")
+    )
+    arrived: list[Searched] = []
+    held: list[Searched] = []
+    for one in found:
+        is_later = one.written_at is not None and one.written_at > begun_at
+        (arrived if is_later and one.path.startswith(landing) else held).append(one)
+    return arrived, held
 
 
 def _purge(table: LakeTable, names: Iterable[TableName]) -> Iterable[str]:
@@ -274,8 +276,8 @@ def _out_of_reach(project: Project, tables: Sequence[Concerned]) -> Iterable[str
 class _Record:
     """The rows of ``lake.ops.erasures`` about one erasure."""
 
-    def __init__(self, project: Project, due: datetime | None, erasure: str | None = None) -> None:
-        self.erasure = erasure or uuid.uuid4().hex[:12]
+    def __init__(self, project: Project, due: datetime | None) -> None:
+        self.erasure = uuid.uuid4().hex[:12]
         self._project, self._due = project, due
         self.begun_at = datetime.now(UTC)
 

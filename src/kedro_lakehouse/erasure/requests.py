@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kedro_lakehouse.ops.store import ERASURES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from kedro_lakehouse.ops.store import OpsStore
 
@@ -57,25 +57,28 @@ class KnownErasure:
         return self.due is not None and (done_at or now) > self.due
 
 
+def earliest(times: Iterable[datetime | None]) -> datetime | None:
+    """The first of some times; None where none is known."""
+    return min((time for time in times if time is not None), default=None)
+
+
 def known_erasures(ops: OpsStore) -> list[KnownErasure]:
     """The recorded erasures, newest first; without those that a later one has repeated."""
     rows = _by_erasure(ops)
-    found = sorted(map(_known, rows.values()), key=lambda known: known.begun_at, reverse=True)
-    repeated = {
-        earlier.erasure
-        for number, later in enumerate(found)
-        for earlier in found[number + 1 :]
-        if earlier.status != DONE and _hashes(rows[earlier.erasure]) & set(_facts(later).get("subjects", ()))
-    }
-    return [known for known in found if known.erasure not in repeated]
+    found: list[KnownErasure] = []
+    proved_later: set[str] = set()
+    for known in sorted(map(_known, rows.values()), key=lambda known: known.begun_at, reverse=True):
+        if known.status == DONE or not _hashes(rows[known.erasure]) & proved_later:
+            found.append(known)
+        proved_later |= set(_facts(known.evidence).get("subjects", ()))
+    return found
 
 
 def unfinished_of(ops: OpsStore, table: str) -> set[str]:
     """The hashes of a table's erased subjects of whom no evidence was made: an erasure was interrupted."""
-    rows = _by_erasure(ops).values()
-    ended = {one for of_one in rows for one in _facts(_known(of_one)).get("subjects", ())}
-    begun = {r["subject"] for of_one in rows for r in of_one if r["status"] == BEGUN and r["table"] == table}
-    return begun - ended
+    rows = ops.read(ERASURES)
+    ended = {one for row in rows for one in _facts(row["evidence"]).get("subjects", ())}
+    return {row["subject"] for row in rows if row["status"] == BEGUN and row["table"] == table} - ended
 
 
 def _by_erasure(ops: OpsStore) -> dict[str, list[dict[str, Any]]]:
@@ -89,21 +92,21 @@ def _hashes(rows: Sequence[dict[str, Any]]) -> set[str]:
     return {row["subject"] for row in rows if row["subject"]}
 
 
-def _facts(known: KnownErasure) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(known.evidence or "{}")
+def _facts(evidence: str | None) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(evidence or "{}")
     return found
 
 
 def _known(rows: Sequence[dict[str, Any]]) -> KnownErasure:
     ended = [row for row in rows if row["status"] != BEGUN]
     last: dict[str, Any] = max(ended, key=lambda row: row["recorded_at"]) if ended else {}
-    facts = json.loads(last.get("evidence") or "{}")
+    facts = _facts(last.get("evidence"))
     return KnownErasure(
         erasure=rows[0]["erasure"],
         status=last.get("status", BEGUN),
         begun_at=min(row["recorded_at"] for row in rows),
         ended_at=last.get("recorded_at"),
-        due=min((row["due"] for row in rows if row["due"] is not None), default=None),
+        due=earliest(row["due"] for row in rows),
         subjects=len(facts.get("subjects") or _hashes(rows)),
         tables=tuple(facts.get("tables") or sorted({row["table"] for row in rows if row["table"]})),
         rows=last.get("rows"),
