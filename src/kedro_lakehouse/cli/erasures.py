@@ -68,6 +68,6 @@ def _evidence(known: list[KnownErasure], wanted: str) -> dict[str, Any]:
     found = [one for one in known if one.erasure.startswith(wanted)]
     if len(found) != 1 or found[0].evidence is None:
         names = ", ".join(one.erasure for one in known if one.evidence) or "none"
-        raise click.UsageError(f"No one erasure with evidence begins with '{wanted}'. There are: {names}.")
+        raise click.UsageError(f"No one erasure with evidence begins with that. There are: {names}.")
     facts: dict[str, Any] = json.loads(found[0].evidence)
     return facts | {"signature": found[0].signature}
