@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from kedro_lakehouse.config.maintenance import CompactConfig, load_maintenance
-from kedro_lakehouse.formats.iceberg.files import expired_snapshots, orphan_files, storage
+from kedro_lakehouse.config.maintenance import CompactConfig, ExpireConfig, load_maintenance
+from kedro_lakehouse.formats.iceberg.files import expired_snapshots, expiry_limit, orphan_files, storage
 from kedro_lakehouse.formats.iceberg.maintenance import IcebergMaintenance
 from kedro_lakehouse.formats.iceberg.snapshots import IcebergSnapshots
 from kedro_lakehouse.formats.maintenance import compaction
@@ -82,6 +82,18 @@ def test_newest_and_tagged_snapshots_stay(table):
     gone = expired_snapshots(table, before=later, keep=2)
     assert [s.snapshot_id for s in gone] == ids[1:3]
     assert expired_snapshots(table, before=later - dt.timedelta(days=1), keep=2) == []
+
+
+def test_of_too_many_snapshots_the_newest_half_stays_and_those_of_the_last_minutes(table):
+    append(table, 5)
+    times = [s.timestamp_ms / 1000 for s in table.metadata.snapshots]
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
+    of_age = later - ExpireConfig().older_than
+    assert expiry_limit(table, ExpireConfig(), later) == of_age
+    assert expiry_limit(table, ExpireConfig(most=5), later) == of_age
+    assert expiry_limit(table, ExpireConfig(most=4), later).timestamp() == pytest.approx(times[3], abs=1e-6)
+    now = dt.datetime.now(dt.UTC)
+    assert expiry_limit(table, ExpireConfig(most=4), now) == now - dt.timedelta(minutes=5)
 
 
 def test_only_old_files_that_no_metadata_names_are_orphans(table):

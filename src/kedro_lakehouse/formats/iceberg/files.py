@@ -6,7 +6,7 @@ import math
 import os
 from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
+    from kedro_lakehouse.config.maintenance import ExpireConfig
     from kedro_lakehouse.ops.report import CommitReport
 
 _TARGET_BYTES: Final = 512 * 2**20
 _MANIFEST_BYTES: Final = 8 * 2**20
+_READ_WITHIN: Final = timedelta(minutes=5)
+"""How long a snapshot stays for its readers where a table has too many."""
 _PATH_ID: Final = 2147483546
 """Field of a delete file that names the data file (Iceberg's specification, reserved field ids)."""
 
@@ -137,6 +140,16 @@ def wasteful_manifests(table: Table, at_least: int) -> tuple[int, int]:
     contents = {(m.content, m.partition_spec_id) for m in manifests}
     needed = math.ceil(size / target) + len(contents)
     return (len(manifests), size) if len(manifests) >= at_least and 2 * needed <= len(manifests) else (0, 0)
+
+
+def expiry_limit(table: Table, settings: ExpireConfig, now: dt.datetime) -> dt.datetime:
+    """The time before which snapshots expire: by their age, or later where there are too many of them."""
+    by_age = now - settings.older_than
+    times = sorted(s.timestamp_ms for s in table.metadata.snapshots)
+    if len(times) <= settings.most:
+        return by_age
+    oldest_kept = datetime.fromtimestamp(times[-(settings.most // 2)] / 1000, UTC)
+    return max(by_age, min(oldest_kept, now - _READ_WITHIN))
 
 
 def expired_snapshots(table: Table, *, before: dt.datetime, keep: int) -> list[Snapshot]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro_lakehouse.formats.iceberg.files import (
     dangling_deletes,
     expired_snapshots,
+    expiry_limit,
     is_staged_on,
     orphan_files,
     partition_files,
@@ -64,10 +65,12 @@ class IcebergMaintenance:
         if count:
             reason = f"{count} manifests of {size // count} bytes in the mean"
             actions.append(Action(work="rewrite_manifests", files=count, bytes=size, reason=reason))
-        expire = settings.expire
-        gone = expired_snapshots(found, before=now - expire.older_than, keep=expire.keep)
+        limit = expiry_limit(found, settings.expire, now)
+        gone = expired_snapshots(found, before=limit, keep=settings.expire.keep)
         if gone:
-            reason = f"{len(gone)} snapshots are older than {expire.older_than}"
+            by_age = limit == now - settings.expire.older_than
+            why = f"are older than {settings.expire.older_than}" if by_age else "are too many"
+            reason = f"{len(gone)} snapshots {why}"
             actions.append(Action(work="expire_snapshots", files=len(gone), bytes=0, reason=reason))
         orphans = orphan_files(found, before=now - settings.orphans.older_than)
         if orphans:
@@ -135,7 +138,7 @@ def _statement(table: TableName, found: Table, action: Action, settings: TableMa
     if action.work == "rewrite_manifests":
         return rewrite_of_manifests(table)
     if action.work == "expire_snapshots":
-        return expiry(table, before=now - settings.expire.older_than, keep=settings.expire.keep)
+        return expiry(table, before=expiry_limit(found, settings.expire, now), keep=settings.expire.keep)
     return call("remove_orphan_files", table, older_than=as_timestamp(now - settings.orphans.older_than))
 
 
