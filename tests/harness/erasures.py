@@ -50,6 +50,9 @@ TABLES: dict[str, Any] = {
 }  # fmt: skip
 
 
+KEY = {"erasure": {"key": "a key for the tests, long enough"}}
+
+
 def stamp(n: int) -> str:
     return f"2026-01-{n:02} 00:00:00"
 
@@ -89,7 +92,7 @@ def made(folder: Path, table_format: str = FORMAT, *, whole: bool) -> TemporaryP
     if table_format == "iceberg":
         tables["shop.customer"]["partition_by"] = ["bucket(4, id)"]
     project = TemporaryProject.make(folder, SOURCES, tables, table_format=table_format)
-    project.write("credentials", {"erasure": {"key": "a key for the tests, long enough"}}, env="local")
+    project.write("credentials", KEY, env="local")
     (project.landing / "shop/request").mkdir(parents=True)
     for number in range(1, 5):
         if number <= len(CUSTOMERS):

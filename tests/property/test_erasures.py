@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from conformance.by_product import plain_row
 from conformance.comparing import row_differences
+from harness.erasures import KEY
 from harness.project import FORMAT
 from harness.soak import only_in_soak
 from model.table import Table
@@ -64,7 +65,7 @@ def test_tables_are_those_of_a_lake_that_never_had_the_persons(tmp_path: Path, t
     seed = the_seed()
     cases = [with_persons(table_of(design, HISTORIES, seed)) for design in DESIGNS]
     trial = Trial(tmp_path / "project", cases, table_format, subject=NAMED_BY, after_erasure="accept")
-    trial.bench.project.write("credentials", {"erasure": {"key": "a key for the tests, long enough"}})
+    trial.bench.project.write("credentials", KEY)
     assert trial.run() == {}
     persons = sorted({str(person(text, h)) for text in ("a", "") for h in range(HISTORIES)})
     project = trial.bench.project

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,8 +23,6 @@ from harness.soak import only_in_soak, soaking
 
 from kedro_lakehouse.erasure.erase import erase, plan_erasure, rectify
 from kedro_lakehouse.erasure.evidence import is_signed
-from kedro_lakehouse.erasure.requests import DONE, known_erasures
-from kedro_lakehouse.errors import ErasureNotDoneError
 from kedro_lakehouse.file_search.search import search_files
 from kedro_lakehouse.file_search.wanted import Wanted
 from kedro_lakehouse.lake_table import erasure_key
@@ -184,43 +181,3 @@ def test_a_rectification_changes_every_version_of_the_subject_and_nothing_else(
         [f"{tables}/customer", f"{tables}/customer_history", f"{tables}/customer_changes"], wanted
     )
     assert (found.found, found.files > 0) == ([], True)
-
-
-def test_requests_of_a_table_are_met_and_go_with_the_person(project: TemporaryProject, erased: Any) -> None:
-    head = "op,request,customer,until,n,ts"
-    land(project, "request", 1, head, [f"U,1,{BELA},2026-03-01,1", f"U,2,{BELA},2026-02-01,1", "U,3,,,1"])
-    project.run("ingestion", "cdc_merge", "scd2")
-    project.run("erasure")
-    opened = activate(Project.load(str(project.path / "conf"), None))
-    last = known_erasures(opened.ops)[0]
-    assert (last.status, last.subjects, last.due) == (DONE, 1, datetime(2026, 2, 1, tzinfo=UTC))
-    assert last.is_late(datetime.now(UTC))
-    assert int(BELA) not in {row["id"] for row in project.rows("shop.customer_changes")}
-    assert [row["request"] for row in project.rows("shop.request")] == [3]
-    places = [str(project.path / "lakehouse"), str(project.landing)]
-    assert search_files(places, Wanted.of([BELA], ["id", "customer"])).found == []
-    project.run("erasure")
-    assert known_erasures(opened.ops)[0].erasure == last.erasure
-
-
-@only_in_soak
-def test_an_erasure_that_ended_after_its_requests_were_gone_is_not_called_proved(
-    project: TemporaryProject, erased: Any
-) -> None:
-    head = "op,request,customer,until,n,ts"
-    land(project, "request", 2, head, [f"U,9,{CARL},2026-03-01,5"])
-    project.run("ingestion", "cdc_merge", "scd2")
-    while [row for row in project.rows("shop.request") if row["customer"] is not None]:
-        with stopping("erasure", "published"), pytest.raises(KeyboardInterrupt):
-            project.run("erasure")
-    (error,) = project.failures("erasure").values()
-    assert isinstance(error, ErasureNotDoneError)
-    opened = activate(Project.load(str(project.path / "conf"), None))
-    last = known_erasures(opened.ops)[0]
-    assert (last.status, last.subjects) == ("pending", 1)
-    assert "find-value" in last.pending[0]
-    lakehouse = str(project.path / "lakehouse")
-    assert search_files([lakehouse], Wanted.of([CARL], ["id", "customer"])).found == []
-    land(project, "request", 3, head, [f"U,10,{CARL},2026-03-01,6"])
-    project.run("ingestion", "cdc_merge", "scd2", "erasure")
-    assert known_erasures(opened.ops)[0].status == DONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from kedro_lakehouse.datasets.base import DeclaredDataset, ReadOnlyDataset
-from kedro_lakehouse.erasure.requests import Request, known_erasures
+from kedro_lakehouse.erasure.requests import Request, interrupted_requests, known_erasures
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.names import quote
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 class ErasureRequestsDataset(DeclaredDataset, ReadOnlyDataset):
-    """The open requests of a table with ``erasure_requests``: those that are rows of its current table.
+    """The open requests of a table with ``erasure_requests``: the rows of its current table.
 
-    Starts no Spark where there are none.
+    An erasure takes the current rows first. So where one was interrupted, the persons of whom the change log
+    still has events come too. Starts no Spark where there are none.
 
     Example:
         In YAML::
@@ -40,8 +41,9 @@ class ErasureRequestsDataset(DeclaredDataset, ReadOnlyDataset):
             raise UnsupportedError(
                 what=f"{self._name} holds no requests.", remedy="Declare `erasure_requests: true`."
             )
+        interrupted = interrupted_requests(table, subject.column)
         if state is None or not state.rows:
-            return []
+            return interrupted
         from pyspark.sql import functions as F
 
         due = f"cast({quote(declared.due)} AS timestamp)" if declared.due else "cast(NULL AS timestamp)"
@@ -49,7 +51,8 @@ class ErasureRequestsDataset(DeclaredDataset, ReadOnlyDataset):
             F.expr(f"cast({quote(subject.column)} AS string)").alias("subject"),
             F.expr(f"unix_micros({due}) / 1e6").alias("due"),
         )
-        return [Request.at(row["subject"], row["due"]) for row in rows.where("subject IS NOT NULL").collect()]
+        found = rows.where("subject IS NOT NULL").collect()
+        return [*(Request.at(row["subject"], row["due"]) for row in found), *interrupted]
 
 
 class ErasureDataset(DeclaredDataset):

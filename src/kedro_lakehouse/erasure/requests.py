@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from kedro_lakehouse.changes.subjects import hash_of
+from kedro_lakehouse.lake_table import erasure_key
+from kedro_lakehouse.names import quote
 from kedro_lakehouse.ops.store import ERASURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.ops.store import OpsStore
 
 BEGUN, PENDING, DONE = "begun", "pending", "done"
@@ -79,6 +83,17 @@ def unfinished_of(ops: OpsStore, table: str) -> set[str]:
     rows = ops.read(ERASURES)
     ended = {one for row in rows for one in _facts(row["evidence"]).get("subjects", ())}
     return {row["subject"] for row in rows if row["status"] == BEGUN and row["table"] == table} - ended
+
+
+def interrupted_requests(table: LakeTable, subject: str) -> list[Request]:
+    """Persons whose erasure was interrupted, and of whom the table's change log still has events."""
+    unfinished = unfinished_of(table.environment.ops, str(table))
+    if not unfinished or table.state("changes") is None:
+        return []
+    key = erasure_key(table.environment)
+    held = table.read("changes").selectExpr(f"cast({quote(subject)} AS string) AS subject").distinct()
+    names = [row["subject"] for row in held.where("subject IS NOT NULL").collect()]
+    return [Request(subject=name) for name in names if hash_of(key, name) in unfinished]
 
 
 def _by_erasure(ops: OpsStore) -> dict[str, list[dict[str, Any]]]:
