@@ -83,7 +83,7 @@ class LandingConfig(Declaration):
     older_than: Duration = dt.timedelta(days=1)
     """Files are moved that are older."""
     bundle_below: int = Field(1_048_576, ge=0)
-    """Files of fewer bytes become one tar file a run, with their names and times; 0: none."""
+    """Files of fewer bytes become one `.tar.gz` a run, with their names and times; 0: none."""
 
 
 class OpsConfig(Declaration):

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.changes.subjects import hash_of
+from kedro_lakehouse.erasure.archived import erase_archived
 from kedro_lakehouse.erasure.evidence import Evidence, findings, removals
 from kedro_lakehouse.erasure.find_value import places_of
 from kedro_lakehouse.erasure.landed import erase_landed, files_of_others
@@ -211,13 +212,16 @@ def _rows_of(one: Concerned, *, dry_run: bool) -> list[Erased]:
 
 
 def _landed(project: Project, one: Concerned) -> list[str]:
-    """Remove the records of a table's landed files that name its subjects; the files that were changed."""
+    """Remove the records of a table's landed and archived files that name its subjects; the changed files."""
     if one.table.config.source is None:
         return []
     declared = project.declarations.tables.items()
     every = [(project.bind(n), t.subject.column if t.subject else None) for n, t in declared]
     leave = files_of_others(one.table, one.column, every)
-    return erase_landed(one.table, one.column, Wanted.of(one.values, [one.column]), leave=leave)
+    wanted = Wanted.of(one.values, [one.column])
+    changed = erase_landed(one.table, one.column, wanted, leave=leave)
+    archive = project.maintenance.of(one.table).landing.archive
+    return changed + erase_archived(one.table, archive, one.column, wanted, leave=leave)
 
 
 def _is_held_by_files(table: LakeTable, name: TableName, wanted: Wanted) -> bool:

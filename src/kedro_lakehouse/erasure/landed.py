@@ -15,13 +15,13 @@ import json
 import os
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from kedro_lakehouse.errors import SourceNotFoundError
 from kedro_lakehouse.file_search.wanted import Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -55,37 +55,46 @@ def erase_landed(table: LakeTable, name: str, wanted: Wanted, *, leave: frozense
         files: Sequence[LandedFile] = source.files()
     except SourceNotFoundError:
         return []
-    renamed = {new: old for old, new in table.config.rename.items()}
-    name = renamed.get(name, name)
-    wanted = Wanted.of(wanted.values, [*wanted.columns, name])
-    file_format = str(getattr(table.source_config, "file_format", "json"))
     changed = []
     for file in files:
         path = Path(file.path.removeprefix("file://"))
         if "://" in str(path) or file.path in leave or not path.is_file():
             continue
-        content = path.read_bytes()
-        made = (
-            _parquet(content, name, wanted)
-            if file_format == "parquet"
-            else _lines(content, _line_rule(source, file, name, wanted, file_format))
-        )
+        made = without_subjects(table, file, path.read_bytes(), name, wanted)
         if made is not None:
-            _replace(path, made)
+            replace_file(path, made)
             changed.append(file.path)
     return changed
 
 
-def _lines(content: bytes, names: Callable[[str], bool] | None) -> bytes | None:
-    """The bytes of a text file without the lines that name a subject; None if nothing is to be changed."""
-    if names is None:
-        return None
-    is_packed = content.startswith(_GZIP)
-    text = gzip.decompress(content) if is_packed else content
-    blanked = _blanked(text, names)
+def without_subjects(
+    table: LakeTable, file: LandedFile, content: bytes, name: str, wanted: Wanted
+) -> bytes | None:
+    """The bytes of a landed file without the records that name subjects: so many as before.
+
+    None if the file names none, or its records cannot be told apart.
+
+    Args:
+        name: The column of the table that names subjects.
+    """
+    renamed = {new: old for old, new in table.config.rename.items()}
+    name = renamed.get(name, name)
+    wanted = Wanted.of(wanted.values, [*wanted.columns, name])
+    file_format = str(getattr(table.source_config, "file_format", "json"))
+    if file_format == "parquet":
+        return _parquet(content, name, wanted)
+    text = gzip.decompress(content) if content.startswith(_GZIP) else content
+    if file_format == "json":
+        return _lines(content, text, _json_rule(name, wanted))
+    return _lines(content, text, _csv_rule(table.open_source(), file, text, name, wanted))
+
+
+def _lines(content: bytes, text: bytes, names: Callable[[str], bool] | None) -> bytes | None:
+    """The bytes of a file of text without the lines that name a subject; None if nothing is to be changed."""
+    blanked = text if names is None else _blanked(text, names)
     if blanked == text:
         return None
-    return _packed(blanked, len(content)) if is_packed else blanked
+    return _packed(blanked, len(content)) if content.startswith(_GZIP) else blanked
 
 
 def _blanked(text: bytes, names: Callable[[str], bool]) -> bytes:
@@ -96,13 +105,6 @@ def _blanked(text: bytes, names: Callable[[str], bool]) -> bytes:
         if content and names(content.decode("utf-8", errors="surrogateescape")):
             lines[number] = b" " * len(content) + line[len(content) :]
     return b"\n".join(lines)
-
-
-def _line_rule(
-    source: FileSource, file: LandedFile, name: str, wanted: Wanted, file_format: str
-) -> Callable[[str], bool] | None:
-    """A function that says whether a line names a subject; None if it cannot be said line by line."""
-    return _json_rule(name, wanted) if file_format == "json" else _csv_rule(source, file, name, wanted)
 
 
 def _json_rule(name: str, wanted: Wanted) -> Callable[[str], bool]:
@@ -123,13 +125,13 @@ def _json_rule(name: str, wanted: Wanted) -> Callable[[str], bool]:
 
 
 def _csv_rule(
-    source: FileSource, file: LandedFile, name: str, wanted: Wanted
+    source: FileSource, file: LandedFile, text: bytes, name: str, wanted: Wanted
 ) -> Callable[[str], bool] | None:
     """A line of CSV names a subject by its column, where the file says which one that is, else by any."""
     options = source.options[source.load_of(file)]
     if options.multiline or options.encoding.upper().replace("-", "") not in ("UTF8", "ASCII", "USASCII"):
         return None
-    head = _first_line(Path(file.path.removeprefix("file://")))
+    head = text.partition(b"\n")[0].removesuffix(b"\r").decode("utf-8", errors="surrogateescape")
     has_header = source.headers[source.load_of(file)]
     columns = _cells(head, options) if has_header else [*(options.columns or ())]
     at = columns.index(name) if name in columns else None
@@ -143,14 +145,6 @@ def _csv_rule(
         return any(wanted.is_written(cell) for cell in cells)
 
     return is_about
-
-
-def _first_line(path: Path) -> str:
-    with path.open("rb") as file:
-        packed = file.read(2) == _GZIP
-    with gzip.open(path, "rb") if packed else path.open("rb") as file:
-        line = file.readline()
-    return line.rstrip(b"\r\n").decode("utf-8", errors="surrogateescape")
 
 
 def _cells(line: str, options: Any) -> list[str]:
@@ -213,11 +207,19 @@ def _has_int96(opened: Any) -> bool:
     return any(opened.schema.column(i).physical_type == "INT96" for i in range(len(opened.schema)))
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Put a file's new bytes in its place at once, with its time and its mode."""
+    with replacing(path) as part:
+        part.write(content)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of another one at the end, with that one's time and mode."""
     before = path.stat()
     part = path.with_name(f".{path.name}.part")
-    part.write_bytes(content)
+    with part.open("wb") as out:
+        yield out
     part.chmod(before.st_mode)
     os.utime(part, ns=(before.st_atime_ns, before.st_mtime_ns))
     part.replace(path)
@@ -226,7 +228,7 @@ def _replace(path: Path, content: bytes) -> None:
 def files_of_others(
     own: LakeTable, name: str, others: Iterable[tuple[LakeTable, str | None]]
 ) -> frozenset[str]:
-    """The landed files that also tables read in which another column, or none, names subjects.
+    """Landed files, archived ones too, that also tables read where another column, or none, names subjects.
 
     Args:
         name: The column of the table itself.
@@ -238,6 +240,7 @@ def files_of_others(
             continue
         source: Any = other.open_source()
         if getattr(source, "gives", "") != "ranges":
+            found |= {file.path for file in other.open_ledger().planned_ever()}
             with contextlib.suppress(SourceNotFoundError):
                 found |= {file.path for file in source.files()}
     return frozenset(found)

@@ -1,4 +1,4 @@
-"""Archive landed files that the change log contains: move them, or bundle small ones into one tar file."""
+"""Archive landed files that the change log contains: move them, or bundle small ones into one `.tar.gz`."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _archive(files: Sequence[LandedFile], root: str, archive: str, settings: Lan
     small = [f for f in files if f.size < settings.bundle_below]
     bundled = 0
     if len(small) > 1:
-        bundled = _bundle(fs, small, base, f"{folder}/{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S%f}.tar")
+        bundled = _bundle(fs, small, base, f"{folder}/{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S%f}.tar.gz")
     moved = files if len(small) <= 1 else [f for f in files if f not in small]
     for file in moved:
         path = fs._strip_protocol(file.path)  # noqa: SLF001
@@ -122,10 +122,10 @@ def _archive(files: Sequence[LandedFile], root: str, archive: str, settings: Lan
 
 
 def _bundle(fs: Any, files: Sequence[LandedFile], base: str, target: str) -> int:
-    """Write files into one tar file with their names and times, then delete them; the bytes of that file."""
+    """Write files into one `.tar.gz` with their names and times, then delete them; the bytes of that file."""
     fs.makedirs(target.rpartition("/")[0], exist_ok=True)
     paths = [fs._strip_protocol(file.path) for file in files]  # noqa: SLF001
-    with fs.open(f"{target}.part", "wb") as out, tarfile.open(fileobj=out, mode="w|") as bundle:
+    with fs.open(f"{target}.part", "wb") as out, tarfile.open(fileobj=out, mode="w|gz") as bundle:
         for path in paths:
             facts, content = fs.info(path), fs.cat_file(path)
             entry = tarfile.TarInfo(path.removeprefix(base).lstrip("/"))
