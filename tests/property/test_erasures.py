@@ -39,8 +39,8 @@ if FORMAT == "iceberg":
 
 
 def person(text: object, history: int) -> object:
-    """A person of a history, by the text that stands for one in it."""
-    return f"{text}-{history}" if text in ("a", "b", "") else text
+    """A person of a history, by the text that stands for one in it: a name that nothing else contains."""
+    return f"person {text or 'c'} of history {history}." if text in ("a", "b", "") else text
 
 
 def with_persons(case: TableCase) -> TableCase:
