@@ -7,6 +7,7 @@ import threading
 from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Final
 
+from cachetools import LRUCache
 from pyiceberg.avro.file import AvroFileHeader
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
@@ -21,14 +22,17 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.typedef import Identifier
 
-_MOST_MANIFESTS: Final = 20_000
 _MOST_ENTRIES: Final = 20
 """Larger manifests are those of large tables, of which few batches are small: they are parsed each time."""
+_KEPT_ENTRIES: Final = 10_000
+"""An entry takes 4 KB. The loop makes some ten manifests a cycle, of which the next ones need the newest."""
 _PLACE: Final = text(
     "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = :catalog"
     " AND table_namespace = :namespace AND table_name = :name"
 )
-_manifests: Final[dict[tuple[Any, ...], list[ManifestEntry]]] = {}
+_manifests: Final[LRUCache[tuple[Any, ...], list[ManifestEntry]]] = LRUCache(
+    _KEPT_ENTRIES, getsizeof=lambda entries: len(entries) + 1
+)
 _lock: Final = threading.Lock()
 
 
@@ -50,8 +54,6 @@ def parse_manifests_once() -> None:
             found = parse(self, io, discard_deleted)
             if len(found) <= _MOST_ENTRIES:
                 with _lock:
-                    if len(_manifests) >= _MOST_MANIFESTS:
-                        del _manifests[next(iter(_manifests))]
                     _manifests[key] = found
         return list(found)
 
