@@ -50,6 +50,7 @@ from kedro_lakehouse.config.maintenance import (
     OrphansConfig,
     TableMaintenanceConfig,
 )
+from kedro_lakehouse.config.metadata import KafkaMetadataConfig, KinesisMetadataConfig
 from kedro_lakehouse.config.monitoring import (
     EmailConfig,
     LineageConfig,
@@ -74,6 +75,7 @@ from kedro_lakehouse.config.sources import (
     ExtractTime,
     FileSourceConfig,
     KafkaSourceConfig,
+    KinesisSourceConfig,
     SourceConfig,
 )
 from kedro_lakehouse.config.subjects import ErasureRequestsConfig, SubjectConfig
@@ -230,6 +232,9 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     ChangesSourceConfig: "A source of type changes",
     DebeziumSourceConfig: "A source of type debezium",
     KafkaSourceConfig: "A source of type kafka",
+    KafkaMetadataConfig: "metadata of Kafka",
+    KinesisSourceConfig: "A source of type kinesis",
+    KinesisMetadataConfig: "metadata of Kinesis",
     RegistryConfig: "registries.yml",
     ConfluentRegistryConfig: "A registry of type confluent",
     GlueRegistryConfig: "A registry of type glue",

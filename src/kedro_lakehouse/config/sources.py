@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, BeforeValidator, Discriminator, Field, Tag, 
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, RelativePath, parse_bytes, refuse
 from kedro_lakehouse.config.lifetimes import LandingLifetime
+from kedro_lakehouse.config.metadata import KafkaMetadataConfig, KinesisMetadataConfig, metadata_of
 
 if TYPE_CHECKING:
     from kedro_lakehouse.config.tables import TableConfig
@@ -258,6 +259,13 @@ class StreamSourceConfig(SourceConfig):
 
     def table_problem(self, table: TableConfig) -> TableProblem | None:
         """Rows have no order of their own: two partitions hold them side by side."""
+        facts = {table.rename.get(one.name, one.name) for one in metadata_of(self)}
+        if self.decoder != "json" and (named := facts.intersection(table.keys)):
+            return TableProblem(
+                key="keys",
+                problem=f"'{min(named)}' is no column of the row that a change concerns.",
+                remedy="List columns of the row; `metadata` can be keys where `decoder` is json.",
+            )
         if self.decoder != "json" or table.write != "merge" or table.order_by:
             return None
         return TableProblem(
@@ -277,6 +285,8 @@ class KafkaSourceConfig(StreamSourceConfig):
     """Addresses of brokers, `host:port`, with commas between them."""
     topic: Name = "{entity}"
     """Name of a table's topic; `{entity}` stands for the table's `entity`."""
+    metadata: KafkaMetadataConfig = KafkaMetadataConfig()
+    """Columns with what Kafka tells of a record: `{key: message_key, timestamp: stored_at}`."""
     dead_letter_topic: Name | None = None
     """A topic to which quarantined records are written too, each once; `{entity}` as in `topic`."""
 
@@ -304,6 +314,8 @@ class KinesisSourceConfig(StreamSourceConfig):
     """Name of a table's stream; `{entity}` stands for the table's `entity`."""
     region: Name | None = None
     """Region of AWS; default: that of the machine or the job."""
+    metadata: KinesisMetadataConfig = KinesisMetadataConfig()
+    """Columns with what Kinesis tells of a record: `{partition_key: user, arrival_time: arrived_at}`."""
 
     def stream_of(self, table: TableConfig) -> str:
         """The stream of a table."""

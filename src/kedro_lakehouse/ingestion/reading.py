@@ -14,12 +14,13 @@ from kedro_lakehouse.commits.reading import reading_errors
 from kedro_lakehouse.config.enrich import enriched_columns
 from kedro_lakehouse.decoders.base import load_decoder
 from kedro_lakehouse.decoders.lines import LineShape, ReadsFewLines, RowLines, split_keyed, texts
+from kedro_lakehouse.decoders.metadata import with_metadata
 from kedro_lakehouse.decoders.plain_json import NotPlainError
-from kedro_lakehouse.errors import UnreadableFileError
+from kedro_lakehouse.errors import UnreadableFileError, UnsupportedError
 from kedro_lakehouse.ingestion.columns import described_types, resolve_columns
 from kedro_lakehouse.ingestion.references import References
 from kedro_lakehouse.schema_registries.columns import column_types
-from kedro_lakehouse.sources.base import NamesSchemas, ReadsFew, StreamSource
+from kedro_lakehouse.sources.base import NamesSchemas, ReadsFew, StreamSource, TellsMetadata
 from kedro_lakehouse.sources.files import LandedFile, line_shapes, refuse_forbidden, shapes
 from kedro_lakehouse.sources.line_runs import read_runs
 from kedro_lakehouse.sources.read import read_groups, read_lines
@@ -71,7 +72,7 @@ class FileReader:
             filled = [f for f in files if f.size]
             found = self._looked_at(filled) if filled else []
             if isinstance(self.source, StreamSource):
-                return line_shapes(landed, self._together(found))
+                return self._with_metadata(line_shapes(landed, self._together(found)))
             looked = line_shapes(landed, found)
             if isinstance(self._line_reader, RowLines):
                 self._require_objects(looked)
@@ -102,6 +103,33 @@ class FileReader:
             if shape.has_rows and (shape.kind is None or isinstance(shape.kind, str))
             else shape
             for shape in found
+        ]
+
+    @property
+    def metadata(self) -> Mapping[str, T.DataType]:
+        """The columns with facts that a stream tells of its records, and their types."""
+        return self.source.metadata_kinds() if isinstance(self.source, TellsMetadata) else {}
+
+    def _with_metadata(self, looked: Sequence[FileShape]) -> list[FileShape]:
+        """Add the columns with facts of the stream to records that have columns of their own.
+
+        Raises:
+            UnsupportedError: A record has a column of the same name: one of the two would be lost.
+        """
+        kinds = self.metadata
+        taken = {name.lower() for name in kinds}
+        for shape in looked:
+            for name, _ in shape.columns:
+                if name.lower() in taken:
+                    raise UnsupportedError(
+                        what=f"{self.table.name}: records of {shape.file.name} have the column '{name}', "
+                        "and `metadata` in sources.yml names a column so too.",
+                        remedy="Give that one another name in `metadata`.",
+                    )
+        facts = tuple(kinds.items())
+        return [
+            replace(shape, columns=shape.columns + facts) if shape.has_rows and shape.columns else shape
+            for shape in looked
         ]
 
     def _types_of_rows(self) -> dict[str, T.DataType]:
@@ -162,7 +190,8 @@ class FileReader:
         sources = {name: source for source, name in self.table.config.rename.items()}
         looked_up = enriched_columns(self.table.config.enrich)
         own = (*EVENT_COLUMNS, UNSET, LOOKUP, *OPENED_COLUMNS, *looked_up)
-        return {sources.get(c, c) for c in state.columns if c not in own} if state else set()
+        held = {sources.get(c, c) for c in state.columns if c not in own} if state else set()
+        return held - self.metadata.keys()
 
     def few_lines(self, files: Sequence[LandedFile]) -> pa.Table | None:
         """The records of ranges as lines, if few can be read without Spark; None if Spark must read them."""
@@ -202,7 +231,8 @@ class FileReader:
             filled = list(dict.fromkeys(s.file for s in looked if s.lines is not None and s.has_rows))
             load: Load = looked[0].load if looked else "changes"
             lines = self._lines(filled)
-            return list(self._line_reader.unwrap(lines, shapes, self._layout, load=load)) if shapes else []
+            groups = self._line_reader.unwrap(lines, shapes, self._layout, load=load) if shapes else ()
+            return [with_metadata(group, self.metadata) for group in groups]
         return read_groups(
             self.table.session,
             looked,

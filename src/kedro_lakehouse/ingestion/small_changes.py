@@ -24,6 +24,7 @@ from kedro_lakehouse.commits.small_rules import frame_of
 from kedro_lakehouse.decoders.base import DecodesFew, load_decoder
 from kedro_lakehouse.decoders.changes import ChangesLayout
 from kedro_lakehouse.decoders.dms import DmsLayout
+from kedro_lakehouse.decoders.metadata import few_with_metadata, split_off
 from kedro_lakehouse.decoders.plain_json import NotPlainError
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
 from kedro_lakehouse.session.sail import on_sail
@@ -158,8 +159,10 @@ def _decoded_lines(reader: FileReader, looked: Sequence[FileShape], rules: Recor
     if lines.nbytes > _MOST_BYTES or lines.num_rows > table.environment.small_batch:
         return None
     shapes = [shape.lines for shape in looked if shape.lines is not None]
+    lines, facts = split_off(lines)
     with contextlib.suppress(NotPlainError):
-        return decoder.decode_few(lines, shapes, rules.layout, rules.columns, table.contract.keys)
+        events = decoder.decode_few(lines, shapes, rules.layout, rules.columns, table.contract.keys)
+        return few_with_metadata(events, facts, reader.metadata, rules.columns)
     return None
 
 

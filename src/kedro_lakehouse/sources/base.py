@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import types as T
 
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
@@ -147,6 +148,14 @@ class ReadsFew(Protocol):
 
     def few_lines(self, planned: Sequence[LandedFile]) -> pa.Table | None:
         """The records of planned ranges as lines, in Arrow; None if Spark must read them: see ``lines``."""
+
+
+@runtime_checkable
+class TellsMetadata(Protocol):
+    """A source of streams that tells facts of its records beside their values, such as their keys."""
+
+    def metadata_kinds(self) -> Mapping[str, T.DataType]:
+        """The types of the columns with these facts; none where the declaration names none."""
 
 
 @runtime_checkable

@@ -263,7 +263,11 @@ def _silent() -> Any:
 def _read(planned: LandedFile, *, settings: Mapping[str, Any], table: str) -> Iterator[Record]:
     wanted = StreamRange.of(planned)
     for message in _messages(wanted, settings, table):
-        yield Record(wanted.name, message.offset(), message.key(), message.value())
+        time_kind, moment = message.timestamp()
+        yield Record(
+            wanted.name, message.offset(), message.key(), message.value(),
+            moment if time_kind else None, tuple(message.headers() or ()),
+        )  # fmt: skip
 
 
 def _reading(settings: Mapping[str, Any]) -> dict[str, Any]:

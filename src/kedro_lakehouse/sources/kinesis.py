@@ -366,7 +366,8 @@ def _record(stream: str, shard: str, record: Mapping[str, Any]) -> Record:
     # A sequence number is no bigint: it is part of the text, with as many digits each time, so that texts
     # are ordered as the numbers are.
     place = f"{stream}:{shard}:{_number(record):0{_DIGITS}}"
-    return Record(place, 0, str(record["PartitionKey"]).encode(), bytes(record["Data"]) or None)
+    key = str(record["PartitionKey"]).encode()
+    return Record(place, 0, key, bytes(record["Data"]) or None, _arrived(record))
 
 
 def _number(record: Mapping[str, Any]) -> int:

@@ -12,8 +12,9 @@ import re
 from abc import ABC, abstractmethod
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, cast
 
+from kedro_lakehouse.config.metadata import FIELD, metadata_of
 from kedro_lakehouse.config.sources import StreamSourceConfig
 from kedro_lakehouse.config.validation import validated
 from kedro_lakehouse.ops.from_workers import carried
@@ -21,12 +22,14 @@ from kedro_lakehouse.plugins import SOURCES, load_plugin
 from kedro_lakehouse.schema_registries.records import RecordReader, named_by, plain_text
 from kedro_lakehouse.session.line import is_spark3
 from kedro_lakehouse.sources.files import LandedFile
+from kedro_lakehouse.sources.metadata import Metadata, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import types as T
 
     from kedro_lakehouse.config.sources import CsvOptions
     from kedro_lakehouse.config.tables import TableConfig
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.sources.files import FileShape, Load
     from kedro_lakehouse.sources.schemas import TopicSchemas
 
+__all__ = ["Record", "RecordStream", "StreamRange"]
+
 _RANGE: Final = re.compile(
     r"(\w+)://(?P<id>[^/]+)/(?P<first>\d+)-(?P<end>\d+)/(?P<stream>[^/:]+):(?P<part>.+)"
 )
@@ -44,7 +49,6 @@ _AT_ONCE: Final = 5_000
 """So many records are one Arrow batch at most."""
 _FEW_BYTES: Final = 32_000_000
 """Records of ranges of so many bytes, by what was planned, are read by the driver, if they have no more."""
-_LINES: Final = "value string, key string, _position struct<file: string, row: bigint>, __file string"
 _C = TypeVar("_C", bound=StreamSourceConfig)
 
 
@@ -85,15 +89,6 @@ class StreamRange:
         )  # fmt: skip
 
 
-class Record(NamedTuple):
-    """A record: where it lies (see ``StreamSource``), its key and its value."""
-
-    file: str
-    row: int
-    key: bytes | None
-    value: bytes | None
-
-
 class RecordStream(ABC, Generic[_C]):
     """The records of one table in a stream; what they mean, the source type named by ``decoder`` says.
 
@@ -111,6 +106,7 @@ class RecordStream(ABC, Generic[_C]):
         kind: Any = load_plugin(SOURCES, config.record_source)
         declared = validated(kind.config_model, config.of_records, "sources.yml", f"{table.source}.records")
         self._records: GivesChanges = kind(declared, name, table)
+        self._metadata = Metadata.of(metadata_of(config), table)
         self._held = _Held()
         self.credentials: Callable[[], Mapping[str, Any]] = dict
         """Fetches the entry of credentials.yml that the declaration names."""
@@ -163,6 +159,10 @@ class RecordStream(ABC, Generic[_C]):
         """All records are changes."""
         return "changes"
 
+    def metadata_kinds(self) -> Mapping[str, T.DataType]:
+        """The types of the columns with facts that the stream tells of its records, by their names."""
+        return self._metadata.kinds()
+
     @property
     def options(self) -> Mapping[Load, CsvOptions]:
         """Formats of dates and times, as for files."""
@@ -197,7 +197,8 @@ class RecordStream(ABC, Generic[_C]):
         read until ``release``: names of fields are found in them, and then rows are made of them.
 
         Schema:
-            returns: ``value`` (null for a tombstone), ``key``, ``_position``, ``__file``.
+            returns: ``value`` (null for a tombstone), ``key``, ``_position``, ``__file``. Where the
+                declaration names facts of the stream, they are a struct ``metadata`` within ``_position``.
         """
         if self._held.planned != list(planned):
             self.release()
@@ -219,13 +220,13 @@ class RecordStream(ABC, Generic[_C]):
         self, session: SparkSession, planned: Sequence[LandedFile], reader: RecordReader | None
     ) -> DataFrame:
         """The records of planned ranges as lines that Spark's workers read, a task for each range."""
-        read, ranges = self.read(), tuple(planned)
+        read, ranges, facts = self.read(), tuple(planned), self._metadata
 
         def lines(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             for range_, chunk in _chunks(batches, ranges, read):
-                yield _batch(range_.name, chunk, reader)
+                yield _batch(range_.name, chunk, reader, facts)
 
-        return _tasks(session, len(ranges)).mapInArrow(lines, _LINES)
+        return _tasks(session, len(ranges)).mapInArrow(lines, _type_of_lines(facts))
 
     def _looked(self, session: SparkSession, planned: Sequence[LandedFile]) -> _Held:
         """Read the records of ranges if they are few, and find the schemas that they name.
@@ -253,7 +254,7 @@ class RecordStream(ABC, Generic[_C]):
             registry = self._schemas.registry
             named = {one for _, chunk in chunks for one in _named(registry, chunk)}
             reader = self._schemas.reader(named, self._form)
-        return _Held(list(planned), _as_lines(chunks, reader), reader)
+        return _Held(list(planned), _as_lines(chunks, reader, self._metadata), reader)
 
     _few: ClassVar[int] = _FEW_BYTES
     """Ranges of up to so many planned bytes are read by the driver."""
@@ -303,13 +304,15 @@ def _read_here(
     return found
 
 
-def _as_lines(chunks: Sequence[tuple[str, Sequence[Record]]], reader: RecordReader | None) -> pa.Table | None:
+def _as_lines(
+    chunks: Sequence[tuple[str, Sequence[Record]]], reader: RecordReader | None, facts: Metadata
+) -> pa.Table | None:
     """Records as lines; None if these are too large for this process, or there are none."""
     import pyarrow as pa
 
     found, size = list[pa.RecordBatch](), 0
     for partition, chunk in chunks:
-        found.append(_batch(partition, chunk, reader))
+        found.append(_batch(partition, chunk, reader, facts))
         size += found[-1].nbytes
         if size > _FEW_BYTES:
             return None
@@ -363,17 +366,33 @@ def _named_by_many(
     return {(row["part"], row["id"]) for row in found}
 
 
-def _batch(partition: str, records: Sequence[Record], reader: RecordReader | None) -> pa.RecordBatch:
+def _type_of_lines(facts: Metadata) -> T.StructType:
+    from pyspark.sql import types as T
+
+    place = T.StructType().add("file", "string").add("row", "bigint")
+    if kinds := facts.kinds():
+        place = place.add(FIELD, T.StructType([T.StructField(name, kind) for name, kind in kinds.items()]))
+    line = T.StructType().add("value", "string").add("key", "string")
+    return line.add("_position", place).add("__file", "string")
+
+
+def _batch(
+    partition: str, records: Sequence[Record], reader: RecordReader | None, facts: Metadata
+) -> pa.RecordBatch:
     import pyarrow as pa
 
     values, keys = [r.value for r in records], [r.key for r in records]
-    places = pa.array([r.file for r in records], pa.string())
-    rows = pa.array([r.row for r in records], pa.int64())
+    place: dict[str, Any] = {
+        "file": pa.array([r.file for r in records], pa.string()),
+        "row": pa.array([r.row for r in records], pa.int64()),
+    }
+    if facts.columns:
+        place[FIELD] = facts.arrays(records, reader)
     return pa.RecordBatch.from_arrays(
         [
             pa.array(map(reader.text, values, keys) if reader else map(plain_text, values), pa.string()),
             pa.array(map(reader.key if reader else plain_text, keys), pa.string()),
-            cast("pa.Array", pa.StructArray.from_arrays([places, rows], ["file", "row"])),
+            cast("pa.Array", pa.StructArray.from_arrays(list(place.values()), list(place))),
             pa.array([partition] * len(records), pa.string()),
         ],
         ["value", "key", "_position", "__file"],

@@ -179,7 +179,9 @@ class DebeziumDecoder:
         extra[KEY_MISMATCHED] = mismatch & ~column(OP).eqNullSafe(TRUNCATE)
         facts_of = typed.select("*", *[v.alias(f"__e{n}") for n, v in extra.items()])
         kept = [*[f"__e{n}" for n in extra], "__unread", *[c for c in CARRIED if c != FILE]]
-        converted = convert(facts_of, [_of_held(c) for c in columns.conversions(available)], keep=kept)
+        told = {n: k for n, k in group.columns.items() if n not in available}  # beside the message
+        wanted = [*map(_of_held, columns.conversions(available)), *columns.conversions(told)]
+        converted = convert(facts_of, wanted, keep=kept)
         unread = F.array_union(column(FAILED), _renamed("__unread", columns))
         named = [column(f"__e{n}").alias(n) for n in extra]
         rest = [c for c in converted.columns if not c.startswith("__e") and c not in (FAILED, "__unread")]
