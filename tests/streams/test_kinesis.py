@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -23,6 +25,10 @@ TABLES: dict[str, Any] = {
     "shop.late": KEYED | {"source": "late", "entity": "item"},
     "clicks.row": {
         "source": "rows", "keys": ["id"], "order_by": ["at"], "types": {"id": "long", "at": "long"},
+    },
+    "clicks.packed": {
+        "source": "packed", "entity": "row", "keys": ["id"], "order_by": ["at"],
+        "types": {"id": "long", "at": "long"},
     },
     "clicks.absent": {"source": "rows", "keys": ["id"], "order_by": ["at"]},
 }  # fmt: skip
@@ -47,7 +53,7 @@ def kinesis() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def project(kinesis: Any, tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
-    for stream, shards in (("item", 2), ("row", 3)):
+    for stream, shards in (("item", 2), ("row", 3), ("packed", 1)):
         kinesis.create_stream(StreamName=stream, ShardCount=shards)
     dms = {"type": "kinesis", "decoder": "dms-json"}
     sources = {
@@ -55,6 +61,12 @@ def project(kinesis: Any, tmp_path_factory: pytest.TempPathFactory) -> Temporary
         "few": dms | {"max_records": 2},
         "late": dms | {"start": "latest"},
         "rows": {"type": "kinesis", "decoder": "json"},
+        "packed": {
+            "type": "kinesis",
+            "decoder": "json",
+            "stream": "packed",
+            "metadata": {"partition_key": "user", "shard": "shard"},
+        },
     }
     folder = tmp_path_factory.mktemp("kinesis") / "project"
     return TemporaryProject.make(folder, sources, TABLES)
@@ -65,6 +77,12 @@ def put(kinesis: Any, stream: str, *records: tuple[bytes, str]) -> None:
         StreamName=stream, Records=[{"Data": data, "PartitionKey": key} for data, key in records]
     )
     assert sent["FailedRecordCount"] == 0
+
+
+def packed() -> bytes:
+    """Three rows in one record, as the Kinesis Producer Library packs them."""
+    path = Path(__file__).resolve().parents[1] / "data/streams/kinesis-aggregates.jsonl"
+    return base64.b64decode(json.loads(path.read_text(encoding="utf-8").splitlines()[0])["bytes"])
 
 
 def names(project: TemporaryProject, table: str) -> dict[int, str]:
@@ -79,6 +97,7 @@ def rows(*keys: int, at: int = 1) -> Sequence[tuple[bytes, str]]:
 def first(kinesis: Any, project: TemporaryProject) -> Any:
     loaded = [(change("load", key, f"n{key}", 0), str(key)) for key in range(6)]
     put(kinesis, "item", *loaded, (change("insert", 7, "seven", 1), "7"))
+    put(kinesis, "packed", (packed(), "outer"), *rows(7), (packed()[:-1], "cut"))
     put(kinesis, "row", *rows(*range(9)), (b"{", "9"), (b"\xff\xfe", "9"), (b'{"id": "x", "at": 1}', "9"))
     return project.attempt(*PIPELINES)
 
@@ -90,6 +109,7 @@ def second(kinesis: Any, project: TemporaryProject, first: Any) -> Any:
         (change("insert", 8, "eight", 4), "8"),
     )  # fmt: skip
     put(kinesis, "row", *rows(3, 20, at=2))
+    put(kinesis, "packed", (packed(), "outer"), *rows(8))
     return project.attempt(*PIPELINES)
 
 
@@ -137,6 +157,26 @@ def test_poison_goes_to_quarantine_with_its_bytes(project, first):
     assert (counts["events_in"], counts["applied"], counts["quarantined"]) == (12, 9, 3)
     raw = {row["_raw"] for row in project.rows("clicks.row_quarantine")}
     assert raw == {"{", "base64://4=", '{"id": "x", "at": 1}'}
+
+
+def test_user_records_of_an_aggregate_become_rows(project, first):
+    (counts,) = first.counts("clicks.packed", "ingestion")
+    assert (counts["events_in"], counts["applied"], counts["quarantined"]) == (5, 4, 1)
+    (broken,) = project.rows("clicks.packed_quarantine")
+    assert broken["_raw"] == "base64:" + base64.b64encode(packed()[:-1]).decode()
+    found = {row["id"]: row["user"] for row in project.rows("clicks.packed")}
+    assert {key: found[key] for key in (1, 2, 3, 7)} == {1: "user-1", 2: "user-2", 3: "user-1", 7: "7"}
+    assert {row["shard"] for row in project.rows("clicks.packed")} == {"shardId-000000000000"}
+
+
+def test_an_aggregate_that_comes_again_is_known(project, second):
+    (counts,) = second.counts("clicks.packed", "ingestion")
+    assert (counts["events_in"], counts["applied"], counts["duplicates"]) == (4, 1, 3)
+    places = [
+        (row["_position"]["file"], row["_position"]["row"]) for row in project.rows("clicks.packed_changes")
+    ]
+    assert len(set(places)) == len(places) == 5
+    assert sorted(row for _, row in places) == [0, 0, 0, 1, 2]
 
 
 def test_quarantine_is_replayed_from_the_stream(kinesis, project, second):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from kedro_lakehouse.aws import client
 from kedro_lakehouse.config.sources import KinesisSourceConfig
 from kedro_lakehouse.errors import OffsetsGoneError, SourceUnreachableError, TopicReplacedError
+from kedro_lakehouse.sources.aggregates import user_records
 from kedro_lakehouse.sources.base import Lag
 from kedro_lakehouse.sources.streams import Record, RecordStream, StreamRange
 
@@ -98,7 +99,7 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
 
     @cached_property
     def _client(self) -> Any:
-        return _client(self._settings)
+        return client("kinesis", **self._settings)
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -174,7 +175,7 @@ class KinesisSource(RecordStream[KinesisSourceConfig]):
             ranges.append(found)
             kept += found.size
             if kept <= _KEPT_BYTES:
-                few[found.path] = [_record(self._stream, shard.id, one) for one in taken.records]
+                few[found.path] = list(_records(self._stream, shard.id, taken.records))
         self._kept = few
         return sorted(ranges)
 
@@ -297,10 +298,6 @@ class _Page:
     is_last: bool
 
 
-def _client(settings: Mapping[str, Any]) -> Any:
-    return client("kinesis", **settings)
-
-
 def _at(number: int) -> dict[str, Any]:
     return {"ShardIteratorType": "AT_SEQUENCE_NUMBER", "StartingSequenceNumber": str(number)}
 
@@ -349,25 +346,30 @@ def _read(planned: LandedFile, *, settings: Mapping[str, Any], table: str) -> It
     if wanted.first == wanted.end:
         return
     expected, last = wanted.first, wanted.end - 1
-    pages = _Pages(_client(settings), wanted.stream, table)
+    pages = _Pages(client("kinesis", **settings), wanted.stream, table)
     for page in pages.of(wanted.partition, _at(wanted.first)):
         for record in page.records:
             number = _number(record)
             if expected and number != expected:
                 break
             expected = 0
-            yield _record(wanted.stream, wanted.partition, record)
+            yield from _records(wanted.stream, wanted.partition, [record])
             if number == last:
                 return
     raise OffsetsGoneError(table=table, partition=wanted.name, wanted=expected or last, earliest=None)
 
 
-def _record(stream: str, shard: str, record: Mapping[str, Any]) -> Record:
-    # A sequence number is no bigint: it is part of the text, with as many digits each time, so that texts
-    # are ordered as the numbers are.
-    place = f"{stream}:{shard}:{_number(record):0{_DIGITS}}"
-    key = str(record["PartitionKey"]).encode()
-    return Record(place, 0, key, bytes(record["Data"]) or None, _arrived(record))
+def _records(stream: str, shard: str, taken: Sequence[Mapping[str, Any]]) -> Iterator[Record]:
+    """Records as they came; of an aggregate the user records, numbered within it."""
+    for one in taken:
+        # A sequence number is no bigint: it is part of the text, with as many digits each time, so that texts
+        # are ordered as the numbers are.
+        place, came = f"{stream}:{shard}:{_number(one):0{_DIGITS}}", _arrived(one)
+        data = bytes(one["Data"])
+        packed = user_records(data)
+        found = [(str(one["PartitionKey"]), data)] if packed is None else packed
+        for number, (key, value) in enumerate(found):
+            yield Record(place, number, key.encode(), value or None, came)
 
 
 def _number(record: Mapping[str, Any]) -> int:
