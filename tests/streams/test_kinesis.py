@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import pyarrow.parquet as pq
 import pytest
 from harness.aws import moto_aws
 from harness.project import TemporaryProject
@@ -53,6 +55,7 @@ def kinesis() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def project(kinesis: Any, tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
+    boto3.client("s3").create_bucket(Bucket="copies")
     for stream, shards in (("item", 2), ("row", 3), ("packed", 1)):
         kinesis.create_stream(StreamName=stream, ShardCount=shards)
     dms = {"type": "kinesis", "decoder": "dms-json"}
@@ -66,6 +69,7 @@ def project(kinesis: Any, tmp_path_factory: pytest.TempPathFactory) -> Temporary
             "decoder": "json",
             "stream": "packed",
             "metadata": {"partition_key": "user", "shard": "shard"},
+            "raw": "s3://copies/raw",
         },
     }
     folder = tmp_path_factory.mktemp("kinesis") / "project"
@@ -177,6 +181,21 @@ def test_an_aggregate_that_comes_again_is_known(project, second):
     ]
     assert len(set(places)) == len(places) == 5
     assert sorted(row for _, row in places) == [0, 0, 0, 1, 2]
+
+
+def test_raw_copies_go_to_s3(project, second):
+    del project, second
+    s3 = boto3.client("s3")
+    keys = [one["Key"] for one in s3.list_objects_v2(Bucket="copies")["Contents"]]
+    assert len(keys) == 2
+    assert {key.rpartition("/")[0] for key in keys} == {
+        "raw/clicks.packed/packed/partition=shardId-000000000000"
+    }  # fmt: skip
+    files = [io.BytesIO(s3.get_object(Bucket="copies", Key=key)["Body"].read()) for key in sorted(keys)]
+    found = [row for file in files for row in pq.read_table(file).to_pylist()]
+    assert [row["_position"]["row"] for row in found] == [0, 1, 2, 0, 0, 0, 1, 2, 0]
+    assert [row["key"] for row in found][:4] == [b"user-1", b"user-2", b"user-1", b"7"]
+    assert found[4]["value"] == packed()[:-1]
 
 
 def test_quarantine_is_replayed_from_the_stream(kinesis, project, second):

@@ -1,11 +1,13 @@
-"""What a real broker tells of records becomes columns, whichever way a batch was read."""
+"""What a real broker tells of records becomes columns, whichever way a batch was read; and raw copies."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the extra kafka")
@@ -78,8 +80,9 @@ def project(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Tempora
         "key": "item", "timestamp": "stored_at", "offset": "broker_offset",
         "headers": {"trace": "trace_id", "n": "n", "bytes": "header_bytes"},
     }  # fmt: skip
+    raw = {"raw": str(tmp_path_factory.mktemp("told_raw"))}
     sources = {
-        "prices": kafka | {"decoder": "json", "metadata": told},
+        "prices": kafka | raw | {"decoder": "json", "metadata": told},
         "changes": kafka | {"metadata": {"partition": "part", "headers": {"trace": "trace_id"}}},
         "clash": kafka | {"decoder": "json", "metadata": {"key": "item", "offset": "PRICE"}},
     }
@@ -107,6 +110,18 @@ def second(broker: Broker, project: TemporaryProject, first: Outcome) -> Outcome
     send(broker, "told.price", [price("a", 10, 10, trace=b"two"), price("ddd", 3, 11, n=b"8", bytes=b"\xfe")])
     send(broker, "told.change", [change(1, "d"), change(7, "c")])
     return project.attempt(*PIPELINES)
+
+
+def copies(project: TemporaryProject, table: str) -> list[dict[str, Any]]:
+    """The records of all raw copies of a table."""
+    raw = str(project._project.declarations.sources["prices"].raw)
+    paths = sorted(Path(raw, table).rglob("*"))
+    assert all(not path.name.startswith(".") for path in paths)
+    files = [path for path in paths if path.suffix == ".parquet"]
+    assert {str(path.parent.relative_to(raw)) for path in files} == {
+        f"{table}/told.price/partition={number}" for number in (0, 1)
+    }  # fmt: skip
+    return [row for path in files for row in pq.read_table(path, partitioning=None).to_pylist()]
 
 
 def rows(project: TemporaryProject, table: str, key: str = "item") -> dict[Any, dict[str, Any]]:
@@ -164,6 +179,23 @@ def test_a_column_of_the_record_with_such_a_name_stops_the_table(second):
     assert "have the column 'price'" in str(error)
 
 
+def test_raw_copies_hold_each_record_once_as_it_was_sent(project, second):
+    del second
+    for table in ("told.price", "told.chosen"):
+        found = copies(project, table)
+        places = [(row["_position"]["file"], row["_position"]["row"]) for row in found]
+        assert len(set(places)) == len(places) == 8
+        by_value = {(row["key"], row["value"]): row for row in found}
+        sent = by_value[b"bb", b'{"price": 2}']
+        assert sent["headers"] == [{"key": "n", "value": b"7"}, {"key": "bytes", "value": b"\xff\x00"}]
+        assert sent["timestamp"].timestamp() * 1000 == FIRST + 1000
+        assert by_value[b"eeeee", b"{"]["headers"] == [{"key": "trace", "value": b"poison"}]
+        of_change = {
+            (row["_position"]["file"], row["_position"]["row"]) for row in project.rows(f"{table}_changes")
+        }
+        assert of_change <= set(places)
+
+
 def test_a_replay_of_quarantine_gives_them_back(project, second):
     del second
     held = [row["_reasons"][0] for row in project.rows("told.price_quarantine")]
@@ -173,6 +205,7 @@ def test_a_replay_of_quarantine_gives_them_back(project, second):
     replayed = project.command("lakehouse", "quarantine", "told.price", "--replay", "--json")
     assert replayed.returncode == 0, replayed.stderr
     assert (json.loads(replayed.stdout)["replayed"], json.loads(replayed.stdout)["left"]) == (1, 2)
+    assert len(copies(project, "told.price")) == 8
     project.run("cdc_merge", namespaces=["told.price"])
     found = rows(project, "told.price")["bb"]
     assert (found["price"], found["n"], found["header_bytes"]) == (4, 700, None)

@@ -227,6 +227,8 @@ class StreamSourceConfig(SourceConfig):
     JSON.
     """
 
+    raw: Name | None = None
+    """Folder for a copy of what was read, as it was sent: parquet, in a folder for each partition."""
     compatibility: Compatibility = "BACKWARD"
     """Which versions of a schema are read, whatever the registry lets in. BACKWARD: those whose reader can
     read the version before. FORWARD: those that a reader of the version before can read. FULL: both. With

@@ -53,9 +53,12 @@ def statements(deployment: Deployment) -> list[dict[str, Any]]:
         _allow("Artifacts", ("s3:GetObject",), [_objects(bucket, deployment.artifacts)]),
         _list("ListLakehouse", bucket, [*written, deployment.artifacts]),
     ]
-    for number, (place, where) in enumerate(_landing(deployment), 1):
+    for number, (place, where) in enumerate(_named(deployment, deployment.landing), 1):
         found.append(_allow(f"Landing{number}", ("s3:GetObject",), [_objects(where, place.prefix)]))
         found.append(_list(f"ListLanding{number}", where, [place.prefix]))
+    for number, (place, where) in enumerate(_named(deployment, deployment.copies), 1):
+        found.append(_allow(f"RawCopies{number}", ("s3:PutObject",), [_objects(where, place.prefix)]))
+        found.append(_list(f"ListRawCopies{number}", where, [place.prefix]))
     for number, place in enumerate(_in_s3(deployment), 1):
         found.append(_allow(f"Discovery{number}", ("s3:GetObject",), [_objects(place.bucket, place.prefix)]))
         found.append(_list(f"ListDiscovery{number}", place.bucket, [place.prefix]))
@@ -88,12 +91,12 @@ def _stream(region: str, name: str) -> dict[str, str]:
     return sub(f"arn:${{AWS::Partition}}:kinesis:{place}:${{AWS::AccountId}}:stream/{name}")
 
 
-def _landing(deployment: Deployment) -> list[tuple[Place, str]]:
-    """Each landing place with its bucket as the template names it."""
+def _named(deployment: Deployment, places: Sequence[Place]) -> list[tuple[Place, str]]:
+    """Each place with its bucket as the template names it."""
     named = {deployment.landing_bucket: "${LandingBucket}"} | {
         deployment.lakehouse.bucket: "${LakehouseBucket}"
     }
-    return [(place, named.get(place.bucket, place.bucket)) for place in deployment.landing]
+    return [(place, named.get(place.bucket, place.bucket)) for place in places]
 
 
 def _in_s3(deployment: Deployment) -> list[Place]:

@@ -60,6 +60,8 @@ class Deployment:
     modules: tuple[str, ...] = ()
     streams: tuple[tuple[str, str], ...] = ()
     """Streams of Kinesis that are read: region (empty: the job's own) and name."""
+    copies: tuple[Place, ...] = ()
+    """Folders for raw copies of streams: the job writes them."""
     asks_registry: bool = False
     """Whether Glue's schema registry is asked."""
     discovered: tuple[PlaceConfig, ...] = ()
@@ -93,6 +95,7 @@ class Deployment:
             "secrets": _secrets(project),
             "topics": _topics(project),
             "streams": _streams(project),
+            "copies": _copies(project),
             "asks_registry": any(config.type == "glue" for config in _registries(project)),
             "discovered": project.discovery.places,
             "platform": platform_of(project.spark_conf),
@@ -139,6 +142,12 @@ def _in_s3(address: str, file: str, key: str) -> Place:
             remedy="Choose an environment that is: `kedro lakehouse deploy --env aws`.",
         )
     return Place.of(address)
+
+
+def _copies(project: Project) -> tuple[Place, ...]:
+    """The folders for raw copies of the project's streams."""
+    raws = {n: raw for n, one in project.declarations.sources.items() if (raw := getattr(one, "raw", None))}
+    return tuple(sorted({_in_s3(raw, "sources.yml", f"{name}.raw") for name, raw in raws.items()}))
 
 
 def _secrets(project: Project) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from kedro_lakehouse.erasure.archived import erase_archived
 from kedro_lakehouse.erasure.evidence import Evidence, findings, removals
 from kedro_lakehouse.erasure.find_value import places_of
 from kedro_lakehouse.erasure.landed import erase_landed, files_of_others
+from kedro_lakehouse.erasure.raw_copies import erase_copied
 from kedro_lakehouse.erasure.requests import BEGUN, DONE, PENDING, Request, earliest, unfinished_of
 from kedro_lakehouse.erasure.rows import Erased, erase_quarantined, erase_rows, rectify_rows
 from kedro_lakehouse.erasure.subjects import Concerned, concerned
@@ -212,7 +213,7 @@ def _rows_of(one: Concerned, *, dry_run: bool) -> list[Erased]:
 
 
 def _landed(project: Project, one: Concerned) -> list[str]:
-    """Remove the records of a table's landed and archived files that name its subjects; the changed files."""
+    """Remove the records of landed, archived and copied files that name subjects; the changed files."""
     if one.table.config.source is None:
         return []
     declared = project.declarations.tables.items()
@@ -220,6 +221,7 @@ def _landed(project: Project, one: Concerned) -> list[str]:
     leave = files_of_others(one.table, one.column, every)
     wanted = Wanted.of(one.values, [one.column])
     changed = erase_landed(one.table, one.column, wanted, leave=leave)
+    changed += erase_copied(one.table, one.column, wanted)
     archive = project.maintenance.of(one.table).landing.archive
     return changed + erase_archived(one.table, archive, one.column, wanted, leave=leave)
 
@@ -235,9 +237,8 @@ def _by_time(
 ) -> tuple[list[Searched], list[Searched]]:
     """The files that landed after an erasure had begun, whose events are refused or are new; the others."""
     sources = project.declarations.sources.values()
-    landing = tuple(
-        f"{source.path.removeprefix('file://').rstrip('/')}/" for source in sources if hasattr(source, "path")
-    )
+    paths = [path for source in sources if (path := getattr(source, "path", ""))]  # a stream has none
+    landing = tuple(f"{path.removeprefix('file://').rstrip('/')}/" for path in paths)
     arrived: list[Searched] = []
     held: list[Searched] = []
     for one in found:

@@ -27,7 +27,13 @@ def places_of(project: Project) -> list[str]:
     """The folders where a project keeps data: lakehouse, logs, landing, archives, and its folder ``data``."""
     declared = project.declarations
     places = [project.lakehouse, project.logs]
-    places += [source.path for source in declared.sources.values() if hasattr(source, "path")]
+    # A stream lies in no folder, but its raw copy does.
+    places += [
+        folder
+        for source in declared.sources.values()
+        for folder in (getattr(source, "path", ""), getattr(source, "raw", None))
+        if folder
+    ]
     archives = {project.maintenance.of(name).landing.archive for name in declared.tables}
     places += [archive for archive in archives if archive]
     own = project_path("data")

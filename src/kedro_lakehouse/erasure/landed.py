@@ -85,7 +85,7 @@ def without_subjects(
         return _parquet(content, name, wanted)
     text = gzip.decompress(content) if content.startswith(_GZIP) else content
     if file_format == "json":
-        return _lines(content, text, _json_rule(name, wanted))
+        return _lines(content, text, names_in_json(name, wanted))
     return _lines(content, text, _csv_rule(table.open_source(), file, text, name, wanted))
 
 
@@ -107,7 +107,7 @@ def _blanked(text: bytes, names: Callable[[str], bool]) -> bytes:
     return b"\n".join(lines)
 
 
-def _json_rule(name: str, wanted: Wanted) -> Callable[[str], bool]:
+def names_in_json(name: str, wanted: Wanted) -> Callable[[str], bool]:
     """A line of JSON names a subject if any object in it does, such as the rows in a message."""
 
     def names(value: Any) -> bool:

@@ -6,7 +6,7 @@ The columns travel inside ``_position``, which each decoder hands on as it is: s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.schema_registries.records import plain_text
 
@@ -19,20 +19,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.metadata import Fact, MetadataColumn
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.schema_registries.records import RecordReader
-
-
-class Record(NamedTuple):
-    """A record: where it lies (see ``StreamSource``), its key and its value.
-
-    ``time`` is when it was stored or made, in milliseconds since the epoch, if the stream tells it.
-    """
-
-    file: str
-    row: int
-    key: bytes | None
-    value: bytes | None
-    time: int | None = None
-    headers: Sequence[tuple[str, bytes | None]] = ()
+    from kedro_lakehouse.sources.records import Record
 
 
 def _header(record: Record, name: str) -> bytes | None:

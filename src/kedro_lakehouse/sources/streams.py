@@ -8,21 +8,22 @@ plans after a crash and replays are those of files.
 from __future__ import annotations
 
 import dataclasses
-import re
 from abc import ABC, abstractmethod
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar
 
-from kedro_lakehouse.config.metadata import FIELD, metadata_of
+from kedro_lakehouse.config.metadata import metadata_of
 from kedro_lakehouse.config.sources import StreamSourceConfig
 from kedro_lakehouse.config.validation import validated
 from kedro_lakehouse.ops.from_workers import carried
 from kedro_lakehouse.plugins import SOURCES, load_plugin
-from kedro_lakehouse.schema_registries.records import RecordReader, named_by, plain_text
+from kedro_lakehouse.schema_registries.records import RecordReader, named_by
 from kedro_lakehouse.session.line import is_spark3
-from kedro_lakehouse.sources.files import LandedFile
-from kedro_lakehouse.sources.metadata import Metadata, Record
+from kedro_lakehouse.sources.metadata import Metadata
+from kedro_lakehouse.sources.raw_copy import RawCopy
+from kedro_lakehouse.sources.record_lines import FEW_BYTES, as_lines, lines_of, type_of_lines
+from kedro_lakehouse.sources.records import Record, StreamRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,56 +38,14 @@ if TYPE_CHECKING:
     from kedro_lakehouse.schema_registries.avro import Form
     from kedro_lakehouse.schema_registries.base import Part, SchemaRegistry
     from kedro_lakehouse.sources.base import GivesChanges, Lag
-    from kedro_lakehouse.sources.files import FileShape, Load
+    from kedro_lakehouse.sources.files import FileShape, LandedFile, Load
     from kedro_lakehouse.sources.schemas import TopicSchemas
 
 __all__ = ["Record", "RecordStream", "StreamRange"]
 
-_RANGE: Final = re.compile(
-    r"(\w+)://(?P<id>[^/]+)/(?P<first>\d+)-(?P<end>\d+)/(?P<stream>[^/:]+):(?P<part>.+)"
-)
 _AT_ONCE: Final = 5_000
 """So many records are one Arrow batch at most."""
-_FEW_BYTES: Final = 32_000_000
-"""Records of ranges of so many bytes, by what was planned, are read by the driver, if they have no more."""
 _C = TypeVar("_C", bound=StreamSourceConfig)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class StreamRange:
-    """The records of a partition from position ``first`` up to, and without, ``end``.
-
-    ``size`` are their bytes, as far as known. ``until`` is the time up to which the partition was read, in
-    milliseconds since the epoch, where the stream tells times.
-    """
-
-    stream: str
-    identity: str
-    partition: str
-    first: int
-    end: int
-    size: int = 0
-    until: int = 0
-
-    @property
-    def name(self) -> str:
-        """The name of the partition."""
-        return f"{self.stream}:{self.partition}"
-
-    def planned(self, scheme: str) -> LandedFile:
-        """The range as the ledger holds it."""
-        path = f"{scheme}://{self.identity}/{self.first}-{self.end}/{self.name}"
-        return LandedFile(path, self.size, self.until)
-
-    @classmethod
-    def of(cls, planned: LandedFile) -> StreamRange:
-        """The range that a plan of the ledger names."""
-        found = _RANGE.fullmatch(planned.path)
-        assert found is not None, planned.path  # noqa: S101 - ``planned`` wrote it
-        return cls(
-            stream=found["stream"], identity=found["id"], partition=found["part"],
-            first=int(found["first"]), end=int(found["end"]), size=planned.size, until=planned.modified,
-        )  # fmt: skip
 
 
 class RecordStream(ABC, Generic[_C]):
@@ -106,6 +65,7 @@ class RecordStream(ABC, Generic[_C]):
         kind: Any = load_plugin(SOURCES, config.record_source)
         declared = validated(kind.config_model, config.of_records, "sources.yml", f"{table.source}.records")
         self._records: GivesChanges = kind(declared, name, table)
+        self._raw = None if config.raw is None else RawCopy(config.raw, str(name))
         self._metadata = Metadata.of(metadata_of(config), table)
         self._held = _Held()
         self.credentials: Callable[[], Mapping[str, Any]] = dict
@@ -188,7 +148,7 @@ class RecordStream(ABC, Generic[_C]):
     def _read_few(self, planned: Sequence[LandedFile]) -> list[tuple[str, list[Record]]] | None:
         """The records of ranges, read by this process; None if they are too many for it."""
         is_small = sum(file.size for file in planned) <= self._few
-        return _read_here(planned, self.read()) if is_small else None
+        return _read_here(planned, self.read(), self._raw) if is_small else None
 
     def lines(self, session: SparkSession, planned: Sequence[LandedFile]) -> DataFrame:
         """The records of planned ranges as lazy lines.
@@ -221,12 +181,13 @@ class RecordStream(ABC, Generic[_C]):
     ) -> DataFrame:
         """The records of planned ranges as lines that Spark's workers read, a task for each range."""
         read, ranges, facts = self.read(), tuple(planned), self._metadata
+        raw = None if self._raw is None else self._raw.looked_at(planned)
 
         def lines(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-            for range_, chunk in _chunks(batches, ranges, read):
-                yield _batch(range_.name, chunk, reader, facts)
+            for range_, chunk in _chunks(batches, ranges, read, raw):
+                yield lines_of(range_.name, chunk, reader, facts)
 
-        return _tasks(session, len(ranges)).mapInArrow(lines, _type_of_lines(facts))
+        return _tasks(session, len(ranges)).mapInArrow(lines, type_of_lines(facts))
 
     def _looked(self, session: SparkSession, planned: Sequence[LandedFile]) -> _Held:
         """Read the records of ranges if they are few, and find the schemas that they name.
@@ -254,9 +215,9 @@ class RecordStream(ABC, Generic[_C]):
             registry = self._schemas.registry
             named = {one for _, chunk in chunks for one in _named(registry, chunk)}
             reader = self._schemas.reader(named, self._form)
-        return _Held(list(planned), _as_lines(chunks, reader, self._metadata), reader)
+        return _Held(list(planned), as_lines(chunks, reader, self._metadata), reader)
 
-    _few: ClassVar[int] = _FEW_BYTES
+    _few: ClassVar[int] = FEW_BYTES
     """Ranges of up to so many planned bytes are read by the driver."""
 
     @cached_property
@@ -290,33 +251,18 @@ class _Held:
 
 
 def _read_here(
-    planned: Sequence[LandedFile], read: Callable[[LandedFile], Iterator[Record]]
+    planned: Sequence[LandedFile], read: Callable[[LandedFile], Iterator[Record]], raw: RawCopy | None
 ) -> list[tuple[str, list[Record]]] | None:
     """The records of ranges, read by this process; None if they are too large for it."""
     found, size = list[tuple[str, list[Record]]](), 0
     for wanted in planned:
-        records = read(wanted)
+        records = read(wanted) if raw is None else raw.copied(wanted, read(wanted))
         while chunk := list(islice(records, _AT_ONCE)):
             found.append((wanted.name, chunk))
             size += sum(len(one.value or b"") + len(one.key or b"") for one in chunk)
-            if size > _FEW_BYTES:
+            if size > FEW_BYTES:
                 return None
     return found
-
-
-def _as_lines(
-    chunks: Sequence[tuple[str, Sequence[Record]]], reader: RecordReader | None, facts: Metadata
-) -> pa.Table | None:
-    """Records as lines; None if these are too large for this process, or there are none."""
-    import pyarrow as pa
-
-    found, size = list[pa.RecordBatch](), 0
-    for partition, chunk in chunks:
-        found.append(_batch(partition, chunk, reader, facts))
-        size += found[-1].nbytes
-        if size > _FEW_BYTES:
-            return None
-    return pa.Table.from_batches(found) if found else None
 
 
 def _tasks(session: SparkSession, number: int) -> DataFrame:
@@ -328,14 +274,16 @@ def _chunks(
     batches: Iterable[pa.RecordBatch],
     planned: Sequence[LandedFile],
     read: Callable[[LandedFile], Iterator[Record]],
+    raw: RawCopy | None = None,
 ) -> Iterator[tuple[LandedFile, list[Record]]]:
     """The records of the ranges with these numbers, in a worker; our own errors reach the driver."""
     for batch in batches:
         for number in batch["id"].to_pylist():
             with carried():
-                records = read(planned[number])
+                wanted = planned[number]
+                records = read(wanted) if raw is None else raw.copied(wanted, read(wanted))
                 while chunk := list(islice(records, _AT_ONCE)):
-                    yield planned[number], chunk
+                    yield wanted, chunk
 
 
 def _named(registry: SchemaRegistry, records: Sequence[Record]) -> set[tuple[Part, str]]:
@@ -364,36 +312,3 @@ def _named_by_many(
 
     found = _tasks(session, len(ranges)).mapInArrow(names, "part string, id string").distinct().collect()
     return {(row["part"], row["id"]) for row in found}
-
-
-def _type_of_lines(facts: Metadata) -> T.StructType:
-    from pyspark.sql import types as T
-
-    place = T.StructType().add("file", "string").add("row", "bigint")
-    if kinds := facts.kinds():
-        place = place.add(FIELD, T.StructType([T.StructField(name, kind) for name, kind in kinds.items()]))
-    line = T.StructType().add("value", "string").add("key", "string")
-    return line.add("_position", place).add("__file", "string")
-
-
-def _batch(
-    partition: str, records: Sequence[Record], reader: RecordReader | None, facts: Metadata
-) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    values, keys = [r.value for r in records], [r.key for r in records]
-    place: dict[str, Any] = {
-        "file": pa.array([r.file for r in records], pa.string()),
-        "row": pa.array([r.row for r in records], pa.int64()),
-    }
-    if facts.columns:
-        place[FIELD] = facts.arrays(records, reader)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(map(reader.text, values, keys) if reader else map(plain_text, values), pa.string()),
-            pa.array(map(reader.key if reader else plain_text, keys), pa.string()),
-            cast("pa.Array", pa.StructArray.from_arrays(list(place.values()), list(place))),
-            pa.array([partition] * len(records), pa.string()),
-        ],
-        ["value", "key", "_position", "__file"],
-    )
