@@ -356,7 +356,9 @@ def streams(folder):
         "type": "kafka", "bootstrap_servers": "b-1:9096",
         "credentials": "shop_kafka", "schema_registry": "main",
     }  # fmt: skip
-    clicks = {"type": "kinesis", "region": "eu-west-3", "decoder": "dms-json"}
+    clicks = {
+        "type": "kinesis", "region": "eu-west-3", "decoder": "dms-json", "raw": "s3://copies/of/clicks",
+    }  # fmt: skip
     written = {
         "sources": {"shop": kafka, "clicks": clicks},
         "registries": {"main": {"type": "glue", "credentials": "schemas"}},
@@ -377,6 +379,10 @@ def test_streams_are_read_by_name_and_nothing_more(deploy, target, streams):
     read = [text_of(r).rpartition("kinesis:")[2].rstrip('"}') for r in allowed["Streams"]["Resource"]]
     assert read == [f"eu-west-3:${{AWS::AccountId}}:stream/{name}" for name in ("made", "seen-items")]
     assert not [action for action in allowed["Streams"]["Action"] if "Put" in action or "*" in action]
+    assert allowed["RawCopies1"]["Action"] == ["s3:PutObject"]
+    (copies,) = map(text_of, allowed["RawCopies1"]["Resource"])
+    assert "s3:::copies/of/clicks/*" in copies
+    assert allowed["ListRawCopies1"]["Action"] == ["s3:ListBucket"]
     assert allowed["Schemas"]["Action"] == ["glue:GetSchemaVersion"]
     secrets = " ".join(map(text_of, allowed["Secrets"]["Resource"]))
     assert "kedro-lakehouse/shop_kafka-??????" in secrets

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,8 @@ TABLES: dict[str, Any] = {
     },
     "told.clash": {"source": "clash", "entity": "price", "keys": ["item"], "order_by": ["broker_offset"]},
 }  # fmt: skip
-FIRST = int(dt.datetime(2026, 1, 2, tzinfo=dt.UTC).timestamp() * 1000)
+FIRST = int(time.time() - 3600) * 1000
+"""A broker removes records whose time is older than a week, however late they come."""
 
 
 def price(item: str, value: Any, at: int, **headers: bytes) -> dict[str, Any]:
