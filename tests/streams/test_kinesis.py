@@ -55,7 +55,8 @@ def kinesis() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def project(kinesis: Any, tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
-    boto3.client("s3").create_bucket(Bucket="copies")
+    s3 = boto3.client("s3")
+    s3.create_bucket(Bucket="copies", CreateBucketConfiguration={"LocationConstraint": s3.meta.region_name})
     for stream, shards in (("item", 2), ("row", 3), ("packed", 1)):
         kinesis.create_stream(StreamName=stream, ShardCount=shards)
     dms = {"type": "kinesis", "decoder": "dms-json"}
