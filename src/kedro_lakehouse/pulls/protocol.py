@@ -1,0 +1,134 @@
+"""What a pulled source implements: say what a pull would hold, and read it in chunks.
+
+Landing, limits, retries, cancelling and secrets are the package's work, not the source's. A pull is planned,
+landed under a name of its attempt, sealed by a manifest that names its files, and only then listed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from kedro_lakehouse.config.sources import SourceConfig
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.names import TableName
+
+Mode = Literal["full", "incremental", "snapshot"]
+"""``full``: the whole table at one time. ``incremental``: rows whose cursor lies in a window. ``snapshot``:
+the whole table, kept beside the earlier ones under an id of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullCapabilities:
+    """What a type of source can do."""
+
+    modes: frozenset[Mode]
+    lands: Literal["parquet", "json"]
+    """The format of landed files: parquet from Arrow tables, or JSON lines from the records' own bytes."""
+    one_state: bool = False
+    """Whether all tables of the source can be read as they were at one moment."""
+    resumes: bool = False
+    """Whether ``read`` can go on after the state of an earlier chunk, also in another process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntityColumn:
+    """A column or field of an entity; ``type`` is the source's own name of its type."""
+
+    name: str
+    type: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entity:
+    """What the source's own catalog says about a table, collection or resource."""
+
+    columns: tuple[EntityColumn, ...] = ()
+    keys: tuple[str, ...] = ()
+    """Columns of the primary key; empty where there is none or the source knows none."""
+    rows: int | None = None
+    """The source's own estimate of how many rows there are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Since:
+    """What the sealed pulls before this one say."""
+
+    number: int
+    """The number of the last sealed pull; 0 if there is none."""
+    to: str | None
+    """The highest end of a window that was sealed; None before the first, and where windows have no ends."""
+    identity: Mapping[str, str] = field(default_factory=dict)
+    """The identity of the source as the last sealed pull found it."""
+    position: str | None = None
+    """The position of the source at the last sealed pull: LSN, GTID, SCN, or none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pull:
+    """What one pull is to hold: the rows of the half-open window ``[from_, to)``, by the source's own clock.
+
+    All values go into the manifest as JSON; none may be a secret.
+    """
+
+    from_: str | None
+    """Begin of the window, which it includes; None: from the first row on."""
+    to: str | None
+    """End of the window, which it excludes; for ``full`` and ``snapshot`` the time of the state read.
+    Times are ISO 8601 in UTC."""
+    identity: Mapping[str, str] = field(default_factory=dict)
+    """Server, database and table as the source names them; a pull from others than the last is refused."""
+    position: str | None = None
+    """LSN, GTID or SCN of the state that is read, where the source has one."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else ``read`` needs, such as an exported snapshot's name; it is not written down."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """Some rows of a pull, and the state after them."""
+
+    rows: pa.Table | Sequence[bytes]
+    """An Arrow table; or records in JSON, each a line without its end, as the source wrote them."""
+    state: Mapping[str, Any] | None = None
+    """From where ``read`` can go on after these rows, as JSON; None where it cannot."""
+
+
+@runtime_checkable
+class PulledSource(Protocol):
+    """A source that is asked for its records; register it in the group ``kedro_lakehouse.sources``.
+
+    One object is one table of the source, in one run. Errors of the source are raised as those of
+    ``pulls.errors``: transient ones are tried again, terminal ones are not.
+    """
+
+    config_model: ClassVar[type[SourceConfig]]
+    capabilities: ClassVar[PullCapabilities]
+
+    def __init__(
+        self, config: Any, name: TableName, table: TableConfig, credentials: Mapping[str, Any]
+    ) -> None:
+        """Store the declarations and the secrets; nothing is contacted yet."""
+
+    def describe(self) -> Entity:
+        """What the source's catalog says about the table's entity."""
+
+    def plan(self, since: Since) -> Pull | None:
+        """What the next pull is to hold; None if the source can tell cheaply that nothing is new."""
+
+    def read(self, pull: Pull, state: Mapping[str, Any] | None) -> Iterator[Chunk]:
+        """Read the rows of a pull in chunks.
+
+        Args:
+            pull: What ``plan`` returned, in this process or in one that was killed.
+            state: The state of the last chunk that has landed; None: from the beginning.
+        """
+
+    def close(self) -> None:
+        """Give back connections; also after an error, and from another thread to end a read."""
