@@ -23,6 +23,7 @@ import kedro_lakehouse.ops.failures  # noqa: F401 - the same
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.convert import ConvertConfig
+from kedro_lakehouse.config.databases import SqlPullConfig, SqlSourceConfig
 from kedro_lakehouse.config.discovery import CrawlerConfig, DiscoveryConfig, PlaceConfig
 from kedro_lakehouse.config.enrich import EnrichConfig
 from kedro_lakehouse.config.expectations import (
@@ -60,6 +61,8 @@ from kedro_lakehouse.config.monitoring import (
     SnsConfig,
     WebhookConfig,
 )
+from kedro_lakehouse.config.pulled import PulledSourceConfig, PullLimits, PullRetry
+from kedro_lakehouse.config.pulls import Overlap, PullConfig
 from kedro_lakehouse.config.registries import (
     ConfluentRegistryConfig,
     GlueRegistryConfig,
@@ -117,6 +120,9 @@ _DEFAULTS: Final[Mapping[tuple[type[Declaration], str], str]] = {
     (TableConfig, "delete_scope"): "`table`",
     (FileSourceConfig, "csv"): "the defaults below",
     (SourceConfig, "max_bytes"): "`2 GiB`",
+    (PullLimits, "bytes"): "`64 GiB`",
+    (PullLimits, "time"): "`4 hours`",
+    (PullRetry, "budget"): "`10 minutes`",
 }
 _ANSWERED: Final[Mapping[str, str]] = {
     "row": "one aggregation", "aggregate": "one aggregation", "count": "one aggregation",
@@ -235,6 +241,10 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     KafkaMetadataConfig: "metadata of Kafka",
     KinesisSourceConfig: "A source of type kinesis",
     KinesisMetadataConfig: "metadata of Kinesis",
+    PulledSourceConfig: "A source that is asked for its records",
+    SqlSourceConfig: "A source of type sql",
+    PullRetry: "retry",
+    PullLimits: "limits",
     RegistryConfig: "registries.yml",
     ConfluentRegistryConfig: "A registry of type confluent",
     GlueRegistryConfig: "A registry of type glue",
@@ -246,6 +256,9 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     ColumnChoice: "columns and history.track",
     HistoryViewConfig: "history.view",
     ValidFromConfig: "valid_from",
+    PullConfig: "pull",
+    SqlPullConfig: "pull of a source of type sql",
+    Overlap: "pull.late",
     DeriveConfig: "derive",
     EnrichConfig: "enrich",
     SubjectConfig: "subject",
@@ -312,11 +325,13 @@ def _section(model: type[Declaration]) -> Iterator[str]:
 
 
 def _planned() -> Iterator[str]:
-    yield "## Planned keys\n\nRefused in this version, with a message that says so:\n\n"
+    head = "## Planned keys\n\nRefused in this version, with a message that says so:\n\n"
     for model, title in _TITLES.items():
         allowed = model.allowed_keys()
         keys = sorted(key for key in model.planned_keys if key not in allowed)
         if keys:
+            yield head
+            head = ""
             yield f"- {title}: " + ", ".join(f"`{key}`" for key in keys) + ".\n"
 
 

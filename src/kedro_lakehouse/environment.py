@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kedro_lakehouse.config.registries import RegistryConfig
+    from kedro_lakehouse.errors import LakehouseError
     from kedro_lakehouse.formats.base import Capabilities, TableFormat
     from kedro_lakehouse.logs.context import RunContext
     from kedro_lakehouse.names import TableName
@@ -62,6 +63,7 @@ class Environment:
     - ``alerts``: what this run found that the notifiers are to be told of, beside failures and the like.
     - ``quarantined``: the checked events of a batch, between the saving of its quarantine and of its changes.
     - ``ingesting``: the batch of each table that was yielded last, and its lease.
+    - ``pulled``: the sources whose tables this run has pulled together, each with what went wrong.
     - ``engine``: what computes rows; None means Spark.
     - ``commit_deadline``: for how many seconds a commit that loses races is planned again.
     - ``small_batch``: up to so many events are applied without a Spark plan, where that is possible.
@@ -91,6 +93,7 @@ class Environment:
     small_batch: int = SMALL_BATCH
     engine: Any = None
     ingesting: dict[TableName, Any] = field(default_factory=dict)
+    pulled: dict[str, LakehouseError | None] = field(default_factory=dict)
     _formats: dict[str, TableFormat] = field(default_factory=dict, repr=False)
     _credentials: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _registries: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
@@ -244,6 +247,11 @@ class Environment:
     def tables_in(self, format_name: str) -> Sequence[TableName]:
         """The declared tables of a format; an environment without declarations has none."""
         del format_name
+        return ()
+
+    def tables_of_source(self, source: str) -> Sequence[TableName]:
+        """The declared tables of a source; an environment without declarations has none."""
+        del source
         return ()
 
     def _not_loaded(self, name: str, lacking: str) -> UnsupportedError:

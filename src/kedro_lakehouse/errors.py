@@ -399,6 +399,65 @@ class SourceUnreachableError(TransientError):
     )
 
 
+class PullError(TableError):
+    """A source refuses to be pulled as it is declared; nothing of the pull is ingested."""
+
+    place: str
+    reason: str
+    remedy: str = ""
+    summary = "Table {table}: {place} was not pulled: {reason}."
+    usual: ClassVar[str] = ""
+
+    def sentences(self) -> tuple[str, str]:
+        """Return what the source says, and what to do before the next run."""
+        what, _ = super().sentences()
+        return what, then(self.remedy or self.usual.format(table=self.table), "kedro run")
+
+
+class SourceRefusedError(PullError):
+    """A source does not let this table be read; it was asked once."""
+
+    code = "SOURCE_REFUSED"
+    usual = (
+        "It was asked once, and is not asked again by itself: correct its declaration in sources.yml, its "
+        "credentials, or the rights that it gives."
+    )
+
+
+class SourceChangedError(PullError):
+    """A source is another one than at the last pull, or its clock has gone back."""
+
+    code = "SOURCE_CHANGED"
+    usual = (
+        "If that is meant, pull all of its rows anew: `kedro lakehouse pull {table} --accept`. Else correct "
+        "`connection` in sources.yml."
+    )
+
+
+class PullUnstableError(PullError):
+    """What was read is no state of the source."""
+
+    code = "PULL_UNSTABLE"
+    usual = "Pull when the source is at rest."
+
+
+class TypeNotExactError(PullError):
+    """Values of a column would change on their way."""
+
+    code = "TYPE_NOT_EXACT"
+    usual = "Read the column as text: list it in `pull.as_text` in tables.yml, and give its type in `types`."
+
+
+class PullTooLargeError(TableError):
+    """A pull is over the declared limits."""
+
+    code = "PULL_TOO_LARGE"
+    number: int
+    limit: str
+    summary = "Table {table}: pull {number} holds or takes more than its limit of {limit}; it was given up."
+    advice = "Raise `limits` of the source in sources.yml, or let a pull hold less. Then `kedro run`."
+
+
 class OffsetsGoneError(TableError):
     """A stream does not hold records any more that no batch has read, or may not; 0: none was read yet."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.changes.plan import Kind
     from kedro_lakehouse.changes.subjects import ErasedSubjects
     from kedro_lakehouse.config.convert import ConvertConfig
+    from kedro_lakehouse.config.pulled import PulledSourceConfig
     from kedro_lakehouse.config.sources import SourceConfig, StreamSourceConfig
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.environment import Environment
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ops.lease import Lease
     from kedro_lakehouse.ops.patience import Patience
     from kedro_lakehouse.ops.store import OpsStore
+    from kedro_lakehouse.pulls.protocol import PulledSource
     from kedro_lakehouse.sources.base import FileSource
     from kedro_lakehouse.sources.ledger import Ledger
     from kedro_lakehouse.sources.schemas import TopicSchemas
@@ -151,8 +153,16 @@ class LakeTable:
         return self.format.read(self.stored(role))
 
     def open_source(self) -> FileSource:
-        """The table's source of files, from its plug-in; nothing is listed yet."""
+        """The table's source of files, from its plug-in; nothing is listed yet.
+
+        Of a source that is asked for its records, these are the files of its sealed pulls.
+        """
         config = self.source_config
+        if self.is_pulled:
+            from kedro_lakehouse.sources.pulled import pulled_files
+
+            pulled = pulled_files(cast("PulledSourceConfig", config), self.name, self.config)
+            return cast("FileSource", pulled)
         made: Any = load_plugin(SOURCES, config.type)
         source = cast("FileSource", made(config, self.name, self.config))
         if (named := getattr(config, "credentials", None)) is not None:
@@ -160,6 +170,31 @@ class LakeTable:
         if (registry := getattr(config, "schema_registry", None)) is not None:
             source.open_schemas = lambda: self._schemas(registry)  # type: ignore[attr-defined]
         return source
+
+    @property
+    def is_pulled(self) -> bool:
+        """Whether the table's source is asked for its records."""
+        from kedro_lakehouse.config.pulled import PulledSourceConfig
+
+        return isinstance(self.declared_source, PulledSourceConfig)
+
+    def open_pulled(self) -> PulledSource:
+        """What is asked for the table's records, from its plug-in; nothing is contacted yet.
+
+        Raises:
+            ConfigurationError: The type of source has no such mode, or the credentials are not there.
+        """
+        config = cast("PulledSourceConfig", self.source_config)
+        made: Any = load_plugin(SOURCES, config.type)
+        if (mode := config.mode_of(self.config)) not in made.capabilities.modes:
+            raise ConfigurationError(
+                file="tables.yml",
+                key=f"{self.name}.pull.mode",
+                problem=f"a source of type '{config.type}' has no mode '{mode}'.",
+                remedy=f"Use one of: {', '.join(sorted(made.capabilities.modes))}.",
+            )
+        secrets = self.environment.credentials(config.credentials) if config.credentials else {}
+        return cast("PulledSource", made(config, self.name, self.config, secrets))
 
     def _schemas(self, registry: str) -> TopicSchemas:
         """The schemas that the table's records name in a registry; nothing is asked or read yet."""

@@ -255,6 +255,10 @@ class Project(Environment):
         """The declared tables of a format."""
         return [name for name in self.declarations.tables if self.bind(name).format_name == format_name]
 
+    def tables_of_source(self, source: str) -> list[TableName]:
+        """The declared tables of a source."""
+        return [name for name, table in self.declarations.tables.items() if table.source == source]
+
     @property
     def all_tables(self) -> list[TableName]:
         """The declared tables, and those of convert.yml."""

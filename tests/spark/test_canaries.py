@@ -81,6 +81,7 @@ COMMANDS: dict[str, list[Words]] = {
     "import-config": [("tables.json",), ("no.json",)],
     "deploy": [("--target", "glue", "--env", "nowhere")],
     "console": [("--no-browser", "--port", "{taken}")],
+    "pull": [("shop.item",), ("shop.nothing", "--accept")],
     "stream": [("--until-idle",), ("--namespaces", "nowhere")],
     "erase": [
         (CANARY, "--dry-run"), (CANARY, "--table", "shop.tie"), (CANARY, "--yes"), ("--verify", "no.json"),

@@ -22,6 +22,7 @@ from kedro_lakehouse.cli.maintain import maintain
 from kedro_lakehouse.cli.messages import ErrorAsJson, MisuseAsJson, error_of, shown
 from kedro_lakehouse.cli.options import AS_JSON, env_option, opened_project
 from kedro_lakehouse.cli.plugins import plugins
+from kedro_lakehouse.cli.pull import pull
 from kedro_lakehouse.cli.quarantine import quarantine
 from kedro_lakehouse.cli.rebuild import rebuild
 from kedro_lakehouse.cli.rectify import rectify
@@ -108,7 +109,10 @@ _LOOK: Final = (
 )
 _MEND: Final = (quarantine, tag, branch, rollback, rebuild, drop, maintain, erase, rectify)
 _SET_UP: Final = (init, import_config, deploy)
-_RUN: Final = (stream,)
+_RUN: Final = (
+    stream,
+    pull,
+)
 for command in (*_RUN, *_LOOK, *_MEND, *_SET_UP):
     lakehouse.add_command(command)
 commands.add_command(lakehouse)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.columns import PARAMETER, ColumnIndexConfig
 from kedro_lakehouse.config.expectations import SuiteConfig
+from kedro_lakehouse.config.pulled import PulledSourceConfig
 from kedro_lakehouse.config.references import reference_problems
 from kedro_lakehouse.config.sources import TableProblem
 from kedro_lakehouse.config.tables import TableConfig
@@ -102,8 +103,10 @@ def load_declarations(
     for text, raw in entries(tables, TABLES_FILE, mistakes).items():
         with mistakes.collected():
             table_id = table_name(text, TABLES_FILE)
-            table = validated(TableConfig, {"entity": table_id.table, **raw}, TABLES_FILE, text)
-            checked_tables[table_id] = table
+            source = checked_sources.get(str(raw.get("source")))
+            written = {"entity": table_id.table, **raw, **_pull(raw, source, text)}
+            table = validated(TableConfig, written, TABLES_FILE, text)
+            checked_tables[table_id] = source.completed(table) if source else table
             # A source whose own keys are wrong is reported there.
             declared = dict.fromkeys(map(str, _without_none(sources))) | checked_sources
             mistakes.add(TABLES_FILE, _table_problems(table, declared, formats), f"{text}.")
@@ -125,6 +128,26 @@ def load_declarations(
         tables=MappingProxyType(checked_tables),
         suites=MappingProxyType(checked_suites),
     )
+
+
+def _pull(raw: Mapping[Any, Any], source: SourceConfig | None, table: str) -> dict[str, Any]:
+    """The key ``pull`` of a table, checked against what its type of source knows; nothing without the key.
+
+    Raises:
+        ConfigurationError: Something is wrong in it, or its source is not one that is asked for records.
+    """
+    if raw.get("pull") is None or source is None:
+        return {}
+    key = f"{table}.pull"
+    if not isinstance(source, PulledSourceConfig):
+        problem = f"a source of type '{source.type}' is not asked for its records: they arrive."
+        remedy = "Remove the key, or name a source such as one of type sql."
+        raise ConfigurationError(file=TABLES_FILE, key=key, problem=problem, remedy=remedy)
+    if not isinstance(raw["pull"], Mapping):
+        problem = f"expected keys below it; found {found_kind(raw['pull'])}."
+        remedy = "Write for example {mode: full}."
+        raise ConfigurationError(file=TABLES_FILE, key=key, problem=problem, remedy=remedy)
+    return {"pull": validated(source.pull_model, raw["pull"], TABLES_FILE, key)}
 
 
 def load_column_index(parameters: Mapping[str, Any]) -> ColumnIndexConfig:

@@ -42,6 +42,10 @@ class SourceConfig(Declaration):
         """The path or address at which the records of a table arrive."""
         return f"{self.path.rstrip('/')}/{table.entity}"
 
+    def completed(self, table: TableConfig) -> TableConfig:
+        """The table's declaration with what its source makes of keys that are not written."""
+        return table
+
     def table_problem(self, table: TableConfig) -> TableProblem | None:  # noqa: ARG002 - for plug-ins
         """Say why this source cannot feed a table as it is declared; None where it can."""
         return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, RelativePath, refuse
 from kedro_lakehouse.config.enrich import (
@@ -27,6 +27,7 @@ from kedro_lakehouse.config.history import (
     not_reserved,
 )
 from kedro_lakehouse.config.lifetimes import RetentionConfig, tells_no_date
+from kedro_lakehouse.config.pulls import PullConfig  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.config.sql import condition, statement
 from kedro_lakehouse.config.subjects import (  # noqa: TC001 - pydantic reads it at run time
     ErasureRequests,
@@ -165,13 +166,10 @@ class DeriveConfig(Declaration):
 class TableConfig(Declaration):
     """One table: its source, its keys, and what is kept of it."""
 
-    # What the fixed interface has and this version has not yet: the one list of it.
-    planned_keys: ClassVar[frozenset[str]] = frozenset({"pull"})
-
     source: Name | None = None
     """Name of a source in sources.yml; or see `derive`."""
     entity: RelativePath = ""
-    """Folder of the table below the source; default: the table's name."""
+    """Folder of the table below the source, or its name there; default: the table's name."""
     derive: DeriveConfig | None = None
     """How the table is made from other tables."""
     keys: Annotated[Names, AfterValidator(lambda names: tuple(map(not_reserved, names)))] = ()
@@ -262,6 +260,8 @@ class TableConfig(Declaration):
     """Columns with payment data: treated as those of `personal`, and masked for roles of grants.yml."""
     column_tags: Mapping[Tag, Names] = {}
     """More tags of columns, as {tag: [columns]}; grants.yml gives them to roles or masks them."""
+    pull: SerializeAsAny[PullConfig] | None = None
+    """How a source that is asked for its records is asked for this table's: see `pull` below."""
     tags: tuple[Tag, ...] = ()
     """Kedro tags of the table's nodes."""
 

@@ -20,6 +20,7 @@ from kedro_lakehouse.ingestion.changes import ChangeBatches, StreamBatches
 from kedro_lakehouse.ingestion.derived import DerivedPlanner
 from kedro_lakehouse.ingestion.extracts import ExtractBatches
 from kedro_lakehouse.ingestion.planner import Planner
+from kedro_lakehouse.ingestion.pulling import is_pull_due, pull_if_due
 from kedro_lakehouse.ingestion.reading import FileReader
 from kedro_lakehouse.sources.base import StreamSource
 
@@ -65,8 +66,17 @@ def planner_of(table: LakeTable) -> Planner:
 def landed_batches(table: LakeTable) -> Iterator[Any]:
     """Plan what has landed for a table, batch by batch: see ``LandingDataset.load``.
 
-    If a batch loses a race or its lease, it is planned again on what is published by then.
+    If a batch loses a race or its lease, it is planned again on what is published by then. A source that is
+    asked for its records is pulled first, if a pull is due; if that fails, earlier pulls are ingested before
+    its error is raised.
     """
+    failed = pull_if_due(table)
+    yield from _batches_of(table)
+    if failed is not None:
+        raise failed
+
+
+def _batches_of(table: LakeTable) -> Iterator[Any]:
     planner, patience = planner_of(table), table.patience()
     while True:
         try:
@@ -80,8 +90,11 @@ def landed_batches(table: LakeTable) -> Iterator[Any]:
 
 
 def has_news(table: LakeTable) -> bool:
-    """Whether a run has something to do for a table with a source; nothing is written, no Spark started."""
-    return planner_of(table).has_news()
+    """Whether a run has something to do for a table with a source; nothing is written, no Spark started.
+
+    Whether a pull that is due will hold anything, only the source can tell: it counts as news.
+    """
+    return is_pull_due(table) or planner_of(table).has_news()
 
 
 def waiting_for(table: LakeTable) -> Waiting | None:

@@ -7,20 +7,24 @@ landed under a name of its attempt, sealed by a manifest that names its files, a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, runtime_checkable
+
+from kedro_lakehouse.config.pulls import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
+    from kedro_lakehouse.config.pulls import PullConfig
     from kedro_lakehouse.config.sources import SourceConfig
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
 
-Mode = Literal["full", "incremental", "snapshot"]
-"""``full``: the whole table at one time. ``incremental``: rows whose cursor lies in a window. ``snapshot``:
-the whole table, kept beside the earlier ones under an id of its own."""
+
+__all__ = ["Mode"]
+_OVERLAP: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +64,8 @@ class Entity:
 class Since:
     """What the sealed pulls before this one say."""
 
+    mode: Mode = "full"
+    """What the pull is to hold."""
     number: int
     """The number of the last sealed pull; 0 if there is none."""
     to: str | None
@@ -68,6 +74,8 @@ class Since:
     """The identity of the source as the last sealed pull found it."""
     position: str | None = None
     """The position of the source at the last sealed pull: LSN, GTID, SCN, or none."""
+    shared: Mapping[str, Any] | None = None
+    """The ``facts`` of a pull of another table, whose state this one is to have too; see ``one_state``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,3 +140,14 @@ class PulledSource(Protocol):
 
     def close(self) -> None:
         """Give back connections; also after an error, and from another thread to end a read."""
+
+
+def window_begin(since: Since, config: PullConfig) -> str | None:
+    """The begin of an incremental window: the end of the last one, less the declared overlap (10 minutes).
+
+    With ``late: open_transactions`` windows do not overlap.
+    """
+    if since.to is None or config.late == "open_transactions":
+        return since.to
+    overlap = config.late.overlap if config.late is not None else _OVERLAP
+    return (datetime.fromisoformat(since.to) - overlap).isoformat()

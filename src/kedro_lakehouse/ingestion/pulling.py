@@ -1,0 +1,103 @@
+"""Pull a table's source before its files are planned: those tables together that are to have one state."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final, cast
+
+from kedro_lakehouse.errors import LakehouseError
+from kedro_lakehouse.ingestion.planner import STOPPING
+from kedro_lakehouse.ops.store import BATCH_LEDGER
+from kedro_lakehouse.pulls.manifest import SealedPulls
+from kedro_lakehouse.pulls.names import read_name
+from kedro_lakehouse.pulls.run import TablePulls, pull_together
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kedro_lakehouse.config.pulled import PulledSourceConfig
+    from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.pulls.manifest import Manifest
+
+_turns: Final[dict[tuple[str, str], threading.Semaphore]] = {}
+"""How many tables of a source are pulled at the same time in this process, by place and source."""
+_taking_turns: Final = threading.Lock()
+
+
+def pulls_of(table: LakeTable) -> TablePulls:
+    """The pulls of a table whose source is asked for its records; nothing is contacted yet."""
+    config = cast("PulledSourceConfig", table.source_config)
+    return TablePulls(
+        table.name,
+        table.config,
+        config,
+        make=table.open_pulled,
+        sealed=SealedPulls(config.path, str(table)),
+        planned=lambda: _planned(table),
+        stopping=STOPPING,
+    )
+
+
+def is_pull_due(table: LakeTable) -> bool:
+    """Whether the table's source is to be asked now; false where records arrive by themselves."""
+    return table.is_pulled and any(pulls_of(one).is_due() for one in _together(table))
+
+
+def pull_if_due(table: LakeTable) -> LakehouseError | None:
+    """Pull a table if that is due; return what went wrong.
+
+    Tables that are to have one state are pulled together, once a run.
+    """
+    if not table.is_pulled:
+        return None
+    group, source = _together(table), str(table.config.source)
+    with _turn(table):
+        if len(group) > 1 and source in table.environment.pulled:
+            return table.environment.pulled[source]
+        failed = None
+        try:
+            pulls = [pulls_of(one) for one in group]
+            if any(one.is_due() for one in pulls):
+                pull_together(pulls)
+        except LakehouseError as error:
+            failed = error
+        table.environment.pulled[source] = failed
+        return failed
+
+
+def pull_now(table: LakeTable, *, accept: bool = False) -> Mapping[str, Manifest]:
+    """Pull a table, and those that are to have one state with it, whether that is due or not.
+
+    Args:
+        accept: Whether another source than before will do; all rows are then pulled.
+
+    Raises:
+        LakehouseError: The source cannot be pulled.
+    """
+    with _turn(table):
+        return pull_together([pulls_of(one) for one in _together(table)], accept=accept)
+
+
+def _together(table: LakeTable) -> list[LakeTable]:
+    """The tables that are pulled in one state with a table, and itself."""
+    if not cast("PulledSourceConfig", table.source_config).reads_one_state:
+        return [table]
+    names = table.environment.tables_of_source(str(table.config.source))
+    return [table.bind(name) for name in names] or [table]
+
+
+def _turn(table: LakeTable) -> threading.Semaphore:
+    config = cast("PulledSourceConfig", table.source_config)
+    most = 1 if config.reads_one_state else config.max_pulls
+    with _taking_turns:
+        key = (table.environment.lakehouse, str(table.config.source))
+        return _turns.setdefault(key, threading.Semaphore(most))
+
+
+def _planned(table: LakeTable) -> tuple[int, str | None]:
+    """The highest number and the highest end of a window among the files of the ledger's rows."""
+    rows = table.ops.read(BATCH_LEDGER, of_table=str(table), columns=("table", "files"))
+    names = [read_name(file["path"].rpartition("/")[2]) for row in rows for file in row["files"] or ()]
+    found = [name for name in names if name is not None]
+    ends = [name.to for name in found if name.to is not None]
+    return max((n.number for n in found), default=0), max(ends).isoformat() if ends else None

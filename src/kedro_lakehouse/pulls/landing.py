@@ -1,0 +1,187 @@
+"""Land the chunks of a pull in one file, under a name of its attempt."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.names import SNAPSHOT_ID
+from kedro_lakehouse.pulls.errors import InexactFault
+from kedro_lakehouse.pulls.manifest import PulledFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from kedro_lakehouse.pulls.protocol import Chunk
+
+_JSON_START: Final = b"{"
+
+
+class LandingFile:
+    """One file that grows chunk by chunk; closed, it is whole, and until its manifest names it, nobody's.
+
+    Parquet is written in storage types: a reader must not need what a driver registers as its own.
+    """
+
+    def __init__(self, root: str, path: str, *, snapshot: str | None) -> None:
+        """Take the place; the file is made with the first chunk.
+
+        Args:
+            root: The source's folder.
+            path: The file's place in it.
+            snapshot: The id that each row gets; None: none.
+        """
+        self._root, self.path, self._snapshot = root, path, snapshot
+        self._file: _Counted | None = None
+        self._writer: Any = None
+        self._schema: pa.Schema | None = None
+        self.rows = 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes are written."""
+        return self._file.size if self._file else 0
+
+    def add(self, chunk: Chunk) -> None:
+        """Write the rows of a chunk.
+
+        Raises:
+            InexactFault: A later chunk has columns that the first one lacks, or another type.
+        """
+        self._open()
+        if isinstance(chunk.rows, list | tuple):
+            self._add_lines(chunk.rows)
+        else:
+            self._add_table(chunk.rows)
+
+    def _add_lines(self, lines: Sequence[bytes]) -> None:
+        file = self._open()
+        head = f'{{"{SNAPSHOT_ID}":"{self._snapshot}",'.encode() if self._snapshot else b""
+        for line in lines:
+            if head:
+                rest = line.lstrip()[1:]
+                line = (head[:-1] if rest.lstrip().startswith(b"}") else head) + rest  # noqa: PLW2901
+            file.write(line.rstrip(b"\r\n") + b"\n")
+        self.rows += len(lines)
+
+    def _add_table(self, table: Any) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = in_storage_types(table)
+        if self._snapshot is not None:
+            table = table.append_column(SNAPSHOT_ID, pa.repeat(pa.scalar(self._snapshot), table.num_rows))
+        if self._writer is None:
+            self._schema = table.schema
+            self._writer = pq.ParquetWriter(self._open(), table.schema, compression="zstd")
+        elif table.schema != self._schema:
+            try:
+                table = table.cast(self._schema)
+            except (pa.ArrowInvalid, ValueError, KeyError) as error:
+                reason = "its columns or their types changed while they were read"
+                raise InexactFault(reason, "Pull again; or read the column as text.") from error
+        self._writer.write_table(table)
+        self.rows += table.num_rows
+
+    def _open(self) -> _Counted:
+        if self._file is None:
+            self._file = _Counted(f"{self._root}/{self.path}")
+        return self._file
+
+    def close(self) -> PulledFile:
+        """Finish the file."""
+        if self._writer is not None:
+            self._writer.close()
+        file = self._open()
+        file.close()
+        return PulledFile(path=self.path, size=file.size, sha256=file.sha256, rows=self.rows)
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        if self._file is None:
+            return
+        with contextlib.suppress(Exception):
+            if self._writer is not None and not self._file.closed:
+                self._writer.close()
+        self._file.discard()
+        self._file = self._writer = None
+
+
+class _Counted:
+    """A file that is written, with its size and hash."""
+
+    def __init__(self, place: str) -> None:
+        import fsspec
+
+        self._fs, self._path = fsspec.core.url_to_fs(place)
+        self._fs.makedirs(self._path.rpartition("/")[0], exist_ok=True)
+        self._file = self._fs.open(self._path, "wb")
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._file.closed)
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+    def write(self, content: Any) -> int:
+        self._hash.update(content)
+        length = memoryview(content).nbytes
+        self.size += length
+        self._file.write(bytes(content))
+        return length
+
+    def tell(self) -> int:
+        return self.size
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self._file.close()
+
+    def discard(self) -> None:
+        with contextlib.suppress(Exception):
+            self._file.close()
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(self._path)
+
+
+def in_storage_types(table: Any) -> Any:
+    """A table without extension types, which not every reader knows, and without a driver's notes.
+
+    Raises:
+        InexactFault: Times in nanoseconds do not fit into microseconds.
+    """
+    import pyarrow as pa
+
+    columns, fields = [], []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if isinstance(column.type, pa.BaseExtensionType):
+            stored = [chunk.storage for chunk in column.chunks]
+            column = pa.chunked_array(stored, column.type.storage_type)  # noqa: PLW2901
+        kind = column.type
+        if pa.types.is_timestamp(kind) and kind.unit == "ns":
+            try:
+                column = column.cast(pa.timestamp("us", kind.tz))  # noqa: PLW2901
+            except pa.ArrowInvalid as error:
+                reason = f"the column {field.name} has times in nanoseconds"
+                raise InexactFault(reason, "Read it as text.") from error
+        columns.append(column)
+        fields.append(pa.field(field.name, column.type))
+    return pa.table(columns, schema=pa.schema(fields))

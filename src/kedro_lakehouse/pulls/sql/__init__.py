@@ -1,0 +1,1 @@
+"""Databases that are asked in SQL: one module a dialect."""

@@ -1,0 +1,347 @@
+"""MariaDB and MySQL, read as text with PyMySQL: Arrow makes the types, so that no value passes a float.
+
+Tables that are to have one state are read by one connection, one after the other, in one transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.errors import cut, require
+from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
+from kedro_lakehouse.pulls.protocol import Chunk, Pull
+from kedro_lakehouse.pulls.sql.dialect import SqlColumn, made_exact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kedro_lakehouse.pulls.protocol import Entity, Since
+    from kedro_lakehouse.pulls.sql.dialect import SqlTable
+
+_ROWS: Final = 20_000
+_CONNECT_SECONDS: Final = 10
+_MAX_DIGITS: Final = 38
+_TIMES: Final = ("datetime", "timestamp")
+_INTEGERS: Final[Mapping[str, tuple[str, str]]] = {
+    "tinyint": ("int8", "int16"),
+    "smallint": ("int16", "int32"),
+    "mediumint": ("int32", "int32"),
+    "int": ("int32", "int64"),
+    "bigint": ("int64", "decimal"),
+    "year": ("int16", "int16"),
+}
+"""The type here of an integer with a sign, and of one without."""
+_PASSES: Final = frozenset({1040, 1053, 1203, 1205, 1213, 1226, 1317, 1927, 1969})
+"""Errors of the server that may pass by themselves."""
+_SHOWN: Final = frozenset({1044, 1045, 1049, 1054, 1142, 1143, 1146, 1227, 1698, 4151})
+"""Errors whose words hold no value of a row: names and rights."""
+
+_COLUMNS: Final = """
+SELECT column_name, column_type, data_type, is_nullable = 'YES', numeric_precision, numeric_scale
+FROM information_schema.columns WHERE table_schema = {schema} AND table_name = {table}
+ORDER BY ordinal_position
+"""
+_KEYS: Final = """
+SELECT column_name FROM information_schema.key_column_usage
+WHERE table_schema = {schema} AND table_name = {table} AND constraint_name = 'PRIMARY'
+ORDER BY ordinal_position
+"""
+_FACTS: Final = """
+SELECT create_time, table_rows FROM information_schema.tables
+WHERE table_schema = {schema} AND table_name = {table}
+"""
+# The times of transactions are written in the zone of the system. A statement that waits for a lock has its
+# time already, and no transaction yet.
+_OLDEST: Final = """
+SELECT LEAST(
+    COALESCE((SELECT MIN(trx_started) FROM information_schema.innodb_trx WHERE trx_is_read_only = 0), NOW(6)),
+    COALESCE((
+        SELECT MIN(NOW(6) - INTERVAL time + 1 SECOND) FROM information_schema.processlist
+        WHERE command IN ('Query', 'Execute') AND id <> CONNECTION_ID()
+    ), NOW(6))
+), NOW(6), UTC_TIMESTAMP(6)
+"""
+
+
+class MariaReader:
+    """Asks one table of MariaDB or MySQL."""
+
+    def __init__(self, table: SqlTable, credentials: Mapping[str, Any]) -> None:
+        """Store the declarations and the secrets."""
+        self._table, self._credentials = table, credentials
+        self._connection: Any = None
+        self._is_own, self._is_read = True, False
+        self._columns: list[SqlColumn] = []
+
+    def describe(self) -> Entity:
+        """The columns, the primary key, and the estimate of the number of rows."""
+        self._connect()
+        columns = self._columns_there()
+        keys = [str(row[0]) for row in self._ask(_KEYS.format(**self._names))]
+        facts = self._ask(_FACTS.format(**self._names))
+        rows = facts[0][1] if facts else None
+        return self._table.entity_of(columns, keys, int(rows) if rows is not None else None)
+
+    def plan(self, since: Since) -> Pull | None:
+        """Begin a transaction that sees one state; a window's end is asked before it."""
+        if since.shared is not None:
+            self._connection, self._is_own = since.shared["connection"], False
+            now = str(since.shared["now"])
+        else:
+            self._connect()
+            now = _iso(self._ask("SELECT UTC_TIMESTAMP(6)")[0][0])
+        window = None
+        if self._table.mode == "incremental":
+            window = self._window(since, since.shared)
+            if window is None:
+                return None
+        if self._is_own:
+            self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+        self._columns = self._table.chosen(self._columns_there())
+        self._require_time()
+        begin, end = window or (None, now)
+        facts = {"connection": self._connection, "now": now, "oldest": self._oldest}
+        return Pull(from_=begin, to=end, identity=self._identity(), position=self._position(), facts=facts)
+
+    def read(self, pull: Pull) -> Iterator[Chunk]:
+        """Read the planned rows in the transaction that ``plan`` began."""
+        import pyarrow as pa
+
+        pymysql = _driver()
+        selected = ", ".join(f"{c.select} AS {_quoted(c.name)}" for c in self._columns)
+        query = f"SELECT {selected} FROM {self._relation}{self._where(pull)}"  # noqa: S608 - see _quoted
+        any_rows = False
+        with self._explained():
+            self._is_read = True
+            cursor = self._connection.cursor(pymysql.cursors.SSCursor)
+            cursor.execute(query)
+            while (rows := cursor.fetchmany(_ROWS)) or not any_rows:
+                any_rows = True
+                columns = list(zip(*rows, strict=True)) if rows else [() for _ in self._columns]
+                batch = pa.record_batch([_array(c) for c in columns], names=[c.name for c in self._columns])
+                yield Chunk(rows=made_exact(batch, self._columns))
+                if not rows:
+                    break
+            cursor.close()
+            self._is_read = False
+
+    def close(self) -> None:
+        """End what runs, and give the connection back; a shared one is the first table's to close."""
+        connection, self._connection = self._connection, None
+        if connection is not None and (self._is_own or self._is_read):
+            with contextlib.suppress(Exception):
+                connection._force_close()  # noqa: SLF001 - close() would wait for the rest of the rows
+
+    @property
+    def _schema(self) -> str:
+        return self._table.schema or str(self._table.config.connection.get("database", ""))
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return {"schema": _literal(self._schema), "table": _literal(self._table.entity)}
+
+    @property
+    def _relation(self) -> str:
+        return f"{_quoted(self._schema)}.{_quoted(self._table.entity)}"
+
+    _oldest: tuple[str, str | None] | None = None
+
+    def _window(self, since: Since, shared: Mapping[str, Any] | None) -> tuple[str | None, str] | None:
+        """The window, asked before the transaction that reads it: see ``SqlTable.window``."""
+        if not self._table.waits_for_transactions:
+            now = shared["now"] if shared else _iso(self._ask("SELECT UTC_TIMESTAMP(6)")[0][0])
+            return self._table.window(since, now, None)
+        if shared is not None and shared.get("oldest") is not None:
+            return self._table.window(since, *shared["oldest"])
+        if shared is not None:
+            raise TerminalFault(
+                "the first table of one state has no window, so its open transactions were not asked",
+                "Write `late: {overlap: 10 min}` under `pull`.",
+            )
+        self._oldest = self._ask_oldest()
+        return self._table.window(since, *self._oldest)
+
+    def _ask_oldest(self) -> tuple[str, str | None]:
+        """The server's time, and when the oldest transaction that may still write began."""
+        if not self._sees_all():
+            raise TerminalFault(
+                "its user may not see when others' transactions began",
+                "Grant the user PROCESS. Or write `late: {overlap: 10 min}` under `pull`, longer than any "
+                "transaction.",
+            )
+        self._run("SET time_zone = SYSTEM")
+        (oldest, system, now) = self._ask(_OLDEST)[0]
+        self._run("SET time_zone = '+00:00'")
+        shift = _time(str(now)) - _time(str(system))
+        return _iso(now), f"{(_time(str(oldest)) + shift).isoformat()}+00:00"
+
+    def _sees_all(self) -> bool:
+        grants = " ".join(str(row[0]) for row in self._ask("SHOW GRANTS"))
+        return bool(re.search(r"\b(PROCESS|ALL PRIVILEGES ON \*\.\*)", grants))
+
+    def _require_time(self) -> None:
+        cursor = next((c for c in self._columns if c.name == self._table.pull.cursor), None)
+        if cursor is not None and not cursor.type.startswith(_TIMES):
+            raise TerminalFault(
+                f"the cursor {cursor.name} is a {cursor.type}, and a window needs a time",
+                "Name a column of type datetime(6) or timestamp(6), or use `mode: full`.",
+            )
+
+    def _where(self, pull: Pull) -> str:
+        if self._table.mode != "incremental":
+            return ""
+        name = _quoted(str(self._table.pull.cursor))
+        assert pull.to is not None  # noqa: S101 - a window of a database has an end
+        before = f"{name} < {_at(pull.to)}"
+        # A row without a cursor is in no window; the first pull shows it, and it goes to quarantine.
+        if pull.from_ is None:
+            return f" WHERE {before} OR {name} IS NULL"
+        return f" WHERE {name} >= {_at(pull.from_)} AND {before}"
+
+    def _columns_there(self) -> list[SqlColumn]:
+        as_text = set(self._table.pull.as_text)
+        return [
+            _column(
+                str(name), str(kind), str(base), digits, nullable=nullable == "1", as_text=name in as_text
+            )
+            for name, kind, base, nullable, *digits in self._ask(_COLUMNS.format(**self._names))
+        ]
+
+    def _identity(self) -> dict[str, str]:
+        server = self._ask("SELECT CONCAT(@@hostname, ':', @@port)")[0][0]
+        facts = self._ask(_FACTS.format(**self._names))
+        return {"server": str(server), "database": self._schema, "table": str(facts[0][0]) if facts else ""}
+
+    def _position(self) -> str | None:
+        variable = "gtid_executed" if self._table.config.dialect == "mysql" else "gtid_current_pos"
+        return str(self._ask(f"SELECT @@global.{variable}")[0][0] or "") or None
+
+    def _connect(self) -> None:
+        pymysql, given = _driver(), dict(self._table.config.connection)
+        port = int(given.pop("port", 3306))
+        with self._explained():
+            self._connection = pymysql.connect(
+                **{"connect_timeout": _CONNECT_SECONDS, **given, **self._credentials},
+                port=port, charset="utf8mb4", autocommit=True, conv={},
+            )  # fmt: skip
+        self._run("SET time_zone = '+00:00'")
+        # Modes change how values are written as text, and what a quote is.
+        self._run("SET sql_mode = ''")
+
+    def _run(self, statement: str) -> None:
+        self._ask(statement)
+
+    def _ask(self, query: str) -> Sequence[Sequence[Any]]:
+        with self._explained(), self._connection.cursor() as cursor:
+            cursor.execute(query)
+            rows: Sequence[Sequence[Any]] = cursor.fetchall()
+            return rows
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn the driver's errors into faults, without what the server says of values."""
+        pymysql = _driver()
+        try:
+            yield
+        except pymysql.err.Error as error:
+            raise _fault(error) from error
+        except (AttributeError, OSError, ValueError) as error:
+            if self._connection is None:  # closed by another thread
+                raise TransientFault("the connection was closed") from error
+            raise
+
+
+def _driver() -> Any:
+    return require("pymysql", what="MariaDB and MySQL need PyMySQL", install="'kedro-lakehouse[sql]'")
+
+
+def _fault(error: Any) -> SourceFault:
+    """What an error of the driver means for the pull."""
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    if code in _PASSES or 2000 <= code < 3000 or code == 0:  # noqa: PLR2004 - those of the client
+        return TransientFault(
+            "no connection to it" if code in (2002, 2003) else f"the work ended (error {code})"
+        )
+    told = f": {cut(str(error.args[1]), 100)}" if code in _SHOWN else ""
+    remedy = (
+        "It was asked once, so that no account is locked. Correct `connection` in sources.yml, the user and "
+        "password in credentials.yml, or the user's rights."
+    )
+    return TerminalFault(f"the server refuses (error {code}){told}", remedy)
+
+
+def _column(  # noqa: PLR0913 - what the catalog says of a column
+    name: str, kind: str, base: str, digits: Sequence[Any], *, nullable: bool, as_text: bool
+) -> SqlColumn:
+    """How a column is selected, and made exact."""
+    import pyarrow as pa
+
+    select, to = _quoted(name), None
+    unsigned = "unsigned" in kind
+    if as_text:
+        select = f"CAST({select} AS CHAR)"
+    elif base in _INTEGERS:
+        named = _INTEGERS[base][unsigned]
+        to = pa.decimal128(20, 0) if named == "decimal" else getattr(pa, named)()
+    elif base == "bit":
+        select, to = f"{select} + 0", pa.decimal128(20, 0) if kind == "bit(64)" else pa.int64()
+    elif base == "decimal" and int(digits[0]) <= _MAX_DIGITS:
+        to = pa.decimal128(int(digits[0]), int(digits[1]))
+    elif base in ("float", "double"):
+        select, to = f"{select} + 0e0", pa.float64()  # a FLOAT is written with six digits
+    elif base == "date":
+        to = pa.date32()
+    elif base in _TIMES:
+        to = pa.timestamp("us", "UTC" if base == "timestamp" else None)
+    elif base in ("geometry", "point", "linestring", "polygon"):
+        select = f"ST_AsText({select})"
+    exact = partial(_cast, to=to) if to is not None else None
+    return SqlColumn(name=name, type=kind, nullable=nullable, select=select, exact=exact or _filled)
+
+
+def _array(values: Sequence[Any]) -> Any:
+    """Selected values, which are all text or all bytes."""
+    import pyarrow as pa
+
+    binary = any(isinstance(value, bytes) for value in values)
+    return pa.array(values, pa.binary() if binary else pa.string())
+
+
+def _cast(found: Any, *, to: Any) -> Any:
+    """Texts in their type; exact, or an error."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(to) and to.tz:
+        return found.cast(pa.timestamp("us")).cast(to)
+    return found.cast(to)
+
+
+def _filled(found: Any) -> Any:
+    return found
+
+
+def _iso(time: Any) -> str:
+    """A time in UTC as the server writes it, as ISO 8601."""
+    return f"{_time(str(time)).isoformat()}+00:00"
+
+
+def _time(text: str) -> Any:
+    from datetime import datetime
+
+    return datetime.fromisoformat(text)
+
+
+def _at(time: str) -> str:
+    return f"TIMESTAMP '{time.replace('T', ' ').removesuffix('+00:00')}'"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

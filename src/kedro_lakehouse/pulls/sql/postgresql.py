@@ -1,0 +1,344 @@
+"""PostgreSQL, read with Arrow's own driver (ADBC) in one transaction, as its rows were at one moment."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.errors import cut, require
+from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
+from kedro_lakehouse.pulls.protocol import Chunk, Pull
+from kedro_lakehouse.pulls.sql.dialect import SqlColumn, made_exact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kedro_lakehouse.pulls.protocol import Entity, Since
+    from kedro_lakehouse.pulls.sql.dialect import SqlTable
+
+_APPLICATION: Final = "kedro-lakehouse pull"
+_CONNECT_SECONDS: Final = 10
+_AS_THEY_ARE: Final = frozenset(
+    {
+        "bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "bpchar", "bytea",
+        "date", "timestamp", "timestamptz", "json", "jsonb",
+    }
+)  # fmt: skip
+"""Types whose values the driver carries exactly; all others are selected as text."""
+_FIRST_DAY: Final = -2_440_588
+_FIRST_MICROSECOND: Final = -210_866_803_200_000_000
+"""4713 BC, where PostgreSQL's calendar begins: infinity arrives as a number before it."""
+_MAX_DIGITS: Final = 38
+_TIMES: Final = ("timestamp", "timestamptz")
+_PASSES: Final = ("08", "40", "53", "55P03", "57P", "58")
+"""Beginnings of SQLSTATE that may pass by itself."""
+_NOT_YET: Final = ("starting up", "shutting down", "recovery", "too many", "remaining connection slots")
+
+_COLUMNS: Final = """
+SELECT a.attname::text AS name, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS required,
+       b.typname::text AS base, CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END AS modifier
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+JOIN LATERAL (
+    WITH RECURSIVE r AS (
+        SELECT oid, typname, typtype, typbasetype FROM pg_type WHERE oid = a.atttypid
+        UNION ALL
+        SELECT p.oid, p.typname, p.typtype, p.typbasetype FROM pg_type p JOIN r ON p.oid = r.typbasetype
+    ) SELECT typname FROM r WHERE typtype <> 'd' LIMIT 1
+) b ON true
+WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+_KEYS: Final = """
+SELECT a.attname::text FROM pg_index i
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
+WHERE i.indrelid = {oid} AND i.indisprimary ORDER BY array_position(i.indkey::int2[], a.attnum)
+"""
+_END: Final = """
+SELECT now()::text, (
+    SELECT min(xact_start) FROM pg_stat_activity
+    WHERE backend_type NOT IN ('autovacuum worker', 'walsender') AND pid <> pg_backend_pid()
+      AND NOT (usename = current_user AND application_name = '{application}')
+)::text,
+pg_is_in_recovery(), (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()),
+pg_has_role('pg_read_all_stats', 'usage'), current_setting('track_activities') = 'on'
+"""
+
+
+class PostgresReader:
+    """Asks one table of PostgreSQL."""
+
+    def __init__(self, table: SqlTable, credentials: Mapping[str, Any]) -> None:
+        """Store the declarations and the secrets."""
+        self._table, self._credentials = table, credentials
+        self._connection: Any = None
+        self._columns: list[SqlColumn] = []
+
+    def describe(self) -> Entity:
+        """The columns, the primary key, and the estimate of the number of rows."""
+        self._connect()
+        oid = self._oid()
+        columns = self._columns_of(oid)
+        keys = [row[0] for row in self._ask(_KEYS.format(oid=oid))]
+        rows = self._ask(f"SELECT reltuples::bigint FROM pg_class WHERE oid = {oid}")[0][0]  # noqa: S608
+        return self._table.entity_of(columns, keys, rows if rows >= 0 else None)
+
+    def plan(self, since: Since) -> Pull | None:
+        """Begin a transaction that sees one state; a window's end is asked before it."""
+        self._connect()
+        now, window = self._ask("SELECT now()::text")[0][0], None
+        if self._table.mode == "incremental":
+            found = self._window(since)
+            if found is None:
+                return None
+            window = found
+        self._run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        if since.shared is not None:
+            self._run(f"SET TRANSACTION SNAPSHOT {_literal(str(since.shared['snapshot']))}")
+            now = since.shared["now"]
+        oid = self._oid()
+        self._columns = self._table.chosen(self._columns_of(oid))
+        self._require_time()
+        facts = {"now": now}
+        if self._table.config.one_state:
+            own = since.shared or {}
+            facts["snapshot"] = own.get("snapshot") or self._ask("SELECT pg_export_snapshot()")[0][0]
+        begin, end = window or (None, _iso(now))
+        return Pull(from_=begin, to=end, identity=self._identity(oid), position=self._position(), facts=facts)
+
+    def read(self, pull: Pull) -> Iterator[Chunk]:
+        """Read the planned rows in the transaction that ``plan`` began."""
+        import pyarrow as pa
+
+        selected = ", ".join(f"{c.select} AS {_quoted(c.name)}" for c in self._columns)
+        query = f"SELECT {selected} FROM {self._relation}{self._where(pull)}"  # noqa: S608 - quoted by _quoted
+        with self._explained(), self._connection.cursor() as cursor:
+            cursor.execute(query)
+            reader = cursor.fetch_record_batch()
+            any_rows = False
+            for batch in reader:
+                any_rows = True
+                yield Chunk(rows=made_exact(batch, self._columns))
+            if not any_rows:
+                empty = pa.RecordBatch.from_arrays(
+                    [pa.array([], f.type) for f in reader.schema], schema=reader.schema
+                )
+                yield Chunk(rows=made_exact(empty, self._columns))
+
+    def close(self) -> None:
+        """End what runs, and give the connection back."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.adbc_cancel()
+            with contextlib.suppress(Exception):
+                connection.close()
+
+    @property
+    def _relation(self) -> str:
+        schema = f"{_quoted(self._table.schema)}." if self._table.schema else ""
+        return schema + _quoted(self._table.entity)
+
+    def _window(self, since: Since) -> tuple[str | None, str] | None:
+        """The window, asked before the transaction that reads it: see ``SqlTable.window``."""
+        now, oldest, is_replica, prepared, sees_all, tracks = self._ask(
+            _END.format(application=_APPLICATION)
+        )[0]
+        if self._table.waits_for_transactions:
+            remedy = "Write `late: {overlap: 10 min}` under `pull`, longer than any transaction."
+            if is_replica:
+                raise TerminalFault("a replica does not tell which transactions are open", remedy)
+            if prepared:
+                raise TerminalFault("there are prepared transactions, whose begin it does not tell", remedy)
+            if not (sees_all and tracks):
+                right = f"Grant the user pg_read_all_stats (and keep track_activities on). Or: {remedy}"
+                raise TerminalFault("its user may not see when others' transactions began", right)
+        return self._table.window(since, _iso(now), _iso(oldest) if oldest else None)
+
+    def _require_time(self) -> None:
+        """Refuse a cursor that is no time.
+
+        Raises:
+            TerminalFault: It is of another type.
+        """
+        cursor = next((c for c in self._columns if c.name == self._table.pull.cursor), None)
+        if cursor is not None and not cursor.type.startswith("timestamp"):
+            raise TerminalFault(
+                f"the cursor {cursor.name} is a {cursor.type}, and a window needs a time",
+                "Name a column of type timestamptz or timestamp, or use `mode: full`.",
+            )
+
+    def _where(self, pull: Pull) -> str:
+        if self._table.mode != "incremental":
+            return ""
+        cursor = next(c for c in self._columns if c.name == self._table.pull.cursor)
+        name = _quoted(cursor.name)
+        zone = "" if "with time zone" in cursor.type else " AT TIME ZONE 'UTC'"
+
+        def at(time: str) -> str:
+            return f"(TIMESTAMPTZ {_literal(time)}{zone})"
+
+        assert pull.to is not None  # noqa: S101 - a window of a database has an end
+        before = f"{name} < {at(pull.to)}"
+        # A row without a cursor is in no window; the first pull shows it, and it goes to quarantine.
+        if pull.from_ is None:
+            return f" WHERE {before} OR {name} IS NULL"
+        return f" WHERE {name} >= {at(pull.from_)} AND {before}"
+
+    def _oid(self) -> int:
+        found = self._ask(f"SELECT to_regclass({_literal(self._relation)})::oid::bigint")[0][0]
+        if found is None:
+            self._table.chosen([])
+        return int(found)
+
+    def _columns_of(self, oid: int) -> list[SqlColumn]:
+        as_text = set(self._table.pull.as_text)
+        return [
+            _column(name, kind, base, modifier, nullable=not required, as_text=name in as_text)
+            for name, kind, required, base, modifier in self._ask(_COLUMNS.format(oid=oid))
+        ]
+
+    def _identity(self, oid: int) -> dict[str, str]:
+        server = self._ask("SELECT system_identifier::text FROM pg_control_system()")[0][0]
+        database = self._ask("SELECT current_database()::text")[0][0]
+        return {"server": server, "database": database, "table": str(oid)}
+
+    def _position(self) -> str:
+        asked = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
+        return str(self._ask(f"SELECT ({asked})::text")[0][0])
+
+    def _connect(self) -> None:
+        driver = require(
+            "adbc_driver_postgresql.dbapi",
+            what="PostgreSQL needs ADBC's driver",
+            install="'kedro-lakehouse[sql]'",
+        )
+        given = dict(self._table.config.connection)
+        if "database" in given:
+            given["dbname"] = given.pop("database")
+        settings = {"connect_timeout": _CONNECT_SECONDS, "application_name": _APPLICATION}
+        words = {**settings, **given, **self._credentials}
+        with self._explained():
+            address = " ".join(f"{key}={_word(value)}" for key, value in words.items())
+            self._connection = driver.connect(address, autocommit=True)
+        self._run("SET TIME ZONE 'UTC'")
+        self._run("SET DateStyle = ISO")
+        self._run("SET idle_in_transaction_session_timeout = 0")
+
+    def _run(self, statement: str) -> None:
+        with self._explained(), self._connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    def _ask(self, query: str) -> Sequence[Sequence[Any]]:
+        with self._explained(), self._connection.cursor() as cursor:
+            cursor.execute(query)
+            rows: Sequence[Sequence[Any]] = cursor.fetchall()
+            return rows
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn the driver's errors into faults, without what the server says of values."""
+        errors = require(
+            "adbc_driver_manager", what="PostgreSQL needs ADBC", install="'kedro-lakehouse[sql]'"
+        )
+        try:
+            yield
+        except errors.Error as error:
+            raise _fault(error) from error
+        except AttributeError as error:
+            if self._connection is None:  # closed by another thread
+                raise TransientFault("the connection was closed") from error
+            raise
+
+
+def _fault(error: Any) -> SourceFault:
+    """What an error of the driver means for the pull."""
+    state = str(getattr(error, "sqlstate", None) or "")
+    if not state:
+        # At the connection the server's words are all there is: who is refused is not asked again.
+        _, answered, said = str(error).partition("FATAL:")
+        said = said.strip().split("\n")[0]
+        if answered and not any(word in said for word in _NOT_YET):
+            return TerminalFault(f"the server refuses: {cut(said, 100)}", _remedy("28"))
+        return TransientFault("no connection to it" if not answered else cut(said, 100))
+    if state.startswith(_PASSES):
+        return TransientFault(f"the server ended the work (SQLSTATE {state})")
+    said = next((text.decode() for key, text in error.details if key == "PG_DIAG_MESSAGE_PRIMARY"), "")
+    told = f": {cut(said, 100)}" if state[:2] in ("28", "3D", "42") and said else ""
+    return TerminalFault(f"the server refuses (SQLSTATE {state}){told}", _remedy(state))
+
+
+def _remedy(state: str) -> str:
+    if state.startswith(("28", "3D")):
+        return (
+            "It was asked once, so that no account is locked. Correct `connection` in sources.yml, or the "
+            "user and password in credentials.yml."
+        )
+    return "Grant the user the right to read the table." if state == "42501" else ""
+
+
+def _column(  # noqa: PLR0913 - what the catalog says of a column
+    name: str, kind: str, base: str, modifier: int, *, nullable: bool, as_text: bool
+) -> SqlColumn:
+    """How a column is selected, and made exact."""
+    quoted, exact = _quoted(name), None
+    if as_text:
+        select = f"{quoted}::text"
+    elif base == "numeric" and (digits := _digits(modifier)) is not None:
+        select, exact = quoted, partial(_decimal, digits=digits)
+    elif base in _AS_THEY_ARE:
+        select = quoted
+        exact = partial(_not_before_time, base=base) if base in ("date", *_TIMES) else None
+    elif base.startswith("_"):
+        select = f"to_json({quoted})::text"  # the driver flattens arrays of two dimensions
+    elif base == "money":
+        select = f"{quoted}::numeric::text"
+    elif base == "oid":
+        select = f"{quoted}::bigint"
+    else:
+        select = f"{quoted}::text"
+    return SqlColumn(name=name, type=kind, nullable=nullable, select=select, exact=exact)
+
+
+def _digits(modifier: int) -> tuple[int, int] | None:
+    """Precision and scale of a numeric; None where it has none, or more than a decimal here holds."""
+    if modifier < 0:
+        return None
+    precision, scale = ((modifier - 4) >> 16) & 0xFFFF, (modifier - 4) & 0x7FF
+    return (precision, scale) if scale <= precision <= _MAX_DIGITS else None
+
+
+def _decimal(found: Any, *, digits: tuple[int, int]) -> Any:
+    import pyarrow as pa
+
+    return found.cast(pa.decimal128(*digits))
+
+
+def _not_before_time(found: Any, *, base: str) -> Any:
+    """The same times; infinity is refused."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind, first = (pa.int32(), _FIRST_DAY) if base == "date" else (pa.int64(), _FIRST_MICROSECOND)
+    least = pc.min(found.cast(kind)).as_py()
+    if least is not None and least < first:
+        raise pa.ArrowInvalid(f"{base} of infinity")
+    return found
+
+
+def _iso(text: str) -> str:
+    """A time as PostgreSQL writes it in UTC, as ISO 8601."""
+    return text.replace(" ", "T").replace("+00", "+00:00")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _word(value: object) -> str:
+    """A value in the address of a database."""
+    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

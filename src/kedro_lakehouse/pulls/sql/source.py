@@ -1,0 +1,71 @@
+"""A table of a database, pulled in the way of its dialect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from kedro_lakehouse.config.databases import SqlSourceConfig
+from kedro_lakehouse.pulls.protocol import PullCapabilities
+from kedro_lakehouse.pulls.sql.dialect import SqlTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.pulls.protocol import Chunk, Entity, Pull, Since
+
+
+class _Reader(Protocol):
+    """Asks one table in one dialect."""
+
+    def describe(self) -> Entity: ...
+
+    def plan(self, since: Since) -> Pull | None: ...
+
+    def read(self, pull: Pull) -> Iterator[Chunk]: ...
+
+    def close(self) -> None: ...
+
+
+class SqlSource:
+    """One table of a database; nothing is resumed, because a lost connection loses its state."""
+
+    config_model: ClassVar[type[SqlSourceConfig]] = SqlSourceConfig
+    capabilities: ClassVar[PullCapabilities] = PullCapabilities(
+        modes=frozenset({"full", "incremental", "snapshot"}), lands="parquet", one_state=True
+    )
+
+    def __init__(
+        self, config: SqlSourceConfig, name: TableName, table: TableConfig, credentials: Mapping[str, Any]
+    ) -> None:
+        """Store the declarations and the secrets; nothing is contacted yet."""
+        del name
+        self._reader = _reader(SqlTable(config, table), credentials)
+
+    def describe(self) -> Entity:
+        """The columns, the primary key, and the database's estimate of the number of rows."""
+        return self._reader.describe()
+
+    def plan(self, since: Since) -> Pull | None:
+        """Fix the state that is read, and for a window its end, by the server's clock."""
+        return self._reader.plan(since)
+
+    def read(self, pull: Pull, state: Mapping[str, Any] | None) -> Iterator[Chunk]:
+        """Read the planned rows in batches."""
+        del state
+        return self._reader.read(pull)
+
+    def close(self) -> None:
+        """End what runs, and give the connection back."""
+        self._reader.close()
+
+
+def _reader(table: SqlTable, credentials: Mapping[str, Any]) -> _Reader:
+    if table.config.dialect == "postgresql":
+        from kedro_lakehouse.pulls.sql.postgresql import PostgresReader
+
+        return PostgresReader(table, credentials)
+    from kedro_lakehouse.pulls.sql.mariadb import MariaReader
+
+    return MariaReader(table, credentials)
