@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from harness.databases import MariaDb, Postgres
+    from harness.pulled import Shop
 
 __all__ = ["call"]
 
@@ -46,6 +47,14 @@ def mariadb() -> Iterator[MariaDb]:
         running.script("GRANT SELECT ON shop.* TO 'puller'@'127.0.0.1';")
         running.script("GRANT PROCESS, RELOAD, BINLOG MONITOR ON *.* TO 'puller'@'127.0.0.1';")
         yield running
+
+
+@pytest.fixture(scope="session")
+def shops(postgres: Postgres, mariadb: MariaDb) -> dict[str, Shop]:
+    """Both databases."""
+    from harness.pulled import Shop
+
+    return {"postgresql": Shop("postgresql", postgres), "mariadb": Shop("mariadb", mariadb)}
 
 
 @contextmanager

@@ -91,7 +91,7 @@ class TablePulls:
             stopping: Set when the process is to end.
         """
         self.name, self.table, self.config = name, table, config
-        self._make, self._sealed, self._planned = make, sealed, planned
+        self._make, self.sealed, self._planned = make, sealed, planned
         self._stopping = stopping or threading.Event()
         self._source: PulledSource | None = None
         self._landing: _Landing | None = None
@@ -103,7 +103,7 @@ class TablePulls:
 
     @property
     def _place(self) -> tuple[str, str]:
-        return self._sealed.root, str(self.name)
+        return self.sealed.root, str(self.name)
 
     def is_due(self) -> bool:
         """Whether the last pull is ``every`` ago; without that key one is due always."""
@@ -113,7 +113,7 @@ class TablePulls:
         looked = _looked.get(self._place)
         if looked is not None and time.monotonic() - looked < every:
             return False
-        last = self._sealed.last()
+        last = self.sealed.last()
         if last is None or last.declaration != self.declaration:
             return True
         return (datetime.now(UTC) - time_of(last.sealed_at)).total_seconds() >= every
@@ -127,7 +127,7 @@ class TablePulls:
 
     def since(self) -> Since:
         """What the sealed pulls say; the ledger's rows stand for manifests that are gone."""
-        last, (number, to) = self._sealed.last(), self._planned()
+        last, (number, to) = self.sealed.last(), self._planned()
         if last is None or number > last.number:
             return Since(mode=self.mode, number=number, to=to if self.mode == "incremental" else None)
         same = last.mode == self.mode and last.declaration == self.declaration
@@ -208,7 +208,7 @@ class TablePulls:
             position=pull.position,
             declaration=self.declaration,
         )
-        if not self._sealed.seal(manifest):
+        if not self.sealed.seal(manifest):
             logger.info("%s: another run has sealed pull %s", self.name, landing.number)
             landing.file.discard()
             return None
@@ -251,7 +251,7 @@ class TablePulls:
         name = file_name(pull.to, number, attempt, self.config.lands)
         path = f"{folder}/pull={number:06d}/{name}"
         own = snapshot_id(pull.to, number) if self.mode == "snapshot" and pull.to else None
-        file = LandingFile(self._sealed.root, path, snapshot=own)
+        file = LandingFile(self.sealed.root, path, snapshot=own)
         return _Landing(pull=pull, number=number, attempt=attempt, file=file)
 
     def _refuse_others(self, pull: Pull, since: Since) -> None:

@@ -34,6 +34,7 @@ _INTEGERS: Final[Mapping[str, tuple[str, str]]] = {
     "year": ("int16", "int16"),
 }
 """The type here of an integer with a sign, and of one without."""
+_BINARY: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _PASSES: Final = frozenset({1040, 1053, 1203, 1205, 1213, 1226, 1317, 1927, 1969})
 """Errors of the server that may pass by themselves."""
 _SHOWN: Final = frozenset({1044, 1045, 1049, 1054, 1142, 1143, 1146, 1227, 1698, 4151})
@@ -50,7 +51,7 @@ WHERE table_schema = {schema} AND table_name = {table} AND constraint_name = 'PR
 ORDER BY ordinal_position
 """
 _FACTS: Final = """
-SELECT create_time, table_rows FROM information_schema.tables
+SELECT table_rows FROM information_schema.tables
 WHERE table_schema = {schema} AND table_name = {table}
 """
 # The times of transactions are written in the zone of the system. A statement that waits for a lock has its
@@ -82,7 +83,7 @@ class MariaReader:
         columns = self._columns_there()
         keys = [str(row[0]) for row in self._ask(_KEYS.format(**self._names))]
         facts = self._ask(_FACTS.format(**self._names))
-        rows = facts[0][1] if facts else None
+        rows = facts[0][0] if facts else None
         return self._table.entity_of(columns, keys, int(rows) if rows is not None else None)
 
     def plan(self, since: Since) -> Pull | None:
@@ -212,9 +213,10 @@ class MariaReader:
         ]
 
     def _identity(self) -> dict[str, str]:
-        server = self._ask("SELECT CONCAT(@@hostname, ':', @@port)")[0][0]
-        facts = self._ask(_FACTS.format(**self._names))
-        return {"server": str(server), "database": self._schema, "table": str(facts[0][0]) if facts else ""}
+        """The server and the database: a table's time of creation changes with each ALTER TABLE too."""
+        found = self._ask("SHOW GLOBAL VARIABLES WHERE variable_name IN ('server_uuid', 'server_uid')")
+        server = found[0][1] if found else self._ask("SELECT CONCAT(@@hostname, ':', @@port)")[0][0]
+        return {"server": str(server), "database": self._schema}
 
     def _position(self) -> str | None:
         variable = "gtid_executed" if self._table.config.dialect == "mysql" else "gtid_current_pos"
@@ -297,6 +299,8 @@ def _column(  # noqa: PLR0913 - what the catalog says of a column
         to = pa.date32()
     elif base in _TIMES:
         to = pa.timestamp("us", "UTC" if base == "timestamp" else None)
+    elif base in _BINARY:
+        to = pa.binary()
     elif base in ("geometry", "point", "linestring", "polygon"):
         select = f"ST_AsText({select})"
     exact = partial(_cast, to=to) if to is not None else None

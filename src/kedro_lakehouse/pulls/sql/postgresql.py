@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +34,7 @@ _MAX_DIGITS: Final = 38
 _TIMES: Final = ("timestamp", "timestamptz")
 _PASSES: Final = ("08", "40", "53", "55P03", "57P", "58")
 """Beginnings of SQLSTATE that may pass by itself."""
+_STATE: Final = re.compile(r"SQLSTATE: ?(\w{5})")
 _NOT_YET: Final = ("starting up", "shutting down", "recovery", "too many", "remaining connection slots")
 
 _COLUMNS: Final = """
@@ -237,22 +239,26 @@ class PostgresReader:
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
         """Turn the driver's errors into faults, without what the server says of values."""
+        import pyarrow as pa
+
         errors = require(
             "adbc_driver_manager", what="PostgreSQL needs ADBC", install="'kedro-lakehouse[sql]'"
         )
         try:
             yield
-        except errors.Error as error:
-            raise _fault(error) from error
-        except AttributeError as error:
+        except (errors.Error, pa.ArrowException, OSError, AttributeError) as error:
             if self._connection is None:  # closed by another thread
                 raise TransientFault("the connection was closed") from error
-            raise
+            if isinstance(error, AttributeError):
+                raise
+            raise _fault(error) from error
 
 
 def _fault(error: Any) -> SourceFault:
     """What an error of the driver means for the pull."""
     state = str(getattr(error, "sqlstate", None) or "")
+    if not state and (told := _STATE.search(str(error))):  # Arrow passes on the words alone
+        state = told[1]
     if not state:
         # At the connection the server's words are all there is: who is refused is not asked again.
         _, answered, said = str(error).partition("FATAL:")
@@ -262,9 +268,10 @@ def _fault(error: Any) -> SourceFault:
         return TransientFault("no connection to it" if not answered else cut(said, 100))
     if state.startswith(_PASSES):
         return TransientFault(f"the server ended the work (SQLSTATE {state})")
-    said = next((text.decode() for key, text in error.details if key == "PG_DIAG_MESSAGE_PRIMARY"), "")
-    told = f": {cut(said, 100)}" if state[:2] in ("28", "3D", "42") and said else ""
-    return TerminalFault(f"the server refuses (SQLSTATE {state}){told}", _remedy(state))
+    details = getattr(error, "details", None) or ()
+    said = next((text.decode() for key, text in details if key == "PG_DIAG_MESSAGE_PRIMARY"), "")
+    shown = f": {cut(said, 100)}" if state[:2] in ("28", "3D", "42") and said else ""
+    return TerminalFault(f"the server refuses (SQLSTATE {state}){shown}", _remedy(state))
 
 
 def _remedy(state: str) -> str:
