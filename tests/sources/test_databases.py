@@ -6,6 +6,7 @@ Pulls alone need no Spark; one `kedro run` at the end ingests what all of them s
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import pytest
 
 pytest.importorskip("adbc_driver_postgresql", reason="`make test-sources` installs the extra sql")
 import pyarrow.parquet as pq
+from click.testing import CliRunner
 from harness.project import environment
 from harness.pulled import (
     CREDENTIALS,
@@ -34,11 +36,14 @@ from harness.pulled import (
     window,
 )
 
+from kedro_lakehouse.cli.lakehouse import lakehouse
+from kedro_lakehouse.erasure.landed import erase_landed
 from kedro_lakehouse.errors import (
     SourceChangedError,
     SourceRefusedError,
     SourceUnreachableError,
 )
+from kedro_lakehouse.file_search.wanted import Wanted
 from kedro_lakehouse.ingestion.pulling import pull_now
 from kedro_lakehouse.pulls.sql import dialect as rules
 from kedro_lakehouse.pulls.sql.dialect import SqlTable
@@ -336,6 +341,31 @@ def test_a_pull_that_is_killed_is_pulled_once_in_the_end(shops: dict[str, Shop],
     rows = landed(project, "a.killed")
     assert sorted(row["id"] for row in rows) == list(range(1, number + 1))  # each once
     assert {row["id"]: row["name"] for row in rows} == names_in(shop, "killed")
+    left = {f.name for f in (tmp_path / "landing").rglob("*.parquet")}
+    assert left == {f.name for f in bound(project, "a.killed").open_source().files()}
+
+
+def test_what_was_pulled_is_told_and_erased(
+    shops: dict[str, Shop], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`kedro lakehouse tables` tells the last pull; an erasure blanks a person's rows in its file."""
+    shop = shops["postgresql"]
+    make_table(shop, "persons")
+    shop.script("INSERT INTO persons VALUES (1, 'Ada Erased', now()), (2, 'Bob Stays', now());")
+    project = of_one(shop, tmp_path, "persons")
+    time.sleep(1.1)
+    (manifest,) = pull_now(bound(project, "a.persons")).values()
+    monkeypatch.chdir(project.path)
+    told = json.loads(CliRunner().invoke(lakehouse, ["tables", "--json"]).stdout)
+    assert (told[0]["pull"]["number"], told[0]["pull"]["rows"], told[0]["pull"]["to"]) == (1, 2, manifest.to)
+    table = bound(project, "a.persons")
+    before = table.open_source().files()
+    changed = erase_landed(table, "name", Wanted.of(["Ada Erased"], ["name"]), leave=frozenset())
+    assert changed == [before[0].path]
+    assert [row["name"] for row in landed(project, "a.persons")] == ["Bob Stays"]
+    assert table.open_source().files() == before
+    left = [f for f in (tmp_path / "landing").rglob("*") if f.is_file() and b"Ada Erased" in f.read_bytes()]
+    assert left == []
 
 
 def test_a_run_without_news_starts_no_java(shops: dict[str, Shop], tmp_path: Path) -> None:

@@ -375,6 +375,16 @@ def test_parquet_holds_storage_types(tmp_path: Path) -> None:
     assert (landed.rows, landed.size) == (2, (tmp_path / "a/x.parquet").stat().st_size)
 
 
+def test_what_a_killed_attempt_has_landed_goes_with_the_next_seal(shelf: Shelf, tmp_path: Path) -> None:
+    killed = pulls(shelf, tmp_path)
+    killed.land()  # and no more of it
+    other = tmp_path / "item/pull=000001/20240131T060000000000Z-000001-00aa00aa00aa.json"
+    other.write_text("of another table of the same entity")
+    (manifest,) = pull_together([pulls(shelf, tmp_path)]).values()
+    found = {str(f.relative_to(tmp_path)) for f in tmp_path.rglob("*.json") if "_manifests" not in str(f)}
+    assert found == {manifest.files[0].path, str(other.relative_to(tmp_path))}
+
+
 def test_of_many_that_seal_one_number_one_wins(shelf: Shelf, tmp_path: Path) -> None:
     pullers = [pulls(shelf, tmp_path) for _ in range(20)]
     for one in pullers:

@@ -27,7 +27,9 @@ def tables(*, waiting: bool, as_json: bool) -> None:
     rollback keeps its state. "waiting": current or history lack batches of the change log; the next
     `kedro run` brings them. "stale": its last commit is older than monitoring.yml allows. "fresh":
     none of these. With --waiting the column "waits" has the files, or records of a topic, that are in no
-    batch yet. Times are UTC. A narrow terminal shows less of each table, and all of it with --json.
+    batch yet. Of a table whose source is asked for its records, "last pull" has the last pull's number,
+    its rows, and the end of its window. Times are UTC. A narrow terminal shows less of each table, and all
+    of it with --json.
     """
     from kedro_lakehouse.monitoring.table_status import statuses_of
 
@@ -36,6 +38,8 @@ def tables(*, waiting: bool, as_json: bool) -> None:
     if waiting:
         found = [one | {"waiting": _waiting(project, one["table"])} for one in found]
     nothing = "No table is declared: add one to conf/base/tables.yml."
+    if any(pulled := [_last_pull(project, one["table"]) for one in found]):
+        found = [one | {"pull": last or None} for one, last in zip(found, pulled, strict=True)]
     right = ("waits", "rows", "history rows", "lag", "quarantined", "history", "bad")
     print_rows(
         found, as_json=as_json, nothing=nothing, cells=_cells, narrow=_narrow, right=right, whole=("table",)
@@ -64,6 +68,27 @@ def _waiting(project: Project, table: str) -> dict[str, Any] | None:
     return None if found is None else asdict(found)
 
 
+def _last_pull(project: Project, table: str) -> dict[str, Any]:
+    """The last sealed pull of a table, from its manifest; empty where there is none."""
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.pulls.manifest import SealedPulls
+
+    bound = project.bind(TableName.parse(table))
+    last = SealedPulls(bound.source_config.path, table).last() if bound.is_pulled else None
+    if last is None:
+        return {}
+    return {"number": last.number, "rows": last.rows, "from": last.from_, "to": last.to, "at": last.sealed_at}
+
+
+def _pull(last: dict[str, Any] | None) -> str:
+    """The same in words; nothing where there is none."""
+    if last is None:
+        return ""
+    return f"{last['number']}: {counted(last['rows'], 'row')}" + (
+        f" to {last['to'][:19]}" if last["to"] else ""
+    )
+
+
 def _waits(waiting: dict[str, Any] | None) -> str:
     """The same in words; nothing where nothing waits."""
     if waiting is None or "error" in waiting:
@@ -89,6 +114,7 @@ def _cells(one: dict[str, Any]) -> dict[str, object]:
         "lag": one["lag"],
         "last commit": last.replace(microsecond=0) if last else None,
         "quarantined": f"{one['quarantined']:,}",
+        **({"last pull": _pull(one["pull"])} if "pull" in one else {}),
     }
 
 

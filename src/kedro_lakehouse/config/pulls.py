@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
@@ -34,6 +34,8 @@ Late = Annotated[Literal["open_transactions"] | Overlap, BeforeValidator(_late)]
 
 class PullConfig(Declaration):
     """How one table is pulled; a type of source may add keys of its own."""
+
+    planned_keys: ClassVar[frozenset[str]] = frozenset({"keep"})
 
     mode: Mode | None = None
     """`full`, `incremental` or `snapshot`; default: the source's."""

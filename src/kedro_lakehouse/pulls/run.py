@@ -33,7 +33,7 @@ from kedro_lakehouse.pulls.errors import (
 )
 from kedro_lakehouse.pulls.landing import LandingFile
 from kedro_lakehouse.pulls.manifest import Manifest
-from kedro_lakehouse.pulls.names import file_name, snapshot_id, time_of
+from kedro_lakehouse.pulls.names import file_name, read_name, snapshot_id, time_of
 from kedro_lakehouse.pulls.protocol import Since
 
 if TYPE_CHECKING:
@@ -213,8 +213,27 @@ class TablePulls:
             landing.file.discard()
             return None
         self._enter("sealed", landing.number)
+        self._tidy(landing)
         logger.info("%s: pull %s has %s rows", self.name, landing.number, f"{manifest.rows:,}")
         return manifest
+
+    @property
+    def _tag(self) -> str:
+        """How the names of this table's attempts begin: tables of one entity may share a folder."""
+        return hashlib.sha256(str(self.name).encode()).hexdigest()[:8]
+
+    def _tidy(self, landing: _Landing) -> None:
+        """Remove what killed attempts of a sealed pull have landed: nobody would ever read or erase it."""
+        import fsspec
+
+        folder, _, own = f"{self.sealed.root}/{landing.file.path}".rpartition("/")
+        fs, path = fsspec.core.url_to_fs(folder)
+        fs.invalidate_cache()
+        for found in fs.ls(path, detail=False):
+            name = found.rpartition("/")[2]
+            if name != own and read_name(name) is not None and f"-{self._tag}" in name:
+                with contextlib.suppress(OSError):  # its own run may remove it too
+                    fs.rm_file(found)
 
     def release(self, *, keep: bool = False) -> None:
         """Close the source; what was landed and not sealed is removed, unless it is to be gone on with."""
@@ -244,7 +263,7 @@ class TablePulls:
     def _begin(self, pull: Pull, number: int) -> _Landing:
         if pull.to is None and self.mode != "incremental":
             raise TerminalFault("it does not tell the time of the state that it gives")
-        attempt = uuid.uuid4().hex[:12]
+        attempt = f"{self._tag}{uuid.uuid4().hex[:8]}"
         folder = self.config.layout.replace("{entity}", self.table.entity).replace("{table}", str(self.name))
         if "%" in folder:
             folder = (time_of(pull.to) if pull.to else datetime.now(UTC)).strftime(folder)
