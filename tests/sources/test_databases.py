@@ -20,6 +20,7 @@ import pytest
 pytest.importorskip("adbc_driver_postgresql", reason="`make test-sources` installs the extra sql")
 import pyarrow.parquet as pq
 from click.testing import CliRunner
+from harness.kills import kill_at
 from harness.project import environment
 from harness.pulled import (
     CREDENTIALS,
@@ -46,7 +47,7 @@ from kedro_lakehouse.errors import (
 from kedro_lakehouse.file_search.wanted import Wanted
 from kedro_lakehouse.ingestion.pulling import pull_now
 from kedro_lakehouse.pulls.sql import dialect as rules
-from kedro_lakehouse.pulls.sql.dialect import SqlTable
+from kedro_lakehouse.pulls.sql.dialect import Bound, SqlTable
 
 pytestmark = pytest.mark.sources
 
@@ -134,7 +135,7 @@ def test_a_window_up_to_now_loses_rows(
     """The rule is needed: planted wrong, it loses rows."""
     real = SqlTable.window
     monkeypatch.setattr(rules, "SURE", dt.timedelta(0))
-    monkeypatch.setattr(SqlTable, "window", lambda self, since, now, _: real(self, since, now, None))
+    monkeypatch.setattr(SqlTable, "window", lambda self, since, b: real(self, since, Bound(now=b.now)))
     shop, name = shops[dialect], f"wrong_{dialect}"
     make_table(shop, name, f"{name}_child")
     sources = {dialect: shop.source(str(tmp_path / "landing"))}
@@ -177,25 +178,29 @@ def test_tables_in_one_state_join_without_orphans(
     make_table(shop, "parent", "child")
     source = shop.source(str(tmp_path / "landing"), one_state=True)
     keyed = {"source": dialect, "keys": ["id"]}
-    project = made(
-        tmp_path / "project", {dialect: source}, {"a.child": keyed, "a.parent": keyed, "b.parent": keyed}
-    )
+    tables = {
+        "a.child": keyed,
+        "a.parent": keyed,
+        "b.parent": keyed,
+        "c.parent": {"source": dialect, "entity": "parent"} | window(),
+    }
+    project = made(tmp_path / "project", {dialect: source}, tables)
+
+    def pulled() -> dict[str, set[int]]:
+        found = pull_now(bound(project, "a.child"))
+        paths = {name: tmp_path / "landing" / m.files[0].path for name, m in found.items()}
+        assert len({m.to for m in found.values() if m.mode == "full"}) == 1
+        return {name: set(pq.read_table(p, partitioning=None)["id"].to_pylist()) for name, p in paths.items()}
+
     with Writers(shop, "parent", "child", count=8):
         for _ in range(5):
             time.sleep(0.2)
-            found = pull_now(bound(project, "a.child"))
-            assert set(found) == {"a.child", "a.parent", "b.parent"}
-            rows = {
-                name: {
-                    row["id"]
-                    for row in pq.read_table(
-                        tmp_path / "landing" / m.files[0].path, partitioning=None
-                    ).to_pylist()
-                }
-                for name, m in found.items()
-            }
+            rows = pulled()
             assert rows["a.child"] <= rows["a.parent"] == rows["b.parent"]
-            assert len({m.to for m in found.values()}) == 1
+    time.sleep(2.1)
+    pulled()
+    windows = folded(landed(project, "c.parent"))
+    assert {n: row["name"] for n, row in windows.items()} == names_in(shop, "parent")
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -325,7 +330,7 @@ def test_a_cut_connection_begins_again(
 
 
 def test_a_pull_that_is_killed_is_pulled_once_in_the_end(shops: dict[str, Shop], tmp_path: Path) -> None:
-    """At each of its points; after each kill rows come, and the next pull goes on."""
+    """At each of its points, and at a commit; after each kill rows come, and the next pull goes on."""
     shop = shops["postgresql"]
     make_table(shop, "killed")
     project = of_one(shop, tmp_path, "killed")
@@ -341,6 +346,10 @@ def test_a_pull_that_is_killed_is_pulled_once_in_the_end(shops: dict[str, Shop],
     rows = landed(project, "a.killed")
     assert sorted(row["id"] for row in rows) == list(range(1, number + 1))  # each once
     assert {row["id"]: row["name"] for row in rows} == names_in(shop, "killed")
+    kill_at(project, {"a.killed": ("published", "ingestion")})
+    project.run()
+    assert {row["id"]: row["name"] for row in project.rows("a.killed")} == names_in(shop, "killed")
+    assert len(project.rows("a.killed_changes")) == number
     left = {f.name for f in (tmp_path / "landing").rglob("*.parquet")}
     assert left == {f.name for f in bound(project, "a.killed").open_source().files()}
 

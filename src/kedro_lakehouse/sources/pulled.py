@@ -37,17 +37,21 @@ class _PulledFiles(FolderSource[PulledSourceConfig]):
     config_model: ClassVar[type[PulledSourceConfig]] = PulledSourceConfig
 
     def files(self) -> list[LandedFile]:
-        """The landed files, the earliest pull first."""
+        """The landed files, the earliest pull first; one that was archived is none of them any more."""
         import fsspec
 
         root = self._config.path.rstrip("/")
         fs, path = fsspec.core.url_to_fs(root)
-        base = fs.unstrip_protocol(path).rstrip("/")
+        base, mode = fs.unstrip_protocol(path).rstrip("/"), self._config.mode_of(self._table)
+        sealed = [m for m in SealedPulls(root, str(self._name)).all() if m.mode == mode]
+        fs.invalidate_cache()  # object storage's client caches listings for the life of the process
+        folders = {file.path.partition("/")[0] for manifest in sealed for file in manifest.files}
+        there = {fs.unstrip_protocol(name) for folder in folders for name in fs.find(f"{path}/{folder}")}
         return [
             LandedFile(f"{base}/{file.path}", file.size, _milliseconds(manifest.sealed_at))
-            for manifest in SealedPulls(root, str(self._name)).all()
-            if manifest.mode == self._config.mode_of(self._table)
+            for manifest in sealed
             for file in manifest.files
+            if f"{base}/{file.path}" in there
         ]
 
 

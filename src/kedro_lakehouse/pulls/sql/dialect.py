@@ -36,6 +36,18 @@ class SqlColumn:
     """Makes the landed Arrow column of the selected one; raises ArrowInvalid if a value does not fit."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """What bounds a window: the server's time, and when the oldest open transaction began, if there is one.
+
+    ``fault`` says why the latter is not known; it matters only to a window that needs it.
+    """
+
+    now: str
+    oldest: str | None = None
+    fault: TerminalFault | None = None
+
+
 class SqlTable:
     """What is declared about one table of a database."""
 
@@ -76,26 +88,33 @@ class SqlTable:
             rows=rows,
         )
 
-    def window(self, since: Since, now: str, oldest: str | None) -> tuple[str | None, str] | None:
+    def window(self, since: Since, bound: Bound) -> tuple[str | None, str] | None:
         """The window of the next pull, in UTC; None if nothing can have come since the last one.
 
         Args:
             since: What the sealed pulls say.
-            now: The time of the server.
-            oldest: When the oldest open transaction began; None if there is none, or it is not asked.
+            bound: What was asked before the state that is read: rows that come later are in no window yet.
 
         Raises:
             SourceChangedFault: The server's time is before the end of the last window.
+            TerminalFault: The window needs to know the open transactions, and the server does not tell.
         """
-        end = datetime.fromisoformat(now)
+        end = datetime.fromisoformat(bound.now)
         if since.to is not None and end < datetime.fromisoformat(since.to):
-            raise SourceChangedFault(f"its time has gone back from {since.to} to {now}")
+            raise SourceChangedFault(f"its time has gone back from {since.to} to {bound.now}")
         if self.waits_for_transactions:
-            end = min([end, *([datetime.fromisoformat(oldest)] if oldest else [])]) - SURE
+            if bound.fault is not None:
+                raise bound.fault
+            end = min([end, *([datetime.fromisoformat(bound.oldest)] if bound.oldest else [])]) - SURE
         if since.to is not None and end <= datetime.fromisoformat(since.to):
             return None
         begin = since.to if self.waits_for_transactions else window_begin(since, self.pull)
         return begin, end.astimezone(UTC).isoformat()
+
+    @property
+    def asks_for_transactions(self) -> bool:
+        """Whether open transactions are asked for: for this table, or for others that share its state."""
+        return self.config.one_state or (self.mode == "incremental" and self.waits_for_transactions)
 
     @property
     def waits_for_transactions(self) -> bool:

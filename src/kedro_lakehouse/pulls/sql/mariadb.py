@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro_lakehouse.errors import cut, require
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
 from kedro_lakehouse.pulls.protocol import Chunk, Pull
-from kedro_lakehouse.pulls.sql.dialect import SqlColumn, made_exact
+from kedro_lakehouse.pulls.sql.dialect import Bound, SqlColumn, made_exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -74,7 +74,7 @@ class MariaReader:
         """Store the declarations and the secrets."""
         self._table, self._credentials = table, credentials
         self._connection: Any = None
-        self._is_own, self._is_read = True, False
+        self._is_own, self._is_read, self._is_closed = True, False, False
         self._columns: list[SqlColumn] = []
 
     def describe(self) -> Entity:
@@ -90,13 +90,13 @@ class MariaReader:
         """Begin a transaction that sees one state; a window's end is asked before it."""
         if since.shared is not None:
             self._connection, self._is_own = since.shared["connection"], False
-            now = str(since.shared["now"])
+            bound: Bound = since.shared["bound"]
         else:
             self._connect()
-            now = _iso(self._ask("SELECT UTC_TIMESTAMP(6)")[0][0])
+            bound = self._bound()
         window = None
         if self._table.mode == "incremental":
-            window = self._window(since, since.shared)
+            window = self._table.window(since, bound)
             if window is None:
                 return None
         if self._is_own:
@@ -104,8 +104,8 @@ class MariaReader:
             self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         self._columns = self._table.chosen(self._columns_there())
         self._require_time()
-        begin, end = window or (None, now)
-        facts = {"connection": self._connection, "now": now, "oldest": self._oldest}
+        begin, end = window or (None, bound.now)
+        facts = {"connection": self._connection, "bound": bound}
         return Pull(from_=begin, to=end, identity=self._identity(), position=self._position(), facts=facts)
 
     def read(self, pull: Pull) -> Iterator[Chunk]:
@@ -132,6 +132,7 @@ class MariaReader:
 
     def close(self) -> None:
         """End what runs, and give the connection back; a shared one is the first table's to close."""
+        self._is_closed = True
         connection, self._connection = self._connection, None
         if connection is not None and (self._is_own or self._is_read):
             with contextlib.suppress(Exception):
@@ -149,36 +150,22 @@ class MariaReader:
     def _relation(self) -> str:
         return f"{_quoted(self._schema)}.{_quoted(self._table.entity)}"
 
-    _oldest: tuple[str, str | None] | None = None
-
-    def _window(self, since: Since, shared: Mapping[str, Any] | None) -> tuple[str | None, str] | None:
-        """The window, asked before the transaction that reads it: see ``SqlTable.window``."""
-        if not self._table.waits_for_transactions:
-            now = shared["now"] if shared else _iso(self._ask("SELECT UTC_TIMESTAMP(6)")[0][0])
-            return self._table.window(since, now, None)
-        if shared is not None and shared.get("oldest") is not None:
-            return self._table.window(since, *shared["oldest"])
-        if shared is not None:
-            raise TerminalFault(
-                "the first table of one state has no window, so its open transactions were not asked",
-                "Write `late: {overlap: 10 min}` under `pull`.",
-            )
-        self._oldest = self._ask_oldest()
-        return self._table.window(since, *self._oldest)
-
-    def _ask_oldest(self) -> tuple[str, str | None]:
-        """The server's time, and when the oldest transaction that may still write began."""
+    def _bound(self) -> Bound:
+        """What bounds a window, asked before the transaction that reads it begins."""
+        if not self._table.asks_for_transactions:
+            return Bound(now=_iso(self._ask("SELECT UTC_TIMESTAMP(6)")[0][0]))
         if not self._sees_all():
-            raise TerminalFault(
+            fault = TerminalFault(
                 "its user may not see when others' transactions began",
                 "Grant the user PROCESS. Or write `late: {overlap: 10 min}` under `pull`, longer than any "
                 "transaction.",
             )
+            return Bound(now=_iso(self._ask("SELECT UTC_TIMESTAMP(6)")[0][0]), fault=fault)
         self._run("SET time_zone = SYSTEM")
         (oldest, system, now) = self._ask(_OLDEST)[0]
         self._run("SET time_zone = '+00:00'")
         shift = _time(str(now)) - _time(str(system))
-        return _iso(now), f"{(_time(str(oldest)) + shift).isoformat()}+00:00"
+        return Bound(now=_iso(now), oldest=f"{(_time(str(oldest)) + shift).isoformat()}+00:00")
 
     def _sees_all(self) -> bool:
         grants = " ".join(str(row[0]) for row in self._ask("SHOW GRANTS"))
@@ -252,7 +239,7 @@ class MariaReader:
         except pymysql.err.Error as error:
             raise _fault(error) from error
         except (AttributeError, OSError, ValueError) as error:
-            if self._connection is None:  # closed by another thread
+            if self._is_closed:  # by another thread
                 raise TransientFault("the connection was closed") from error
             raise
 

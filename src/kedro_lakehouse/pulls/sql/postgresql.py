@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro_lakehouse.errors import cut, require
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
 from kedro_lakehouse.pulls.protocol import Chunk, Pull
-from kedro_lakehouse.pulls.sql.dialect import SqlColumn, made_exact
+from kedro_lakehouse.pulls.sql.dialect import Bound, SqlColumn, made_exact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,6 +73,7 @@ class PostgresReader:
         """Store the declarations and the secrets."""
         self._table, self._credentials = table, credentials
         self._connection: Any = None
+        self._is_closed = False
         self._columns: list[SqlColumn] = []
 
     def describe(self) -> Entity:
@@ -87,24 +88,23 @@ class PostgresReader:
     def plan(self, since: Since) -> Pull | None:
         """Begin a transaction that sees one state; a window's end is asked before it."""
         self._connect()
-        now, window = self._ask("SELECT now()::text")[0][0], None
+        bound: Bound = since.shared["bound"] if since.shared is not None else self._bound()
+        window = None
         if self._table.mode == "incremental":
-            found = self._window(since)
-            if found is None:
+            window = self._table.window(since, bound)
+            if window is None:
                 return None
-            window = found
         self._run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         if since.shared is not None:
             self._run(f"SET TRANSACTION SNAPSHOT {_literal(str(since.shared['snapshot']))}")
-            now = since.shared["now"]
         oid = self._oid()
         self._columns = self._table.chosen(self._columns_of(oid))
         self._require_time()
-        facts = {"now": now}
+        facts: dict[str, Any] = {"bound": bound}
         if self._table.config.one_state:
             own = since.shared or {}
             facts["snapshot"] = own.get("snapshot") or self._ask("SELECT pg_export_snapshot()")[0][0]
-        begin, end = window or (None, _iso(now))
+        begin, end = window or (None, bound.now)
         return Pull(from_=begin, to=end, identity=self._identity(oid), position=self._position(), facts=facts)
 
     def read(self, pull: Pull) -> Iterator[Chunk]:
@@ -128,6 +128,7 @@ class PostgresReader:
 
     def close(self) -> None:
         """End what runs, and give the connection back."""
+        self._is_closed = True
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(Exception):
@@ -140,21 +141,21 @@ class PostgresReader:
         schema = f"{_quoted(self._table.schema)}." if self._table.schema else ""
         return schema + _quoted(self._table.entity)
 
-    def _window(self, since: Since) -> tuple[str | None, str] | None:
-        """The window, asked before the transaction that reads it: see ``SqlTable.window``."""
-        now, oldest, is_replica, prepared, sees_all, tracks = self._ask(
-            _END.format(application=_APPLICATION)
-        )[0]
-        if self._table.waits_for_transactions:
-            remedy = "Write `late: {overlap: 10 min}` under `pull`, longer than any transaction."
-            if is_replica:
-                raise TerminalFault("a replica does not tell which transactions are open", remedy)
-            if prepared:
-                raise TerminalFault("there are prepared transactions, whose begin it does not tell", remedy)
-            if not (sees_all and tracks):
-                right = f"Grant the user pg_read_all_stats (and keep track_activities on). Or: {remedy}"
-                raise TerminalFault("its user may not see when others' transactions began", right)
-        return self._table.window(since, _iso(now), _iso(oldest) if oldest else None)
+    def _bound(self) -> Bound:
+        """What bounds a window, asked before the transaction that reads it begins."""
+        if not self._table.asks_for_transactions:
+            return Bound(now=_iso(self._ask("SELECT now()::text")[0][0]))
+        end = self._ask(_END.format(application=_APPLICATION))[0]
+        now, oldest, is_replica, prepared, sees_all, tracks = end
+        remedy, fault = "Write `late: {overlap: 10 min}` under `pull`, longer than any transaction.", None
+        if is_replica:
+            fault = TerminalFault("a replica does not tell which transactions are open", remedy)
+        elif prepared:
+            fault = TerminalFault("there are prepared transactions, whose begin it does not tell", remedy)
+        elif not (sees_all and tracks):
+            right = f"Grant the user pg_read_all_stats (and keep track_activities on). Or: {remedy}"
+            fault = TerminalFault("its user may not see when others' transactions began", right)
+        return Bound(now=_iso(now), oldest=_iso(oldest) if oldest else None, fault=fault)
 
     def _require_time(self) -> None:
         """Refuse a cursor that is no time.
@@ -247,7 +248,7 @@ class PostgresReader:
         try:
             yield
         except (errors.Error, pa.ArrowException, OSError, AttributeError) as error:
-            if self._connection is None:  # closed by another thread
+            if self._is_closed:  # by another thread
                 raise TransientFault("the connection was closed") from error
             if isinstance(error, AttributeError):
                 raise
