@@ -324,6 +324,14 @@ def test_a_pull_is_due_when_the_last_one_is_long_ago(
     assert pulls(shelf, tmp_path, every="1 h", pull={"mode": "snapshot"}).is_due()  # declared anew
 
 
+def test_a_loop_does_not_ask_all_the_time(shelf: Shelf, tmp_path: Path) -> None:
+    usual = timedelta(minutes=5)
+    assert pulls(shelf, tmp_path).is_due(usual)
+    pull_together([pulls(shelf, tmp_path)])
+    assert not pulls(shelf, tmp_path).is_due(usual)
+    assert pulls(shelf, tmp_path).is_due(timedelta(0))
+
+
 def test_each_row_of_a_snapshot_names_it(shelf: Shelf, tmp_path: Path) -> None:
     (manifest,) = pull_together([pulls(shelf, tmp_path, pull={"mode": "snapshot"})]).values()
     lines = (tmp_path / manifest.files[0].path).read_bytes().splitlines()

@@ -59,7 +59,7 @@ class PulledSourceConfig(SourceConfig):
     mode: Mode = "full"
     """What a pull holds, unless the table's `pull` says otherwise: `full`, `incremental` or `snapshot`."""
     every: Duration | None = None
-    """How long after a pull the next one is due; default: each run pulls."""
+    """How long after a pull the next one is due; default: each run pulls, and a loop every five minutes."""
     retry: PullRetry = PullRetry()
     """How long a source that does not answer is asked again: {budget: 10 min}."""
     limits: PullLimits = PullLimits()

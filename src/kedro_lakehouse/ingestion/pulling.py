@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, cast
 
 from kedro_lakehouse.errors import LakehouseError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.pulls.manifest import Manifest
 
+_IN_A_LOOP: Final = timedelta(minutes=5)
 _turns: Final[dict[tuple[str, str], threading.Semaphore]] = {}
 """How many tables of a source are pulled at the same time in this process, by place and source."""
 _taking_turns: Final = threading.Lock()
@@ -39,8 +41,11 @@ def pulls_of(table: LakeTable) -> TablePulls:
 
 
 def is_pull_due(table: LakeTable) -> bool:
-    """Whether the table's source is to be asked now; false where records arrive by themselves."""
-    return table.is_pulled and any(pulls_of(one).is_due() for one in _together(table))
+    """Whether a loop is to ask the table's source now; false where records arrive by themselves.
+
+    A table without ``every``, which each run pulls, is due every five minutes.
+    """
+    return table.is_pulled and any(pulls_of(one).is_due(_IN_A_LOOP) for one in _together(table))
 
 
 def pull_if_due(table: LakeTable) -> LakehouseError | None:

@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import (
@@ -105,18 +105,18 @@ class TablePulls:
     def _place(self) -> tuple[str, str]:
         return self.sealed.root, str(self.name)
 
-    def is_due(self) -> bool:
-        """Whether the last pull is ``every`` ago; without that key one is due always."""
-        if self.config.every is None:
+    def is_due(self, usual: timedelta | None = None) -> bool:
+        """Whether the last pull is ``every`` ago; without that key, this process's last one ``usual``."""
+        every = usual if self.config.every is None else self.config.every
+        if every is None:
             return True
-        every = self.config.every.total_seconds()
-        looked = _looked.get(self._place)
-        if looked is not None and time.monotonic() - looked < every:
+        asked = _looked.get(self._place)
+        if asked is not None and time.monotonic() - asked < every.total_seconds():
             return False
-        last = self.sealed.last()
+        last = self.sealed.last() if self.config.every is not None else None
         if last is None or last.declaration != self.declaration:
             return True
-        return (datetime.now(UTC) - time_of(last.sealed_at)).total_seconds() >= every
+        return datetime.now(UTC) - time_of(last.sealed_at) >= every
 
     @property
     def declaration(self) -> str:
