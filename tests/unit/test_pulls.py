@@ -393,6 +393,18 @@ def test_what_a_killed_attempt_has_landed_goes_with_the_next_seal(shelf: Shelf, 
     assert found == {manifest.files[0].path, str(other.relative_to(tmp_path))}
 
 
+def test_a_kill_right_after_the_seal_leaves_nothing_for_long(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pulls(shelf, tmp_path).land()
+    with monkeypatch.context() as killed:
+        killed.setattr(TablePulls, "_tidy", lambda *_: None)
+        pull_together([pulls(shelf, tmp_path)])
+    assert len(list(tmp_path.rglob("pull=000001/*"))) == 2
+    pull_together([pulls(shelf, tmp_path)])
+    assert len(list(tmp_path.rglob("pull=00000?/*"))) == 2
+
+
 def test_of_many_that_seal_one_number_one_wins(shelf: Shelf, tmp_path: Path) -> None:
     pullers = [pulls(shelf, tmp_path) for _ in range(20)]
     for one in pullers:

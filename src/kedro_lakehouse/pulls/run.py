@@ -213,7 +213,7 @@ class TablePulls:
             landing.file.discard()
             return None
         self._enter("sealed", landing.number)
-        self._tidy(landing)
+        self._tidy(manifest)
         logger.info("%s: pull %s has %s rows", self.name, landing.number, f"{manifest.rows:,}")
         return manifest
 
@@ -222,18 +222,27 @@ class TablePulls:
         """How the names of this table's attempts begin: tables of one entity may share a folder."""
         return hashlib.sha256(str(self.name).encode()).hexdigest()[:8]
 
-    def _tidy(self, landing: _Landing) -> None:
-        """Remove what killed attempts of a sealed pull have landed: nobody would ever read or erase it."""
+    def _tidy(self, manifest: Manifest) -> None:
+        """Remove what killed attempts of this pull, and of the last one, have landed.
+
+        Nobody would ever read or erase it.
+        """
         import fsspec
 
-        folder, _, own = f"{self.sealed.root}/{landing.file.path}".rpartition("/")
-        fs, path = fsspec.core.url_to_fs(folder)
-        fs.invalidate_cache()
-        for found in fs.ls(path, detail=False):
-            name = found.rpartition("/")[2]
-            if name != own and read_name(name) is not None and f"-{self._tag}" in name:
-                with contextlib.suppress(OSError):  # its own run may remove it too
-                    fs.rm_file(found)
+        before = (
+            [self.sealed.read(manifest.number - 1)] if manifest.number - 1 in self.sealed.numbers() else []
+        )
+        for file in (file for one in (manifest, *before) for file in one.files):
+            folder, _, own = f"{self.sealed.root}/{file.path}".rpartition("/")
+            fs, path = fsspec.core.url_to_fs(folder)
+            fs.invalidate_cache()
+            with contextlib.suppress(
+                OSError
+            ):  # the last pull's file may be archived, or its run remove them too
+                for found in fs.ls(path, detail=False):
+                    name = found.rpartition("/")[2]
+                    if name != own and read_name(name) is not None and f"-{self._tag}" in name:
+                        fs.rm_file(found)
 
     def release(self, *, keep: bool = False) -> None:
         """Close the source; what was landed and not sealed is removed, unless it is to be gone on with."""
