@@ -17,6 +17,9 @@ from kedro_lakehouse.config.pulled import PulledSourceConfig
 from kedro_lakehouse.config.pulls import PullConfig
 from kedro_lakehouse.config.sources import ExtractSourceConfig
 from kedro_lakehouse.config.tables import TableConfig
+from kedro_lakehouse.deploy.access import statements
+from kedro_lakehouse.deploy.deployment import Deployment, Place
+from kedro_lakehouse.deploy.platforms import platform_of
 from kedro_lakehouse.errors import (
     ConfigurationError,
     PullTooLargeError,
@@ -469,6 +472,17 @@ def test_the_cursor_is_the_order() -> None:
     pull = {"mode": "incremental", "cursor": "updated_at"}
     found = declarations({"erp": SQL}, {"shop.item": {"source": "erp", "keys": ["id"], "pull": pull}})
     assert found.tables[NAME].order_by == ("updated_at",)
+
+
+def test_a_job_on_aws_may_write_where_it_lands_what_it_pulls() -> None:
+    place = Place("landing", "erp")
+    deployment = Deployment(
+        name="n", package="n", env="aws", lakehouse=Place("lake", "l"), landing=(place,), lifetimes={},
+        namespaces=("shop",), platform=platform_of({}), formats=("iceberg",), pulled=(place,),
+    )  # fmt: skip
+    rights = {one["Sid"]: one for one in statements(deployment)}
+    assert rights["Pulls1"]["Action"] == ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+    assert "/erp/*" in str(rights["Pulls1"]["Resource"])
 
 
 def declarations(sources: Any, tables: Any) -> Any:

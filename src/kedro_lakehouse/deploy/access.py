@@ -40,7 +40,7 @@ def sub(text: str) -> dict[str, str]:
 def statements(deployment: Deployment) -> list[dict[str, Any]]:
     """Landing and places of discovery are read; the warehouse, leases, logs and reports are written.
 
-    Secrets are read by name.
+    Where the job itself lands what it pulls, it writes and tidies. Secrets are read by name.
     """
     prefix, bucket = deployment.lakehouse.prefix, "${LakehouseBucket}"
     written = [f"{prefix}/{zone}" for zone in ("warehouse", "leases", "logs", "reports")]
@@ -56,6 +56,9 @@ def statements(deployment: Deployment) -> list[dict[str, Any]]:
     for number, (place, where) in enumerate(_named(deployment, deployment.landing), 1):
         found.append(_allow(f"Landing{number}", ("s3:GetObject",), [_objects(where, place.prefix)]))
         found.append(_list(f"ListLanding{number}", where, [place.prefix]))
+    for number, (place, where) in enumerate(_named(deployment, deployment.pulled), 1):
+        lands = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
+        found.append(_allow(f"Pulls{number}", lands, [_objects(where, place.prefix)]))
     for number, (place, where) in enumerate(_named(deployment, deployment.copies), 1):
         found.append(_allow(f"RawCopies{number}", ("s3:PutObject",), [_objects(where, place.prefix)]))
         found.append(_list(f"ListRawCopies{number}", where, [place.prefix]))

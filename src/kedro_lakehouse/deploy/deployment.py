@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import urlsplit
 
 from kedro_lakehouse.config.lifetimes import LandingLifetime
+from kedro_lakehouse.config.pulled import PulledSourceConfig
 from kedro_lakehouse.config.sources import KinesisSourceConfig
 from kedro_lakehouse.deploy.platforms import formats_of, platform_of
 from kedro_lakehouse.errors import ConfigurationError
@@ -62,6 +63,8 @@ class Deployment:
     """Streams of Kinesis that are read: region (empty: the job's own) and name."""
     copies: tuple[Place, ...] = ()
     """Folders for raw copies of streams: the job writes them."""
+    pulled: tuple[Place, ...] = ()
+    """Folders of sources that are asked for their records: the job lands what they say."""
     asks_registry: bool = False
     """Whether Glue's schema registry is asked."""
     discovered: tuple[PlaceConfig, ...] = ()
@@ -96,6 +99,7 @@ class Deployment:
             "topics": _topics(project),
             "streams": _streams(project),
             "copies": _copies(project),
+            "pulled": _pulled(project),
             "asks_registry": any(config.type == "glue" for config in _registries(project)),
             "discovered": project.discovery.places,
             "platform": platform_of(project.spark_conf),
@@ -148,6 +152,13 @@ def _copies(project: Project) -> tuple[Place, ...]:
     """The folders for raw copies of the project's streams."""
     raws = {n: raw for n, one in project.declarations.sources.items() if (raw := getattr(one, "raw", None))}
     return tuple(sorted({_in_s3(raw, "sources.yml", f"{name}.raw") for name, raw in raws.items()}))
+
+
+def _pulled(project: Project) -> tuple[Place, ...]:
+    """The folders into which the job itself lands files."""
+    sources = project.declarations.sources.items()
+    found = {n: one.path for n, one in sources if isinstance(one, PulledSourceConfig)}
+    return tuple(sorted({_in_s3(path, "sources.yml", f"{name}.path") for name, path in found.items()}))
 
 
 def _secrets(project: Project) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def render(  # noqa: PLR0913 - one an option of the command
     if target == "airflow":
         return _airflow(project, metadata, folder)
     kinds = {source.type for source in project.declarations.sources.values()}
-    modules = tuple(needed_modules(*(["kafka"] if "kafka" in kinds else [])))
+    modules = tuple(needed_modules(*(kind for kind in ("kafka", "sql") if kind in kinds)))
     deployment = Deployment.of(
         project, package=metadata.package_name, jars=jars, modules=modules, every=every
     )
