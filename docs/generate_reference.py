@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, cast, g
 import click
 from pydantic import AwareDatetime
 
-import kedro_lakehouse.cli.parse  # defines an error of its own
-import kedro_lakehouse.ops.failures  # noqa: F401 - the same
+import kedro_lakehouse.query.errors  # noqa: F401 - it defines errors of its own
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.convert import ConvertConfig
@@ -68,6 +67,7 @@ from kedro_lakehouse.config.registries import (
     GlueRegistryConfig,
     RegistryConfig,
 )
+from kedro_lakehouse.config.service import QueryConfig, ServiceConfig, ServiceFile
 from kedro_lakehouse.config.sources import (
     ChangesSourceConfig,
     CsvByLoad,
@@ -226,6 +226,8 @@ def _shown(default: object) -> str:
     if default in (None, (), {}):
         return "none"
     if isinstance(default, dt.timedelta):
+        if not default.days:
+            return f"`{default.seconds // 60} minutes`"
         return f"`{default.days} day{'s' if default.days != 1 else ''}`"
     if isinstance(default, tuple):
         default = f"[{', '.join(default)}]"
@@ -280,6 +282,9 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     DiscoveryConfig: "discovery.yml",
     PlaceConfig: "places",
     CrawlerConfig: "crawler",
+    ServiceFile: "service.yml",
+    ServiceConfig: "service",
+    QueryConfig: "query",
     MonitoringConfig: "monitoring.yml",
     NotifierConfig: "A notifier of any type",
     EmailConfig: "A notifier of type email",
@@ -324,21 +329,10 @@ def _section(model: type[Declaration]) -> Iterator[str]:
     yield "\n"
 
 
-def _planned() -> Iterator[str]:
-    head = "## Planned keys\n\nRefused in this version, with a message that says so:\n\n"
-    for model, title in _TITLES.items():
-        allowed = model.allowed_keys()
-        keys = sorted(key for key in model.planned_keys if key not in allowed)
-        if keys:
-            yield head
-            head = ""
-            yield f"- {title}: " + ", ".join(f"`{key}`" for key in keys) + ".\n"
-
-
 def configuration() -> str:
     """The page of all keys."""
     sections = "".join("".join(_section(model)) for model in _TITLES)
-    return NOTE + CONFIGURATION + sections + _types_of_expectations() + "".join(_planned())
+    return NOTE + CONFIGURATION + sections + _types_of_expectations()
 
 
 def _types_of_expectations() -> str:

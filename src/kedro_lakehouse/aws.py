@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError, require
 from kedro_lakehouse.redaction import keep_secret
 
-Service = Literal["s3", "glue", "ssm", "secretsmanager", "sns", "kinesis", "lakeformation", "sts"]
+Service = Literal["s3", "glue", "ssm", "secretsmanager", "sns", "kinesis", "lakeformation", "sts", "athena"]
 _making: Final = threading.Lock()
 _BUSY: Final = frozenset(
     {

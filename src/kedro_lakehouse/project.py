@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.grants import Grants
     from kedro_lakehouse.config.maintenance import MaintenanceConfig
     from kedro_lakehouse.config.monitoring import MonitoringConfig
+    from kedro_lakehouse.config.service import ServiceConfig
     from kedro_lakehouse.config.sources import TableProblem
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.formats.base import TableFormat
@@ -63,6 +64,7 @@ _OWN: Final = (
     "registries",
     "grants",
     "discovery",
+    "service",
     "spark",
 )
 """The project's own configuration files, beside Kedro's."""
@@ -97,6 +99,7 @@ class Project(Environment):
     _convert: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _grants: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _discovery: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _service: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _files: ConfigurationFiles = field(default=_NO_FILES, repr=False)
 
     @classmethod
@@ -166,6 +169,7 @@ class Project(Environment):
             _grants=lambda: _section(loader, "grants"),
             _maintenance=lambda: _section(loader, "maintenance"),
             _discovery=lambda: _section(loader, "discovery"),
+            _service=lambda: _section(loader, "service"),
             _files=files,
             _credentials=lambda: _section(loader, "credentials"),
             _registries=lambda: section("registries"),
@@ -219,6 +223,18 @@ class Project(Environment):
 
         with _explained(self._files):
             return load_discovery(self._discovery())
+
+    @cached_property
+    def service(self) -> ServiceConfig:
+        """The metadata service and queries, as service.yml says; without that file, by their defaults.
+
+        Raises:
+            ConfigurationError: Something is wrong in the file.
+        """
+        from kedro_lakehouse.config.service import load_service
+
+        with _explained(self._files):
+            return load_service(self._service(), [str(name) for name in self.declarations.tables])
 
     @cached_property
     def conversions(self) -> Mapping[TableName, ConvertConfig]:

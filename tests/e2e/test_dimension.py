@@ -18,9 +18,9 @@ from harness.project import ROOT, TemporaryProject, script
 from kedro_lakehouse.changes.asof import join_as_of
 from kedro_lakehouse.changes.contract import TableContract
 from kedro_lakehouse.changes.effects import EFFECT, batch_effects
-from kedro_lakehouse.cli.query import run_query
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import Project
+from kedro_lakehouse.query.answer import run_query
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

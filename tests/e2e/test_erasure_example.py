@@ -22,12 +22,12 @@ import pytest
 from harness.project import ROOT, TemporaryProject, environment, script
 from harness.soak import only_in_soak, soaking
 
-from kedro_lakehouse.cli.query import run_query
 from kedro_lakehouse.erasure.erase import erase, rectify
 from kedro_lakehouse.erasure.requests import DONE, known_erasures
 from kedro_lakehouse.file_search.search import search_files
 from kedro_lakehouse.file_search.wanted import Wanted
 from kedro_lakehouse.project import Project, activate
+from kedro_lakehouse.query.answer import run_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -82,6 +82,7 @@ COMMANDS: dict[str, list[Words]] = {
     "deploy": [("--target", "glue", "--env", "nowhere")],
     "console": [("--no-browser", "--port", "{taken}")],
     "pull": [("shop.item",), ("shop.nothing", "--accept")],
+    "serve": [("--port", "{taken}"), ("--new-token", "nobody")],
     "stream": [("--until-idle",), ("--namespaces", "nowhere")],
     "erase": [
         (CANARY, "--dry-run"), (CANARY, "--table", "shop.tie"), (CANARY, "--yes"), ("--verify", "no.json"),

@@ -11,9 +11,9 @@ import pytest
 from harness.project import TemporaryProject, write_parquet
 
 from kedro_lakehouse.changes.asof import join_as_of
-from kedro_lakehouse.cli.query import run_query
 from kedro_lakehouse.errors import MissingColumnError, UnsupportedError
 from kedro_lakehouse.project import Project
+from kedro_lakehouse.query.answer import run_query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

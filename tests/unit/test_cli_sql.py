@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import StringType
 
-from kedro_lakehouse.cli.parse import QueryError, parse_query
-from kedro_lakehouse.cli.query import run_query
+from kedro_lakehouse.query.answer import run_query
+from kedro_lakehouse.query.errors import QueryError
+from kedro_lakehouse.query.parse import parse_query
 from kedro_lakehouse.session.catalog import MetadataCatalog
 
 pytestmark = pytest.mark.unit
@@ -130,7 +131,7 @@ def test_only_needed_columns_and_rows_are_read(lake, query, columns, rows, monke
     read = []
     to_arrow = run_query.__globals__["TableScan"].read
     monkeypatch.setattr(
-        "kedro_lakehouse.cli.query.TableScan.read",
+        "kedro_lakehouse.query.answer.TableScan.read",
         lambda scan, query: read.append(to_arrow(scan, query)) or read[-1],
     )
     run_query(lake, query)

@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from kedro_lakehouse.config.history import HistoryConfig
 from kedro_lakehouse.config.loading import load_declarations
-from kedro_lakehouse.config.pulls import PullConfig
 from kedro_lakehouse.config.sources import CsvOptions, DmsSourceConfig, ExtractSourceConfig, KafkaSourceConfig
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.errors import ConfigurationError, InvalidNameError
@@ -232,12 +231,6 @@ def test_wrong_table_key_is_named_with_its_remedy(keys, key, words):
     assert (error.file, error.key) == ("tables.yml", f"dms_sample.person.{key}")
     for word in words:
         assert word in str(error)
-
-
-def test_planned_is_told_apart_from_unknown():
-    with pytest.raises(ValidationError, match="'keep' is planned but not available in this version") as told:
-        PullConfig.model_validate({"keep": 400})
-    assert "known" not in str(told.value)
 
 
 def test_every_key_of_the_interface_is_available():

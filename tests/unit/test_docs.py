@@ -92,10 +92,12 @@ def test_python_of_the_pages_compiles_and_its_imports_exist(block):
     code = "\n".join("" if line.startswith("%") else line for line in block.text.splitlines())
     compile(code, str(block), "exec")
     for module, names in re.findall(r"^from (kedro_lakehouse\S*) import (.+)$", code, re.MULTILINE):
-        source = ROOT.joinpath("src", *module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
-        body = ast.parse(source).body
+        place = ROOT.joinpath("src", *module.split("."))
+        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        body, imports = tree.body, [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         defined = {getattr(node, "name", None) for node in body}
-        defined |= {one.name for node in body if isinstance(node, ast.ImportFrom) for one in node.names}
+        defined |= {one.name for node in imports for one in node.names}
         defined |= {ast.unparse(node.target) for node in body if isinstance(node, ast.AnnAssign)}
         assert {one.strip() for one in names.split(",")} <= defined, module
 

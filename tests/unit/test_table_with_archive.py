@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from kedro_lakehouse.cli.parse import QueryError
-from kedro_lakehouse.cli.query import run_query
 from kedro_lakehouse.commits.marks import MOVED
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.report import BOOKMARK, CommitReport
+from kedro_lakehouse.query.answer import run_query
+from kedro_lakehouse.query.errors import QueryError
 from kedro_lakehouse.session.catalog import MetadataCatalog
 
 pytestmark = pytest.mark.unit

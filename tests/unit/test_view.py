@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kedro_lakehouse.cli.parse import QueryError
-from kedro_lakehouse.cli.query import run_query
 from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.config.sources import DmsSourceConfig
 from kedro_lakehouse.errors import ConfigurationError, MissingColumnError
 from kedro_lakehouse.formats.view import plan_view
 from kedro_lakehouse.names import TableName
+from kedro_lakehouse.query.answer import run_query
+from kedro_lakehouse.query.errors import QueryError
 from kedro_lakehouse.session.catalog import MetadataCatalog
 
 pytestmark = pytest.mark.unit

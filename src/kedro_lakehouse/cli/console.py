@@ -6,7 +6,6 @@ import contextlib
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Never
 import click
 
 from kedro_lakehouse.cli.options import access_of, env_option, open_project, role_option
+from kedro_lakehouse.cli.ports import is_taken
 from kedro_lakehouse.private import CONSOLE_ROLE, CONSOLE_TOKEN, private_file
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def console(*, port: int, browser: bool, role: str | None) -> None:
         )
     project = open_project()  # a wrong declaration is reported here, not in the browser
     access_of(project, role)
-    if _is_taken(port):  # whoever listens there must not be shown the token
+    if is_taken(port):  # whoever listens there must not be shown the token
         raise errors.UnsupportedError(
             what=f"Something else listens on port {port}.",
             remedy="Choose another one: `kedro lakehouse console --port NUMBER`.",
@@ -123,17 +123,6 @@ def _command(port: int) -> list[str]:
         "--client.showErrorDetails=none",
         "--server.maxUploadSize=100",
     ]
-
-
-def _is_taken(port: int) -> bool:
-    with socket.socket() as tried:
-        # As the server: what ended just now is gone.
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind(("127.0.0.1", port))
-        except OSError:
-            return True
-    return False
 
 
 def _answers(server: subprocess.Popen[bytes], port: int) -> bool:

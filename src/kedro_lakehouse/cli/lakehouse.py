@@ -31,6 +31,7 @@ from kedro_lakehouse.cli.run import run
 from kedro_lakehouse.cli.runs import runs
 from kedro_lakehouse.cli.schemas import schemas
 from kedro_lakehouse.cli.search import search
+from kedro_lakehouse.cli.serve import serve
 from kedro_lakehouse.cli.snapshots import branch, snapshots, tag
 from kedro_lakehouse.cli.sql import sql
 from kedro_lakehouse.cli.stream import stream
@@ -105,6 +106,7 @@ _LOOK: Final = (
     find_value,
     erasures,
     console,
+    serve,
     grants,
 )
 _MEND: Final = (quarantine, tag, branch, rollback, rebuild, drop, maintain, erase, rectify)

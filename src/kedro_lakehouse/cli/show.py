@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kedro_lakehouse.redaction import redacted
+from kedro_lakehouse.query.values import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -149,30 +148,6 @@ def printable(word: str) -> str:
     if word.isprintable():
         return word
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in word)
-
-
-def plain(value: object) -> Any:
-    """A value in JSON's own types: decimals as text, times as ISO 8601, bytes as hexadecimal digits.
-
-    No text of it holds a secret that was fetched.
-    """
-    made: Any = redacted(str(value))
-    match value:
-        case None | bool() | int():
-            made = value
-        case float() if math.isfinite(value):
-            made = value
-        case Decimal():
-            made = format(value, "f")
-        case datetime() | date() | time():
-            made = value.isoformat()
-        case bytes():
-            made = value.hex()
-        case dict():
-            made = {redacted(str(k)): plain(v) for k, v in value.items()}
-        case list() | tuple():
-            made = [plain(v) for v in value]
-    return made
 
 
 def objects(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Mapping[str, object]]:

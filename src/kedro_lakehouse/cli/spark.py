@@ -6,16 +6,15 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.cli.query import Answer
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.names import CATALOG, ROLES, SPARK_CATALOG
+from kedro_lakehouse.query.answer import Answer
+from kedro_lakehouse.query.lake import together
 
 if TYPE_CHECKING:
     from pyspark.sql import types as T
 
-    from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.formats.base import Capabilities
-    from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
 _TEXTS: Final = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
@@ -32,8 +31,8 @@ def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
     from pyspark.errors import PySparkException
     from pyspark.sql import types as T
 
-    from kedro_lakehouse.cli.parse import QueryError
     from kedro_lakehouse.ops.failures import message_of
+    from kedro_lakehouse.query.errors import QueryError
     from kedro_lakehouse.session.query import answer
 
     usual = _catalog_of(project.capabilities(project.default_format))
@@ -77,12 +76,6 @@ def _register(project: Project) -> dict[str, str]:
                 table.format.sql(table.stored(role))
         ensure_view(table)
     return found
-
-
-def together(project: Project) -> dict[str, tuple[TableName, TableConfig]]:
-    """The names ``ns.table_all`` that show a table with its archive: of each whose rows may grow old."""
-    tables = project.declarations.tables.items()
-    return {f"{name}_all": (name, table) for name, table in tables if table.retention is not None}
 
 
 def _with_archives(project: Project, text: str) -> str:

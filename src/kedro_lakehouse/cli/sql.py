@@ -19,8 +19,8 @@ from kedro_lakehouse.cli.show import objects, print_json, print_table, say_cut
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from kedro_lakehouse.cli.query import Answer
     from kedro_lakehouse.project import Project
+    from kedro_lakehouse.query.answer import Answer
 
 
 @click.command()
@@ -94,34 +94,18 @@ def sql(  # noqa: PLR0913 - a command's options
 def _duckdb(
     project: Project, query: str, *, as_of: datetime | None, limit: int | None, role: str | None
 ) -> Answer:
-    from kedro_lakehouse.cli.query import run_query
-    from kedro_lakehouse.cli.spark import together
-    from kedro_lakehouse.formats.view import view_name
-    from kedro_lakehouse.names import ROLES
+    from kedro_lakehouse.query.answer import run_query
+    from kedro_lakehouse.query.lake import QueriedLake
 
-    declared, views = set(), {}
-    elsewhere: dict[str, str] = {}
-    both = together(project)
-    for name, table in project.declarations.tables.items():
-        stored = {str(name.with_suffix(role)) for role in ROLES}
-        declared |= stored
-        if table.history and table.history.view:
-            view = str(view_name(name, table.history.view))
-            views[view] = (name, table)
-            stored.add(view)
-        if str(name) in {str(of) for of, _ in both.values()}:
-            stored.add(f"{name}_all")
-        bound = project.bind(name)
-        if not bound.in_catalog:
-            elsewhere |= dict.fromkeys(stored, bound.format_name)
+    lake = QueriedLake.of(project, access_of(project, role))
     return run_query(
         project.catalog,
         query,
         as_of=as_of,
         limit=limit,
-        declared=declared,
-        views=views,
-        elsewhere=elsewhere,
-        both=both,
-        role=access_of(project, role),
+        declared=lake.declared,
+        views=lake.views,
+        elsewhere=lake.elsewhere,
+        both=lake.both,
+        role=lake.role,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from pydantic import (
     AfterValidator,
@@ -44,8 +44,6 @@ class Declaration(BaseModel):
         frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, validate_default=False
     )
 
-    planned_keys: ClassVar[frozenset[str]] = frozenset()
-
     @classmethod
     def allowed_keys(cls) -> tuple[str, ...]:
         """Return the keys as a user writes them, in the order of their declaration."""
@@ -75,11 +73,8 @@ class Declaration(BaseModel):
             word = str(key)
             if key in allowed:
                 continue
-            if key in cls.planned_keys:
-                error = refuse(f"'{word}' is planned but not available in this version", "Remove the key.")
-            else:
-                near = did_you_mean(word, allowed)
-                error = refuse(f"'{word}' is not a known key.{near}", f"Allowed: {_fitting(allowed)}.")
+            near = did_you_mean(word, allowed)
+            error = refuse(f"'{word}' is not a known key.{near}", f"Allowed: {_fitting(allowed)}.")
             found.append(InitErrorDetails(type=error, loc=(word,), input=None))
         return found
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from kedro_lakehouse.config.base import Declaration, Name, refuse
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - pydantic reads it at run time
@@ -35,8 +35,6 @@ Late = Annotated[Literal["open_transactions"] | Overlap, BeforeValidator(_late)]
 class PullConfig(Declaration):
     """How one table is pulled; a type of source may add keys of its own."""
 
-    planned_keys: ClassVar[frozenset[str]] = frozenset({"keep"})
-
     mode: Mode | None = None
     """`full`, `incremental` or `snapshot`; default: the source's."""
     cursor: Name | None = None
@@ -44,4 +42,7 @@ class PullConfig(Declaration):
     late: Late | None = None
     """For `incremental`: how rows are found that become visible after rows with a later cursor: by
     `open_transactions`, or {overlap: 10 min}; default: the former for databases that tell, else the latter.
+    """
+    keep: int | None = Field(None, ge=1)
+    """How many published snapshots stay readable when others expire; default: as long as they do not expire.
     """

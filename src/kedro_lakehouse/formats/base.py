@@ -120,6 +120,8 @@ class Capabilities:
     """The kind of table that commits register in the Glue Data Catalog; None if they register nothing."""
     maintenance: bool = True
     """Small files are compacted, and old snapshots expire."""
+    keeps_published: bool = False
+    """Published snapshots stay readable by a tag each when older ones expire: see ``KeepsPublished``."""
     archive_properties: Mapping[str, str] = field(default_factory=dict)
     """Table properties of an archive, whose rows are written once and seldom read."""
     spark: tuple[str, ...] = ("3.5", "4.1")
@@ -410,6 +412,26 @@ class PurgesRows(Protocol):
 
         Raises:
             CommitConflictError: A writer was faster; the call may be repeated.
+        """
+
+
+@runtime_checkable
+class KeepsPublished(Protocol):
+    """A table format that keeps published snapshots readable when older ones expire."""
+
+    def keep_published(self, table: TableName, published: Sequence[int], keep: int) -> Mapping[str, int]:
+        """Tag the newest published snapshots, and let earlier ones go, in one commit; starts no JVM.
+
+        Args:
+            table: The stored table.
+            published: The states that commits published, the earliest first.
+            keep: How many snapshots stay.
+
+        Returns:
+            The tags that were made, with the states that they are at.
+
+        Raises:
+            CommitConflictError: A writer was faster; nothing was changed.
         """
 
 

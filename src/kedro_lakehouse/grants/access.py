@@ -10,7 +10,7 @@ from kedro_lakehouse.config.grants import GRANTS_FILE, MASKS
 from kedro_lakehouse.config.loading import TABLES_FILE
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
 from kedro_lakehouse.formats.view import view_name
-from kedro_lakehouse.names import is_reserved_column
+from kedro_lakehouse.names import SNAPSHOT_ID, is_reserved_column
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 VERSION_COLUMNS: Final = ("effective_from", "effective_to", "is_current", "_tombstone")
 """The framework's own columns of a history that a role sees; the others tell of keys and files."""
+_SHOWN: Final = frozenset({*VERSION_COLUMNS, SNAPSHOT_ID})
 _VERSION_TIMES: Final = VERSION_COLUMNS[:2]
 
 
@@ -56,7 +57,7 @@ class TableAccess:
     def shows(self, column: str) -> bool:
         """Whether a column is shown at all, masked or not."""
         name = column.lower()
-        if name in VERSION_COLUMNS:
+        if name in _SHOWN:
             return not (self.hides_times and name in _VERSION_TIMES)
         if is_reserved_column(name):
             return False
@@ -100,7 +101,7 @@ class RoleAccess:
         grants, declared = project.grants, project.declarations.tables
         own = grants.of(role)
         found = {name: _access(name, table, role, own, grants.masks) for name, table in declared.items()}
-        return cls(role=role, tables={n: one for n, one in found.items() if one}, _configs=declared)
+        return cls(role=role, tables={n: one for n, one in found.items() if one}, _configs=dict(declared))
 
     @cached_property
     def by_name(self) -> Mapping[str, TableAccess]:

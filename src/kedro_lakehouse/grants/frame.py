@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
-    from pyiceberg.table import Table
+    from pyiceberg.table import DataScan, Table
     from pyiceberg.types import NestedField
 
     from kedro_lakehouse.config.grants import Mask
@@ -70,23 +70,40 @@ class GrantedFrame:
         snapshot: int | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """The granted rows that meet a condition, with these of the shown columns.
+        """The granted rows that meet a condition, with these of the shown columns; see ``scan``."""
+        found = self.scan(columns, where=where, snapshot=snapshot, limit=limit).to_arrow()
+        return self.shown(found, columns)
+
+    def scan(
+        self,
+        columns: Collection[str],
+        *,
+        where: BooleanExpression | None = None,
+        snapshot: int | None = None,
+        limit: int | None = None,
+    ) -> DataScan:
+        """The scan of the granted rows that meet a condition; what it reads is not masked: see ``shown``.
 
         Args:
             where: It may only be about columns that are not masked.
         """
         from pyiceberg.expressions import AlwaysTrue, And
 
-        wanted = tuple(name for name in self.columns if name in columns)
         # Names of columns in SQL have no case.
-        scan = self._table.scan(
+        return self._table.scan(
             row_filter=And(self._rows, where or AlwaysTrue()),
-            selected_fields=wanted,
+            selected_fields=self._wanted(columns),
             snapshot_id=snapshot,
             limit=limit,
             case_sensitive=False,
         )
-        return self._masked(scan.to_arrow().select(wanted))
+
+    def shown(self, rows: pa.Table, columns: Collection[str]) -> pa.Table:
+        """The rows of a scan with these of the shown columns, masked."""
+        return self._masked(rows.select(self._wanted(columns)))
+
+    def _wanted(self, columns: Collection[str]) -> tuple[str, ...]:
+        return tuple(name for name in self.columns if name in columns)
 
     @cached_property
     def _rows(self) -> BooleanExpression:

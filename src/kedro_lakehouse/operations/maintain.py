@@ -19,6 +19,7 @@ from kedro_lakehouse.formats.maintenance import Action, MaintainsTables, Mainten
 from kedro_lakehouse.names import OWN_FORMAT, ROLES, TableName
 from kedro_lakehouse.operations.archive import archive_landed
 from kedro_lakehouse.operations.lifetimes import move_old_rows
+from kedro_lakehouse.operations.published import keep_published
 from kedro_lakehouse.ops.retention import TIMES, kept
 from kedro_lakehouse.ops.store import MAINTENANCE, SCHEMAS
 
@@ -66,6 +67,8 @@ def maintain_table(
         project.ops.append(MAINTENANCE, [_row(project, moved)])
     with leases(table, *(() if dry_run else ("ingestion", "current", "history", "convert"))):
         stored = [table.name] if table.conversion is not None else [table.stored(role) for role in ROLES]
+        if table.declared is not None and not dry_run:
+            keep_published(project, table)
         reports = _maintain_all(project, table.format, stored, settings, dry_run=dry_run)
         if table.declared is not None:
             archived = archive_landed(project, table, settings.landing, dry_run=dry_run)

@@ -307,6 +307,14 @@ class MetadataCatalog:
         close_to_others(self._conf)
         return locations(Path(self.place), CATALOG, identifier)
 
+    def pointers(self, names: Sequence[TableName]) -> tuple[str | None, ...]:
+        """Where the newest metadata of each table is: equal ones mean that nothing was committed between."""
+        with contextlib.suppress(UnusualError):
+            known = self._locations()
+            return tuple(known.get(name.identifier) for name in names)
+        found = map(self.find, names)
+        return tuple(table.metadata_location if table is not None else None for table in found)
+
     def rows(self, name: TableName) -> int | None:
         """Row count of a table, from its metadata; None if there is no such table."""
         found = self.find(name)

@@ -16,7 +16,7 @@ from kedro_lakehouse.errors import (
     IncompatibleTypeError,
     UnsupportedError,
 )
-from kedro_lakehouse.formats.base import Layout, RenamesColumns
+from kedro_lakehouse.formats.base import KeepsPublished, Layout, RenamesColumns
 from kedro_lakehouse.formats.maintenance import MaintainsTables
 from kedro_lakehouse.names import TableName, quote
 from kedro_lakehouse.ops.table_summary import Glanceable
@@ -342,3 +342,31 @@ class TableFormatContract(CommitContract):
         assert storage.files < len(rows)
         assert (after.bookmark, after.rows) == (before.bookmark, before.rows)
         assert rows_of(made.read(table)) == rows
+
+    def test_published_snapshots_stay_readable_by_their_tags(
+        self, made: TableFormat, session: SparkSession, table: TableName
+    ) -> None:
+        if not made.capabilities.keeps_published:
+            assert not isinstance(made, KeepsPublished)
+            return
+        assert isinstance(made, KeepsPublished)
+        assert isinstance(made, MaintainsTables)
+        made.create(table, COLUMNS, Layout())
+        states, rows = list[int](), list[list[tuple[object, ...]]]()
+        for batch in (1, 2, 3, 4):
+            with made.stage(table, made.state(table)) as stage:
+                stage.append(frame_of(session, (batch, "row", batch)))
+                states.append(stage.publish(report(batch)) or 0)
+            rows.append(rows_of(made.read(table)))
+        assert sorted(made.keep_published(table, states, 2).values()) == sorted(states[2:])
+        assert made.keep_published(table, states, 2) == {}
+        before = state_of(made, table)
+        at_once = ExpireConfig.model_construct(older_than=timedelta(0), keep=1)
+        settings = TableMaintenanceConfig().model_copy(update={"expire": at_once})
+        for action in made.maintenance.plan(table, settings):
+            made.maintenance.perform(table, action, settings)
+        assert [made.holds_snapshot(table, state) for state in states] == [False, False, True, True]
+        kept = session.sql(f"SELECT * FROM {made.rows_at(table, states[2])}")  # noqa: S608 - the format's own text
+        assert rows_of(kept) == rows[2]
+        after = state_of(made, table)
+        assert (after.bookmark, after.rows) == (before.bookmark, before.rows)

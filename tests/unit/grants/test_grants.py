@@ -11,8 +11,6 @@ import pytest
 from harness.catalogs import embedded_catalog
 from harness.granted import GRANTS, ONE, TABLES, customers, granted_project
 
-from kedro_lakehouse.cli.parse import QueryError
-from kedro_lakehouse.cli.query import run_query
 from kedro_lakehouse.cli.sql import _duckdb
 from kedro_lakehouse.config.grants import Grants, load_grants
 from kedro_lakehouse.config.loading import load_declarations
@@ -21,6 +19,8 @@ from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.grants.access import RoleAccess, TableAccess
 from kedro_lakehouse.grants.frame import GrantedFrame, masked
 from kedro_lakehouse.names import TableName
+from kedro_lakehouse.query.answer import run_query
+from kedro_lakehouse.query.errors import QueryError
 
 pytestmark = pytest.mark.unit
 

@@ -11,8 +11,8 @@ import pytest
 from harness.granted import ONE, customers, granted_project
 from harness.soak import soaking
 
-from kedro_lakehouse.cli.query import run_query
 from kedro_lakehouse.grants.access import RoleAccess
+from kedro_lakehouse.query.answer import run_query
 
 pytestmark = pytest.mark.unit
 

@@ -51,6 +51,7 @@ class IcebergFormat:
     name: ClassVar[str] = "iceberg"
     capabilities: ClassVar[Capabilities] = Capabilities(
         in_catalog=True,
+        keeps_published=True,
         archive_properties={
             "write.target-file-size-bytes": str(2**30),
             "write.parquet.compression-codec": "zstd",
@@ -336,6 +337,16 @@ class IcebergFormat:
         except CommitFailedException as error:
             raise CommitConflictError(table=table, attempts=1) from error
         return found.metadata.current_snapshot_id
+
+    def keep_published(self, table: TableName, published: Sequence[int], keep: int) -> Mapping[str, int]:
+        """Tag the newest published snapshots, and take such tags of earlier ones away; starts no JVM.
+
+        Raises:
+            CommitConflictError: A writer was faster; nothing was changed.
+        """
+        from kedro_lakehouse.formats.iceberg.published import keep_published
+
+        return keep_published(self._catalog, table, published, keep)
 
     @contextlib.contextmanager
     def stage(self, table: TableName, state: TableState | None) -> Iterator[IcebergStage]:

@@ -18,6 +18,7 @@ from kedro_lakehouse.formats.iceberg.procedures import (
     rewrite_of_deletes,
     rewrite_of_manifests,
 )
+from kedro_lakehouse.formats.iceberg.published import forget_published
 from kedro_lakehouse.formats.literals import text
 from kedro_lakehouse.formats.maintenance import races_lost_by
 
@@ -59,6 +60,8 @@ def purge(
     found = catalog.find(table)
     if found is None:
         return []
+    forget_published(catalog, table)
+    found = found.refresh()
     with races_lost_by(table, RACED):
         session.sql(call("rewrite_data_files", table, options=as_map(_OF_DELETED_ROWS))).collect()
         if dangling_deletes(found.refresh()):

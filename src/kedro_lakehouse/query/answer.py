@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.cli.parse import CORRECT_IT, QueryError, first_line, parse_query
-from kedro_lakehouse.cli.scan import BothScan, GrantedScan, TableScan, ViewScan, quoted
 from kedro_lakehouse.errors import did_you_mean
 from kedro_lakehouse.names import CATALOG, SPARK_CATALOG
+from kedro_lakehouse.query.errors import QueryError
+from kedro_lakehouse.query.lake import QueriedLake
+from kedro_lakehouse.query.parse import CORRECT_IT, first_line, parse_query
+from kedro_lakehouse.query.scan import BothScan, GrantedScan, TableScan, ViewScan, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
-    from kedro_lakehouse.cli.parse import Query
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.grants.access import RoleAccess
     from kedro_lakehouse.names import Role, TableName
+    from kedro_lakehouse.query.parse import Query
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 _READINGS: Final = 5
@@ -49,6 +51,14 @@ class Answer:
     cut: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A query whose tables have been read: DuckDB has their rows, and nothing else."""
+
+    connection: DuckDBPyConnection
+    scans: Sequence[TableScan]
+
+
 def run_query(  # noqa: PLR0913 - what to ask, and of what
     catalog: MetadataCatalog,
     text: str,
@@ -71,34 +81,13 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
     Raises:
         QueryError: It is not one query, names something unknown, or fails while it runs.
     """
-    import duckdb
-
+    lake = QueriedLake(
+        declared=frozenset(declared), views=views or {}, elsewhere=elsewhere or {}, both=both or {}, role=role
+    )
     more = None if limit is None else limit + 1
-    with duckdb.connect(config=_LOCKED_IN) as connection:
-        query = parse_query(text, connection, limit=more)
-        # The name `lake` is the catalog's, so that both ns.table and lake.ns.table are found.
-        connection.execute(f"ATTACH ':memory:' AS {CATALOG}; USE {CATALOG}; SET TimeZone = 'UTC'")
-        connection.execute("SET enable_external_access = false; SET lock_configuration = true")
-        if role is not None:
-            _refuse_ungranted(query, role)
-        for name in query.tables:
-            if name in (elsewhere or {}):
-                raise _kept_elsewhere(name, (elsewhere or {})[name], role)
-        find = partial(_scans, catalog, query, as_of, declared, views or {}, both or {}, role)
-        scans = find()
-        for scan in scans:
-            _register(connection, scan, scan.empty())
-        try:
-            connection.sql(text)  # reports wrong names, of all columns, before any row is read
-        except duckdb.Error as error:
-            raise _query_error(error) from error
-        try:
-            for scan, found in () if query.only_schema else _read(scans, find, query):
-                _register(connection, scan, found, query)
-            cursor = connection.execute(text)
-            rows = cursor.fetchall() if more is None else cursor.fetchmany(more)
-        except duckdb.Error as error:  # from here on a message may quote a value
-            raise _gave_up(error) from error
+    with asked(catalog, text, lake, as_of=as_of, limit=more) as found, gives_up():
+        cursor = found.connection.execute(text)
+        rows = cursor.fetchall() if more is None else cursor.fetchmany(more)
         header = [(str(column[0]), str(column[1]).partition("(")[0]) for column in cursor.description or ()]
     return Answer(
         columns=[name for name, _ in header],
@@ -106,6 +95,65 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
         rows=rows[:limit],
         cut=limit is not None and len(rows) > limit,
     )
+
+
+@contextmanager
+def asked(  # noqa: PLR0913 - what to ask, and of what
+    catalog: MetadataCatalog,
+    text: str,
+    lake: QueriedLake,
+    *,
+    as_of: datetime | None = None,
+    limit: int | None = None,
+    settings: Mapping[str, str | int] | None = None,
+) -> Iterator[Asked]:
+    """Give DuckDB the rows that a query needs; the block runs the query, and reads the answer.
+
+    Args:
+        limit: At most so many rows of the answer will be looked at.
+        settings: DuckDB's own, such as its limit of memory.
+
+    Raises:
+        QueryError: It is not one query, or it names something unknown.
+    """
+    import duckdb
+
+    with duckdb.connect(config={**_LOCKED_IN, **(settings or {})}) as connection:
+        query = parse_query(text, connection, limit=limit)
+        # The name `lake` is the catalog's, so that both ns.table and lake.ns.table are found.
+        connection.execute(f"ATTACH ':memory:' AS {CATALOG}; USE {CATALOG}; SET TimeZone = 'UTC'")
+        connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+        if lake.role is not None:
+            _refuse_ungranted(query, lake.role)
+        for name in query.tables:
+            if name in lake.elsewhere:
+                raise _kept_elsewhere(name, lake.elsewhere[name], lake.role)
+        find = partial(_scans, catalog, query, as_of, lake)
+        scans = find()
+        for scan in scans:
+            _register(connection, scan, scan.empty())
+        try:
+            connection.sql(text)  # reports wrong names, of all columns, before any row is read
+        except duckdb.Error as error:
+            raise _query_error(error) from error
+        with gives_up():
+            if not query.only_schema:
+                found = _read(scans, find, query)
+                scans = [scan for scan, _ in found]
+                for scan, rows in found:
+                    _register(connection, scan, rows, query)
+        yield Asked(connection=connection, scans=scans)
+
+
+@contextmanager
+def gives_up() -> Iterator[None]:
+    """Turn what DuckDB says once it has rows, which may quote a value, into the kind of its error."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        raise _gave_up(error) from error
 
 
 def _read(
@@ -118,24 +166,24 @@ def _read(
     """
     for number in range(_READINGS):
         with suppress(FileNotFoundError):
-            return [(scan, scan.read(query)) for scan in (find() if number else scans)]
+            return [(scan, scan.read(query.of(scan.name))) for scan in (find() if number else scans)]
     raise QueryError(
         problem="Files of the tables went while they were read, each time that it was tried.",
         remedy="Ask again when the erasure or maintenance that removes them is done.",
     )
 
 
-def _scans(  # noqa: PLR0913, PLR0917 - what to read, and for whom
-    catalog: MetadataCatalog,
-    query: Query,
-    as_of: datetime | None,
-    declared: Collection[str],
-    views: Mapping[str, tuple[TableName, TableConfig]],
-    both: Mapping[str, tuple[TableName, TableConfig]],
-    role: RoleAccess | None,
+def _scans(
+    catalog: MetadataCatalog, query: Query, as_of: datetime | None, lake: QueriedLake
 ) -> list[TableScan]:
+    if unread := sorted(lake.pins.keys() - {*query.tables}):
+        raise QueryError(
+            problem=f"A snapshot of '{unread[0]}' is given, and the query does not read that table.",
+            remedy="Name the snapshots of tables that stand in FROM.",
+        )
     if not query.tables:
         return []
+    views, both = lake.views, lake.both
     if as_of is not None and (now := next((name for name in query.tables if name in both), None)):
         raise QueryError(
             problem=f"'{now}' shows a table and its archive as they are now.",
@@ -147,7 +195,7 @@ def _scans(  # noqa: PLR0913, PLR0917 - what to read, and for whom
     stored |= {n: str(both[n][0]) for n in query.tables if n in both}
     unknown = next((name for name in query.tables if stored[name] not in existing), None)
     if unknown:
-        raise _unknown(unknown, [*existing, *views, *both], {*declared, *views, *both})
+        raise _unknown(unknown, [*existing, *views, *both], {*lake.declared, *views, *both})
 
     def scan(name: str) -> TableScan:
         if name in both:
@@ -156,10 +204,13 @@ def _scans(  # noqa: PLR0913, PLR0917 - what to read, and for whom
             return BothScan(
                 {r: catalog.load_table(existing[n]) for r, n in roles if n in existing}, both[name]
             )
-        table, access = catalog.load_table(existing[stored[name]]), role.by_name[name] if role else None
+        table, access = catalog.load_table(existing[stored[name]]), lake.access(name)
         if name in views:
             return ViewScan(table, views[name], as_of, access)
-        return TableScan(table, name, as_of) if access is None else GrantedScan(table, name, as_of, access)
+        pin = lake.pins.get(name)
+        if access is not None:
+            return GrantedScan(table, name, as_of, access, pin)
+        return TableScan(table, name, as_of, pin)
 
     return [scan(name) for name in query.tables]
 

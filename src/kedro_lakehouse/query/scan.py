@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.cli.parse import QueryError
 from kedro_lakehouse.commits.marks import MOVED
 from kedro_lakehouse.formats.view import plan_view, view_name
 from kedro_lakehouse.ops.report import bookmark_of
+from kedro_lakehouse.query.errors import QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.schema import Schema
-    from pyiceberg.table import Table
+    from pyiceberg.table import DataScan, Table
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.types import IcebergType
 
-    from kedro_lakehouse.cli.parse import Comparison, Query
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.grants.access import TableAccess
     from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.query.conditions import Comparison
+    from kedro_lakehouse.query.parse import Query
+    from kedro_lakehouse.query.pins import Pin
 
 BATCH: Final = "_batch"
 MOVED_COLUMN: Final = "_moved"
@@ -37,17 +39,22 @@ def quoted(name: str) -> str:
 
 
 class TableScan:
-    """One table of a query, as it is now or was published at a time.
+    """One table of a query, as it is now, was published at a time, or at a snapshot.
+
+    ``files`` are those that were read, each with its bytes.
 
     Raises:
         QueryError: The table had no published state at the time.
     """
 
-    def __init__(self, table: Table, name: str, as_of: datetime | None) -> None:
+    def __init__(self, table: Table, name: str, as_of: datetime | None, pin: Pin | None = None) -> None:
         """Find the snapshot; no row is read."""
-        self.name = name
+        self.name, self.pin = name, pin
+        self.files: dict[str, int] = {}
         self._table = table
         self._snapshot = _snapshot(table, name, as_of) if as_of else None
+        if pin is not None and pin.state is not None:
+            self._snapshot = table.snapshot_by_id(pin.state)
         made_with = self._snapshot.schema_id if self._snapshot else None
         self._schema = table.schema() if made_with is None else table.schemas()[made_with]
 
@@ -64,22 +71,48 @@ class TableScan:
         names = [field.name for field in self._schema.fields]
         needed = names if query.every_column else [n for n in names if n.lower() in query.words]
         wanted = self._table.scan(
-            row_filter=_filter(self._schema, query),
+            row_filter=self._pinned(_filter(self._schema, query)),
             selected_fields=tuple(needed or names[:1]),
             snapshot_id=self._snapshot.snapshot_id if self._snapshot else None,
             limit=query.first,
         )
-        return wanted.to_arrow()
+        return self._rows(wanted)
+
+    @property
+    def state(self) -> int | None:
+        """Iceberg's number of the table's state that is read; None of a table that never had rows."""
+        current = self._snapshot or self._table.current_snapshot()
+        return current.snapshot_id if current else None
+
+    def _rows(self, scan: DataScan) -> pa.Table:
+        """The rows of a scan, whose files are noted."""
+        tasks = list(scan.plan_files())
+        for task in tasks:
+            for file in (task.file, *task.delete_files):
+                self.files[file.file_path] = file.file_size_in_bytes
+        scan.plan_files = lambda: tasks  # type: ignore[method-assign]  # planned once
+        return scan.to_arrow()
+
+    def _pinned(self, wanted: BooleanExpression) -> BooleanExpression:
+        """A condition, and that rows are of the snapshot at which the table is pinned."""
+        from pyiceberg import expressions as ex
+
+        if self.pin is None or self.pin.column is None:
+            return wanted
+        built: Any = ex  # its constructors are typed for pydantic, not for callers
+        return ex.And(wanted, built.EqualTo(self.pin.column, self.pin.snapshot))
 
 
 class GrantedScan(TableScan):
     """One table as a role may see it: what it may not see is not read, so no query can ask for it."""
 
-    def __init__(self, table: Table, name: str, as_of: datetime | None, access: TableAccess) -> None:
+    def __init__(
+        self, table: Table, name: str, as_of: datetime | None, access: TableAccess, pin: Pin | None = None
+    ) -> None:
         """Find the snapshot, and settle what is shown of it; no row is read."""
         from kedro_lakehouse.grants.frame import GrantedFrame
 
-        super().__init__(table, name, as_of)
+        super().__init__(table, name, as_of, pin)
         self._frame = GrantedFrame(access, table, self._schema)
 
     def empty(self) -> pa.Table:
@@ -93,12 +126,14 @@ class GrantedScan(TableScan):
         """
         shown = self._frame.columns
         needed = shown if query.every_column else [n for n in shown if n.lower() in query.words]
-        return self._frame.read(
-            needed or shown[:1],
-            where=_filter(self._schema, query, self._frame.unmasked),
+        wanted = needed or shown[:1]
+        scan = self._frame.scan(
+            wanted,
+            where=self._pinned(_filter(self._schema, query, self._frame.unmasked)),
             snapshot=self._snapshot.snapshot_id if self._snapshot else None,
             limit=query.first,
         )
+        return self._frame.shown(self._rows(scan), wanted)
 
 
 class ViewScan(TableScan):
@@ -142,8 +177,9 @@ class ViewScan(TableScan):
         needed = self._view.needed(self._shown(query) or self._view.names)
         snapshot = self._snapshot.snapshot_id if self._snapshot else None
         if self._frame:
-            return self._frame.read(needed, snapshot=snapshot)
-        return self._table.scan(selected_fields=tuple(needed), snapshot_id=snapshot).to_arrow()
+            found = self._rows(self._frame.scan(needed, snapshot=snapshot))
+            return self._frame.shown(found, needed)
+        return self._rows(self._table.scan(selected_fields=tuple(needed), snapshot_id=snapshot))
 
 
 class BothScan(TableScan):
@@ -164,7 +200,7 @@ class BothScan(TableScan):
         names = [field.name for field in self._schema.fields]
         needed = names if query.every_column else [n for n in names if n.lower() in query.words] or names[:1]
         fields = tuple(dict.fromkeys([*needed, *self._keys]))
-        rows = self._table.scan(_filter(self._schema, query), fields).to_arrow()
+        rows = self._rows(self._table.scan(_filter(self._schema, query), fields))
         archived = self._archived(query, fields)
         both = rows if archived is None else pa.concat_tables([rows, archived], promote_options="permissive")
         return both.select(needed)
@@ -179,7 +215,7 @@ class BothScan(TableScan):
         built: Any = ex  # its constructors are typed for pydantic, not for callers
         moved = built.LessThanOrEqual(MOVED_COLUMN, self._moves)
         wanted = ex.And(_filter(self._archive.schema(), query), moved)
-        found = self._archive.scan(wanted, tuple(n for n in fields if n in there)).to_arrow()
+        found = self._rows(self._archive.scan(wanted, tuple(n for n in fields if n in there)))
         if not found.num_rows or not self._keys:
             return found
         decided = [self._table.scan(selected_fields=tuple(self._keys)).to_arrow(), *self._touched()]
@@ -248,6 +284,7 @@ def _filter(schema: Schema, query: Query, columns: Collection[str] | None = None
         "<=": ex.LessThanOrEqual,
         ">": ex.GreaterThan,
         ">=": ex.GreaterThanOrEqual,
+        "in": ex.In,
     }
     wanted: BooleanExpression = ex.AlwaysTrue()
     for condition in query.filters:
@@ -262,9 +299,14 @@ def _filter(schema: Schema, query: Query, columns: Collection[str] | None = None
 def _alike(kind: IcebergType, condition: Comparison) -> bool:
     from pyiceberg.types import DoubleType, IntegerType, LongType, StringType
 
-    if isinstance(condition.constant, str):
+    given = condition.constant
+    constants = given if isinstance(given, tuple) else (given,)
+    if all(isinstance(one, str) for one in constants):
         return isinstance(kind, StringType)
+    numbers = [one for one in constants if isinstance(one, int)]
+    if len(numbers) < len(constants):
+        return False
     if isinstance(kind, DoubleType):
         # NaN is the greatest double to DuckDB, and less than nothing to Iceberg: equality alone is safe.
-        return condition.operator == "=" and abs(condition.constant) <= _EXACT_DOUBLE
-    return isinstance(kind, IntegerType | LongType) and abs(condition.constant) < 2**63
+        return condition.operator == "=" and abs(numbers[0]) <= _EXACT_DOUBLE
+    return isinstance(kind, IntegerType | LongType) and all(abs(one) < 2**63 for one in numbers)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.errors import TerminalError
 from kedro_lakehouse.names import CATALOG
+from kedro_lakehouse.query.conditions import Comparison, comparisons, constant, of_tables
+from kedro_lakehouse.query.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from duckdb import DuckDBPyConnection
 
@@ -18,37 +19,9 @@ _ONE_QUERY: Final = "Give one SELECT, WITH, DESCRIBE or SUMMARIZE statement."
 _PLAIN_KEYS: Final = frozenset(
     {"type", "modifiers", "cte_map", "select_list", "from_table", "aggregate_handling"}
 )
-_OPERATORS: Final = {
-    "COMPARE_EQUAL": "=",
-    "COMPARE_LESSTHAN": "<",
-    "COMPARE_LESSTHANOREQUALTO": "<=",
-    "COMPARE_GREATERTHAN": ">",
-    "COMPARE_GREATERTHANOREQUALTO": ">=",
-}
 
 
 CORRECT_IT: Final = 'Correct the query. `kedro lakehouse sql "describe TABLE"` shows a table\'s columns.'
-
-
-class QueryError(TerminalError):
-    """A query cannot be answered."""
-
-    code: ClassVar[str] = "QUERY"
-    problem: str
-    remedy: str
-
-    def sentences(self) -> tuple[str, str]:
-        """Return both facts."""
-        return self.problem, self.remedy
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """``column operator constant``, a condition that every row of the answer meets."""
-
-    column: str
-    operator: str
-    constant: int | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +31,7 @@ class Query:
     ``words`` are all texts in the query, in lower case: a column whose name is none of them is not
     needed, unless ``every_column``. ``sources`` are what it reads that is no table: functions in lower case,
     and the kinds of SHOW in upper case. ``filters`` and ``first`` (rows) are set only for queries of one
-    table.
+    table; ``of_tables`` has the conditions on each table of a join.
     """
 
     text: str
@@ -69,6 +42,11 @@ class Query:
     sources: frozenset[str]
     filters: tuple[Comparison, ...]
     first: int | None
+    of_tables: Mapping[str, tuple[Comparison, ...]] = field(default_factory=dict)
+
+    def of(self, table: str) -> Query:
+        """The query with the conditions that are about one of its tables."""
+        return replace(self, filters=self.filters or self.of_tables.get(table, ()))
 
 
 def parse_query(text: str, connection: DuckDBPyConnection, *, limit: int | None) -> Query:
@@ -104,8 +82,9 @@ def parse_query(text: str, connection: DuckDBPyConnection, *, limit: int | None)
         every_column=_every_column(nodes),
         only_schema=source.get("show_type") == "DESCRIBE" and len(_tables_of(source)) == len(tables),
         sources=frozenset(_sources(nodes)),
-        filters=tuple(_comparisons(top)) if single else (),
+        filters=tuple(comparisons(top)) if single else (),
         first=_first(top, limit) if single else None,
+        of_tables={} if single else of_tables(nodes, lambda node: _table(node, with_names)),
     )
 
 
@@ -173,32 +152,11 @@ def _renamed(source: dict[str, Any]) -> bool:
     return bool(source.get("column_name_alias"))
 
 
-def _comparisons(top: dict[str, Any]) -> Iterator[Comparison]:
-    """The conditions of WHERE, joined by AND, that compare a column with a constant."""
-    if top.get("type") != "SELECT_NODE" or top.get("sample") or top["from_table"].get("sample"):
-        return
-    where = top.get("where_clause") or {}
-    for part in where.get("children", ()) if where.get("type") == "CONJUNCTION_AND" else (where,):
-        operator, column = _OPERATORS.get(part.get("type", "")), part.get("left") or {}
-        constant = _constant(part.get("right"))
-        names: list[str] = column.get("column_names", []) if column.get("type") == "COLUMN_REF" else []
-        if operator and constant is not None and len(names) == 1:
-            yield Comparison(column=names[0].lower(), operator=operator, constant=constant)
-
-
-def _constant(node: dict[str, Any] | None) -> int | str | None:
-    literal = (node or {}).get("literal") or {}
-    kind, text = literal.get("kind"), str(literal.get("text", ""))
-    if kind == "INTEGER":
-        return int(text) if text.removeprefix("-").isdecimal() else None
-    return text if kind == "STRING" else None
-
-
 def _first(top: dict[str, Any], limit: int | None) -> int | None:
     """How many rows are enough for a query that only picks columns: then any first rows will do."""
     counts = [limit]
     for modifier in top.get("modifiers") or ():
-        count = _constant(modifier.get("limit"))
+        count = constant(modifier.get("limit"))
         if modifier.get("limit_type") != "ROW_COUNT" or modifier.get("offset") or not isinstance(count, int):
             return None
         counts.append(count)
