@@ -17,11 +17,12 @@ from urllib.parse import parse_qsl, urlsplit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+from kedro_lakehouse.config.pulls import PullConfig
 from kedro_lakehouse.config.rest import RestSourceConfig
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.pulls.protocol import Pull
-from kedro_lakehouse.sources.rest.source import RestSource
+from kedro_lakehouse.pulls.rest.source import RestSource
 
 SECRET = "kR7-9xQ2-horse-battery"
 USER = "reader-of-parcels"
@@ -197,7 +198,7 @@ def rest_api(api: RestApi) -> Iterator[RestApi]:
         server.server_close()
 
 
-def source_of(api, *, secrets=None, **keys):
+def source_of(api, *, secrets=None, pull=None, **keys):
     """The source of the table ``parcels`` of an API; the paging is the server's."""
     auth = {"bearer": {}, "basic": {}, "api_key": {"name": "key", "in": "query"}, "none": None}
     auth["oauth2"] = {"token_url": f"{api.address}/token"}
@@ -211,7 +212,8 @@ def source_of(api, *, secrets=None, **keys):
     }
     if api.auth != "none":
         declared |= {"auth": {"type": api.auth, **auth[api.auth]}, "credentials": "api"}
-    table = TableConfig(source="logistics", entity="parcels", keys=("id",))
+    pull = PullConfig(**(pull or {}))
+    table = TableConfig(source="logistics", entity="parcels", keys=("id",), pull=pull)
     held = CREDENTIALS.get(api.auth, {}) if secrets is None else secrets
     config = RestSourceConfig.model_validate({**declared, **keys})
     return RestSource(config, TableName("devices", "parcel"), table, held)

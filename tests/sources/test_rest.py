@@ -242,7 +242,7 @@ def test_a_window_goes_from_the_last_ones_end_less_an_overlap_to_the_servers_tim
         pull = source.plan(Since(number=1, to="2026-01-31T00:00:00Z"))
         list(source.read(pull, None))
     assert pull.from_ == "2026-01-30T23:50:00Z"
-    assert pull.identity == {"server": api.address, "resource": "/v1/parcels"}
+    assert pull.identity == {"server": api.address, "table": "/v1/parcels"}
     begin, end = "updated_since=2026-01-30T23%3A50%3A00Z", f"updated_before={pull.to.replace(':', '%3A')}"
     assert api.asked[-1] == ("GET", f"/v1/parcels?limit=100&{begin}&{end}")
 
@@ -250,9 +250,13 @@ def test_a_window_goes_from_the_last_ones_end_less_an_overlap_to_the_servers_tim
 def test_a_window_may_be_in_seconds_and_open():
     api = RestApi(rows(3), paging="none")
     with rest_api(api):
-        source = source_of(api, window={"from": "since", "format": "unix"}, mode="incremental")
+        source = source_of(
+            api,
+            window={"from": "since", "format": "unix"},
+            pull={"mode": "incremental", "cursor": "at", "late": {"overlap": "15 min"}},
+        )
         list(source.read(source.plan(Since(number=1, to="1970-01-01T00:20:00Z")), None))
-    assert api.asked[-1] == ("GET", "/v1/parcels?since=600")
+    assert api.asked[-1] == ("GET", "/v1/parcels?since=300")
 
 
 def test_nothing_is_planned_within_the_second_of_the_last_window():
@@ -267,7 +271,7 @@ def test_requests_of_an_api_keep_their_distance(monkeypatch):
     monkeypatch.setattr("threading.Event.wait", lambda _self, timeout=None: waited.append(timeout))
     from threading import Event
 
-    from kedro_lakehouse.sources.rest.client import _Pace
+    from kedro_lakehouse.pulls.rest.client import _Pace
 
     pace = _Pace(0.2)
     for _ in range(3):
@@ -297,6 +301,21 @@ def test_a_reading_that_is_ended_from_another_thread_ends():
         source.close()
         with pytest.raises(TransientFault, match="ended"):
             next(reading)
+
+
+@pytest.mark.parametrize(
+    ("pull", "window", "key"),
+    [
+        ({}, None, "pull.mode"),
+        ({"late": "open_transactions"}, {"from": "since"}, "pull.late"),
+        ({}, {"from": "since"}, None),
+    ],
+)
+def test_an_increment_needs_a_window_and_an_overlap(pull, window, key):
+    pull = {"mode": "incremental", "cursor": "at", **pull}
+    source = source_of(RestApi([]), window=window, pull=pull)
+    problem = source._config.table_problem(source._table)
+    assert (problem and problem.key) == key
 
 
 @pytest.mark.parametrize("paging", ["page", "offset"])

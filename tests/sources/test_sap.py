@@ -22,9 +22,9 @@ from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.pulls.errors import InexactFault, TerminalFault, TransientFault, UnstableFault
 from kedro_lakehouse.pulls.protocol import Pull, PulledSource, Since
-from kedro_lakehouse.sources.sap.conditions import lines
-from kedro_lakehouse.sources.sap.connection import answered
-from kedro_lakehouse.sources.sap.source import SapSource
+from kedro_lakehouse.pulls.sap.conditions import lines
+from kedro_lakehouse.pulls.sap.connection import answered
+from kedro_lakehouse.pulls.sap.source import SapSource
 
 pytestmark = pytest.mark.sources
 
@@ -81,11 +81,11 @@ def source_of(sap, *, pull=None, keys=KEYS, table=None, **declared):
             **declared,
         }
     )
+    what = SapPullConfig(**({"fields": [one.name for one in ITEM]} if pull is None else pull))
     declared_table = TableConfig.model_validate(
-        {"source": "erp_sap", "entity": "VBAP", "keys": keys, **(table or {})}
+        {"source": "erp_sap", "entity": "VBAP", "keys": keys, "pull": what, **(table or {})}
     )
     source = SapSource(config, TableName("sap", "item"), declared_table, CREDENTIALS)
-    source._pull = SapPullConfig(**({"fields": [one.name for one in ITEM]} if pull is None else pull))
     source._connected = sap
     return source
 
@@ -293,13 +293,32 @@ def test_no_rows_are_no_error_but_a_hint(caplog):
 
 def test_a_window_has_whole_days_and_overlaps_by_one():
     sap = FakeSap(ITEM, items(9))
-    source = source_of(sap, mode="incremental")
-    source._pull = type("P", (), {**vars(SapPullConfig(fields=("ERDAT",))), "cursor": "ERDAT"})()
+    source = source_of(sap, pull={"mode": "incremental", "cursor": "ERDAT", "fields": ["ERDAT"]})
     pull = source.plan(Since(number=1, to="2026-01-29T23:30:00+00:00"))
     assert (pull.from_, pull.to) == ("2026-01-28T23:30:00+00:00", "2026-01-31T11:00:00+00:00")
     assert pull.identity == {"server": "ABC, client 100", "table": "VBAP"}
     assert source._window(pull) == "ERDAT >= '20260129' AND ERDAT <= '20260131'"
     assert source.plan(Since(number=1, to="2026-02-01T00:00:00+00:00")) is None
+
+
+@pytest.mark.parametrize(
+    ("pull", "keys", "text"),
+    [
+        ({"late": {"overlap": "3 hours"}}, ["MANDT"], "overlap by a day"),
+        ({"late": "open_transactions"}, ["MANDT"], "does not tell which transactions"),
+    ],
+)
+def test_windows_of_dates_must_overlap(pull, keys, text):
+    source = source_of(None, pull={"mode": "incremental", "cursor": "ERDAT", **pull}, keys=keys)
+    assert text in source._config.table_problem(source._table).problem
+
+
+def test_rows_need_key_fields():
+    table = {"write": "append"}
+    source = source_of(None, pull={"mode": "snapshot"}, keys=[], table=table)
+    assert source._config.table_problem(source._table).key == "pull.key_fields"
+    source = source_of(None, pull={"mode": "snapshot", "key_fields": KEYS}, keys=[], table=table)
+    assert source._config.table_problem(source._table) is None
 
 
 def test_sap_is_asked_for_its_time_and_no_other_counts():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from kedro_lakehouse.config.base import Declaration, Name, refuse
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.config.monitoring import Address  # noqa: TC001 - the same
-from kedro_lakehouse.config.sources import SourceConfig, TableProblem
+from kedro_lakehouse.config.pulled import PulledSourceConfig
+from kedro_lakehouse.config.sources import TableProblem
 
 if TYPE_CHECKING:
     from kedro_lakehouse.config.tables import TableConfig
@@ -143,13 +144,11 @@ class RestWindow(Declaration):
     """How times are written: 2026-01-31T00:00:00Z, or seconds or milliseconds since 1970."""
 
 
-class RestSourceConfig(SourceConfig):
+class RestSourceConfig(PulledSourceConfig):
     """An API that answers in JSON; a table's `entity` is the path of its records below `base_url`."""
 
-    credentials: Name | None = None
-    """Entry of credentials.yml, or secret, that `auth` takes its secrets from."""
-    mode: Literal["full", "incremental", "snapshot"] = "full"
-    """Until the base class has it."""
+    lands: ClassVar[Literal["parquet", "json"]] = "json"
+
     base_url: Annotated[Address, AfterValidator(_bare)]
     """Address of the API, up to what its resources share."""
     auth: RestAuth | None = None
@@ -194,17 +193,23 @@ class RestSourceConfig(SourceConfig):
         """The address of a table's records."""
         return f"{self.base_url}/{table.entity}"
 
-    def mode_of(self, _table: TableConfig) -> str:
-        """Until the base class has it."""
-        return self.mode
+    def place_of(self, table: TableConfig) -> str:
+        """The address of a table's records."""
+        return self.resource(table)
 
     def table_problem(self, table: TableConfig) -> TableProblem | None:
         """An increment needs parameters of a window."""
         problem = super().table_problem(table)
         if problem is None and self.mode_of(table) == "incremental" and self.window is None:
             return TableProblem(
-                key="pull",
+                key="pull.mode",
                 problem="an increment needs parameters that limit an answer to a window of time.",
                 remedy="Declare `window: {from: ..., to: ...}` at the source, or use `mode: full`.",
+            )
+        if problem is None and self.pull_of(table).late == "open_transactions":
+            return TableProblem(
+                key="pull.late",
+                problem="an API does not tell which transactions are open.",
+                remedy="Write for example {overlap: 10 min}, or leave it out.",
             )
         return problem

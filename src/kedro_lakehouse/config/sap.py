@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from pydantic import AfterValidator, Field
 
-from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
-from kedro_lakehouse.config.sources import SourceConfig, TableProblem
+from kedro_lakehouse.config.base import Name, Names, refuse
+from kedro_lakehouse.config.pulled import PulledSourceConfig
+from kedro_lakehouse.config.pulls import Overlap, PullConfig
+from kedro_lakehouse.config.sources import TableProblem
 
 if TYPE_CHECKING:
     from kedro_lakehouse.config.tables import TableConfig
@@ -29,7 +31,7 @@ def _no_secret(connection: Mapping[str, str]) -> Mapping[str, str]:
     return connection
 
 
-class SapPullConfig(Declaration):
+class SapPullConfig(PullConfig):
     """What is pulled from one table of SAP."""
 
     fields: Names = ()
@@ -46,11 +48,11 @@ class SapPullConfig(Declaration):
     """So many rows are left out before them."""
 
 
-class SapSourceConfig(SourceConfig):
+class SapSourceConfig(PulledSourceConfig):
     """Tables of SAP, read by a function such as RFC_READ_TABLE; a table's `entity` is its name in SAP."""
 
-    credentials: Name | None = None
-    """Entry of credentials.yml, or secret, with `user` and `passwd`."""
+    pull_model: ClassVar[type[PullConfig]] = SapPullConfig
+
     connection: Annotated[Mapping[Name, str], AfterValidator(_no_secret)]
     """Parameters of the RFC SDK: `client`, and `ashost` with `sysnr`, or `mshost` with `sysid`."""
     function: Name = "RFC_READ_TABLE"
@@ -59,21 +61,30 @@ class SapSourceConfig(SourceConfig):
     """Most characters of a row in one answer; wider rows are read in parts and joined by their keys."""
     rows: int = Field(1_000, ge=1)
     """About so many rows are read by one call; all rows with one value of `range_by` are read at once."""
-    mode: Literal["full", "incremental", "snapshot"] = "full"
-    """Until the base class has it."""
 
-    def mode_of(self, _table: TableConfig) -> str:
-        """Until the base class has it."""
-        return self.mode
-
-    def pull_of(self, _table: TableConfig) -> SapPullConfig:
-        """Until the base class has it."""
-        return SapPullConfig()
+    def place_of(self, table: TableConfig) -> str:
+        """The server, the client and the table in SAP."""
+        words = {key.lower(): value for key, value in self.connection.items()}
+        server = words.get("ashost") or words.get("mshost") or words.get("wshost") or words.get("dest")
+        return f"sap://{server}/{words['client']}/{table.entity}"
 
     def table_problem(self, table: TableConfig) -> TableProblem | None:
         """Rows are read by their keys."""
         problem = super().table_problem(table)
-        if problem is None and not (table.keys or self.pull_of(table).key_fields):
+        pull = self.pull_of(table)
+        if problem is None and isinstance(pull.late, Overlap) and pull.late.overlap < _ONE_DAY:
+            return TableProblem(
+                key="pull.late",
+                problem="dates of SAP have no time, so a window must overlap by a day at least.",
+                remedy="Write for example {overlap: 1 day}, or leave it out.",
+            )
+        if problem is None and pull.late == "open_transactions":
+            return TableProblem(
+                key="pull.late",
+                problem="SAP does not tell which transactions are open.",
+                remedy="Write for example {overlap: 1 day}, or leave it out.",
+            )
+        if problem is None and not (table.keys or getattr(pull, "key_fields", ())):
             return TableProblem(
                 key="pull.key_fields",
                 problem="rows of SAP are read by their primary key.",

@@ -13,14 +13,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.pulls.errors import TerminalFault, UnstableFault
-from kedro_lakehouse.sources.sap.conditions import between, both, lines
-from kedro_lakehouse.sources.sap.connection import BufferExceeded, answered
-from kedro_lakehouse.sources.sap.values import Field, refuse_inexact
+from kedro_lakehouse.pulls.sap.conditions import between, both, lines
+from kedro_lakehouse.pulls.sap.connection import BufferExceeded, answered
+from kedro_lakehouse.pulls.sap.values import Field, refuse_inexact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kedro_lakehouse.sources.sap.connection import CanCall
+    from kedro_lakehouse.pulls.sap.connection import CanCall
 
 Key = tuple[str, ...]
 Row = dict[str, str]

@@ -9,20 +9,26 @@ from urllib.parse import urlsplit
 
 from kedro_lakehouse.config.rest import RestSourceConfig
 from kedro_lakehouse.errors import UnsupportedError
-from kedro_lakehouse.pulls.protocol import Chunk, Entity, EntityColumn, Pull, PullCapabilities, Since
-from kedro_lakehouse.sources.rest.client import RestClient
-from kedro_lakehouse.sources.rest.paging import END, Pages
-from kedro_lakehouse.sources.rest.readings import read_once, read_twice
+from kedro_lakehouse.pulls.protocol import (
+    Chunk,
+    Entity,
+    EntityColumn,
+    Pull,
+    PullCapabilities,
+    Since,
+    window_begin,
+)
+from kedro_lakehouse.pulls.rest.client import RestClient
+from kedro_lakehouse.pulls.rest.paging import END, Pages
+from kedro_lakehouse.pulls.rest.readings import read_once, read_twice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.sources.rest.paging import Position
+    from kedro_lakehouse.pulls.rest.paging import Position
 
-_OVERLAP: Final = dt.timedelta(minutes=10)
-"""How far a window begins before the end of the last one: an API may show a change late."""
 _KINDS: Final[Mapping[bytes, str]] = {
     b'"': "string",
     b"{": "object",
@@ -58,14 +64,13 @@ class RestSource:
         """A window up to the server's own time, or everything as it is at that time."""
         now = self._client.clock(self._resource, where=self._path)
         parts = urlsplit(self._resource)
-        identity = {"server": f"{parts.scheme}://{parts.netloc}", "resource": parts.path}
+        identity = {"server": f"{parts.scheme}://{parts.netloc}", "table": parts.path}
         if self._mode != "incremental":
             return Pull(from_=None, to=_iso(now), identity=identity)
-        last = None if since.to is None else _time(since.to)
-        if last is not None and now <= last:
+        if since.to is not None and now <= _time(since.to):
             return None
-        begin = None if last is None else _iso(last - self._overlap)
-        return Pull(from_=begin, to=_iso(now), identity=identity)
+        begin = window_begin(since, self._config.pull_of(self._table))
+        return Pull(from_=None if begin is None else _iso(_time(begin)), to=_iso(now), identity=identity)
 
     def read(self, pull: Pull, state: Mapping[str, Any] | None) -> Iterator[Chunk]:
         """The records of a window, page after page, in the bytes of the answers."""
@@ -87,10 +92,6 @@ class RestSource:
     @property
     def _mode(self) -> str:
         return self._config.mode_of(self._table)
-
-    @property
-    def _overlap(self) -> dt.timedelta:
-        return _OVERLAP
 
     def _pages(self, pull: Pull) -> Pages:
         auth = self._config.auth

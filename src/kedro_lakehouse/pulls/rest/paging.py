@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kedro_lakehouse.config.rest import RestPaging
-    from kedro_lakehouse.sources.rest.answers import Answer
+    from kedro_lakehouse.pulls.rest.answers import Answer
 
 Position: TypeAlias = "Mapping[str, Any]"
 END: Final[Position] = {"end": True}

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
-from kedro_lakehouse.sources.rest.answers import Answer
-from kedro_lakehouse.sources.rest.login import log_in
+from kedro_lakehouse.pulls.rest.answers import Answer
+from kedro_lakehouse.pulls.rest.login import log_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.pulls.errors import UnstableFault
 from kedro_lakehouse.pulls.protocol import Chunk
-from kedro_lakehouse.sources.rest.paging import END
+from kedro_lakehouse.pulls.rest.paging import END
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from kedro_lakehouse.sources.rest.paging import Position
+    from kedro_lakehouse.pulls.rest.paging import Position
 
     PagesFrom = Callable[[Position], Iterator[tuple[Sequence[bytes], Position]]]
     """The records of each page from a position on, with the position after it."""

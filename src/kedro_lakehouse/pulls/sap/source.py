@@ -7,21 +7,23 @@ import datetime as dt
 import logging
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
+from kedro_lakehouse.config.pulls import Overlap
 from kedro_lakehouse.config.sap import SapSourceConfig
 from kedro_lakehouse.pulls.errors import SourceFault
 from kedro_lakehouse.pulls.protocol import Chunk, Entity, EntityColumn, Pull, PullCapabilities, Since
-from kedro_lakehouse.sources.sap.conditions import both, literal
-from kedro_lakehouse.sources.sap.connection import CanCall, answered, clock, connect
-from kedro_lakehouse.sources.sap.table import Key, Row, SapTable
-from kedro_lakehouse.sources.sap.values import column, scale_of
+from kedro_lakehouse.pulls.sap.conditions import both, literal
+from kedro_lakehouse.pulls.sap.connection import CanCall, answered, clock, connect
+from kedro_lakehouse.pulls.sap.table import Key, Row, SapTable
+from kedro_lakehouse.pulls.sap.values import column, scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
+    from kedro_lakehouse.config.sap import SapPullConfig
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
 
@@ -44,7 +46,7 @@ class SapSource:
     ) -> None:
         """Keep the declarations and the secrets."""
         self._config, self._name, self._table, self._credentials = config, name, table, credentials
-        self._pull = config.pull_of(table)
+        self._pull = cast("SapPullConfig", config.pull_of(table))
         self._connected: CanCall | None = None
 
     def describe(self) -> Entity:
@@ -55,7 +57,7 @@ class SapSource:
         )
 
     def plan(self, since: Since) -> Pull | None:
-        """The table as it is at SAP's own time, or the rows whose date is since a day before the last pull."""
+        """The table as it is at SAP's own time, or rows with a date since a day before the last pull."""
         now, ahead, system = clock(self._connection)
         client = str(self._config.connection["client"])
         identity = {"server": f"{system}, client {client}", "table": self._table.entity}
@@ -63,7 +65,7 @@ class SapSource:
         begin = None
         if self._mode == "incremental" and since.to is not None:
             last = dt.datetime.fromisoformat(since.to)
-            begin = (last - max(self._overlap, _ONE_DAY)).isoformat()
+            begin = (last - self._overlap).isoformat()
             if now < last:
                 return None
         return Pull(from_=begin, to=now.isoformat(), identity=identity, facts=facts)
@@ -114,11 +116,12 @@ class SapSource:
 
     @property
     def _overlap(self) -> dt.timedelta:
-        return _ONE_DAY
+        late = self._pull.late
+        return late.overlap if isinstance(late, Overlap) else _ONE_DAY
 
     @property
     def _cursor(self) -> str:
-        return str(getattr(self._pull, "cursor", None))
+        return str(self._pull.cursor)
 
     def _window(self, pull: Pull) -> str:
         """The condition of a window: dates in SAP's local time, both days included."""
