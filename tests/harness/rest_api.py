@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kedro_lakehouse.config.pulls import PullConfig
 from kedro_lakehouse.config.rest import RestSourceConfig
@@ -60,6 +60,10 @@ class RestApi:
     before_answer: Callable[[], None] = lambda: None
     answer: Callable[[str, dict[str, str]], tuple[int, dict[str, str], bytes] | None] = lambda _p, _q: None
     """An answer to a path and a query in place of the usual one."""
+    now: float | None = None
+    """The server's time; by default this machine's."""
+    changed: Mapping[int, float] = field(default_factory=dict)
+    """When each record was last changed: a query may ask for those ``since`` and ``before`` some seconds."""
     port: int = 0
     asked: list[tuple[str, str]] = field(default_factory=list)
     refused: int = 0
@@ -110,7 +114,7 @@ class RestApi:
 
     def page(self, path: str, query: dict[str, str]) -> tuple[dict[str, str], bytes]:
         """A page of records, in the middle of an answer that tells where the next one is."""
-        rows = list(self.rows)
+        rows = [row for row in self.rows if self._is_within(json.loads(row)["id"], query)]
         begin = self._begin(query, rows)
         shown = rows if self.paging == "none" else rows[begin : begin + self.size]
         last = json.loads(shown[-1])["id"] if shown else None
@@ -123,6 +127,10 @@ class RestApi:
                 f'</first>; rel="first, prev", <{path}?after={following}&key={SECRET}>; rel="next"'
             )
         return headers, f'{{"data": {{"items": [{", ".join(shown)}]}}, "meta": {json.dumps(meta)}}}'.encode()
+
+    def _is_within(self, number: int, query: dict[str, str]) -> bool:
+        at = self.changed.get(number, 0.0)
+        return float(query.get("since", at)) <= at < float(query.get("before", at + 1))
 
     def _begin(self, query: dict[str, str], rows: Sequence[str]) -> int:
         if self.paging == "page":
@@ -138,6 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1  # head and body in one packet
     disable_nagle_algorithm = True
     api: RestApi
+
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        return super().date_time_string(self.api.now if timestamp is None else timestamp)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 WIDTH = 512
 LINE = 72
-_TOKEN = re.compile(r"\s*(?:('(?:[^']|'')*')|(<=|>=|<>|=|<|>|\(|\))|([A-Z0-9_/]+))")
+_TOKEN = re.compile(r"\s*(?:('(?:[^']|'')*')|(<=|>=|<>|=|<|>|\(|\))|([A-Za-z0-9_/]+))")
 
 
 class RefusedError(ABAPApplicationError):
