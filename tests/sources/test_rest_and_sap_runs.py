@@ -21,7 +21,8 @@ pytestmark = pytest.mark.sources
 START = 1_800_000_000
 ITEM = [
     SapField("VBELN"), SapField("POSNR", "N", 6),
-    SapField("ARKTX", length=300), SapField("ZZNOTE", length=300), SapField("NETWR", "P", 16), SapField("ERDAT", "D", 8),
+    SapField("ARKTX", length=300), SapField("ZZNOTE", length=300),
+    SapField("NETWR", "P", 16), SapField("ERDAT", "D", 8),
 ]  # fmt: skip
 
 
@@ -60,7 +61,8 @@ def project(tmp_path: Path, api: RestApi) -> TemporaryProject:
             "types": {"id": "bigint", "price": "decimal(12,2)"},
         },
         "devices.parcel": {
-            "source": "logistics", "entity": "parcels", "keys": ["id"], "types": {"id": "bigint", "price": "decimal(12,2)"},
+            "source": "logistics", "entity": "parcels", "keys": ["id"],
+            "types": {"id": "bigint", "price": "decimal(12,2)"},
             "pull": {"mode": "incremental", "cursor": "changed"},
         },
         "sap.item": {
