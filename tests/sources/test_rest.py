@@ -7,13 +7,18 @@ import json
 import logging
 import traceback
 from email.utils import formatdate
+from types import SimpleNamespace
 
 import pytest
 from harness.rest_api import CREDENTIALS, SECRET, USER, WHOLE, RestApi, rest_api, source_of
 from pydantic import ValidationError
 
+from kedro_lakehouse.errors import SourceUnreachableError
+from kedro_lakehouse.pulls import run
 from kedro_lakehouse.pulls.errors import TerminalFault, TransientFault, UnstableFault
+from kedro_lakehouse.pulls.manifest import SealedPulls
 from kedro_lakehouse.pulls.protocol import PulledSource, Since
+from kedro_lakehouse.pulls.run import TablePulls, pull_together
 
 pytestmark = pytest.mark.sources
 
@@ -349,6 +354,44 @@ def test_counted_pages_need_to_stand_still_or_to_be_read_twice(paging):
 def test_a_declaration_that_makes_no_sense_is_refused(keys, text):
     with pytest.raises(ValidationError, match=text):
         source_of(RestApi([]), **keys)
+
+
+@pytest.fixture
+def slow_clock(monkeypatch):
+    """A clock by which a minute passes whenever a pull looks at it."""
+    minutes = itertools.count()
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: next(minutes) * 60.0))
+
+
+def pulls_of(api, folder):
+    source = source_of(api, path=str(folder))
+    return TablePulls(
+        source._name,
+        source._table,
+        source._config,
+        make=lambda: source_of(api, path=str(folder)),
+        sealed=SealedPulls(str(folder), "devices.parcel"),
+    )
+
+
+def test_a_pull_that_goes_on_has_its_whole_budget_after_each_failure(slow_clock, tmp_path):
+    api = RestApi(rows(1_000), size=25)
+    again = {"Retry-After": "0"}
+    api.answer = lambda _p, _q: (429, again, b"") if len(api.asked) % 3 == 0 else None
+    with rest_api(api):
+        (manifest,) = pull_together([pulls_of(api, tmp_path)]).values()
+    assert manifest.rows == 1_000
+    landed = (tmp_path / manifest.files[0].path).read_bytes().splitlines()
+    assert landed == [row.encode() for row in rows(1_000)]
+
+
+def test_a_pull_that_does_not_go_on_is_given_up(slow_clock, tmp_path):
+    api = RestApi(rows(1_000))
+    api.answer = lambda _p, _q: (429, {"Retry-After": "0"}, b"") if len(api.asked) > 3 else None
+    with rest_api(api), pytest.raises(SourceUnreachableError, match="answers 429"):
+        pull_together([pulls_of(api, tmp_path)])
+    assert len(api.asked) < 12
+    assert not list(tmp_path.rglob("*.json"))
 
 
 def test_rows_that_move_between_two_readings_are_refused():

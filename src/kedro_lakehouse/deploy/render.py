@@ -28,6 +28,8 @@ Target = Literal["emr-serverless", "glue", "airflow"]
 TARGETS: Final = get_args(Target)
 TEMPLATE: Final = "template.yml"
 ARTIFACTS: Final = "artifacts"
+_EXTRAS_OF_SOURCES: Final = frozenset({"kafka", "mongodb", "rest", "sap", "sql"})
+"""Types of sources that need the extra of the same name."""
 
 
 @dataclass
@@ -61,7 +63,7 @@ def render(  # noqa: PLR0913 - one an option of the command
     if target == "airflow":
         return _airflow(project, metadata, folder)
     kinds = {source.type for source in project.declarations.sources.values()}
-    modules = tuple(needed_modules(*(["kafka"] if "kafka" in kinds else [])))
+    modules = tuple(needed_modules(*sorted(_EXTRAS_OF_SOURCES & kinds)))
     deployment = Deployment.of(
         project, package=metadata.package_name, jars=jars, modules=modules, every=every
     )
