@@ -6,6 +6,9 @@ import json
 import random
 
 import pytest
+
+pytest.importorskip("httpx2", reason="`make test-sources` installs the extra rest")
+
 from harness.rest_api import WHOLE, RestApi, rest_api, source_of
 from harness.soak import soaking
 

@@ -6,8 +6,11 @@ import datetime as dt
 import json
 from typing import TYPE_CHECKING, Any
 
-import pyrfc
 import pytest
+
+pytest.importorskip("pyrfc", reason="`make test-sources` installs the extra sap")
+
+import pyrfc
 from harness.rest_api import SECRET, USER, RestApi, rest_api
 from harness.sap import FakeSap, SapField
 
