@@ -165,6 +165,23 @@ def test_keys_that_come_and_go_between_calls_leave_no_wrong_row(seed):
     assert found.items() <= expected(every).items()
 
 
+def test_a_busy_range_is_read_in_halves():
+    every, chance = items(800), random.Random(5)  # noqa: S311 - not for secrets
+    rows, stayed = every[:400], expected(every[:400])
+
+    def move():
+        for _ in range(2):
+            gone = rows.pop(chance.randrange(len(rows)))
+            stayed.pop(tuple(gone[key] for key in KEYS), None)
+            rows.append(every[chance.randrange(len(every))])
+            rows[:] = {tuple(row[key] for key in KEYS): row for row in rows}.values()
+
+    sap = FakeSap(ITEM, rows, before_call=move)
+    found = by_key(pulled(source_of(sap, rows=400)))
+    assert stayed.items() <= found.items()
+    assert found.items() <= expected(every).items()
+
+
 def test_a_range_that_never_stands_still_is_refused():
     rows, numbers = items(10), iter(range(1_000, 2_000))
 

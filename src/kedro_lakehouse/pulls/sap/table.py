@@ -6,7 +6,7 @@ its keys, in as many calls as the fields need; where they differ, the range is r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]
 Row = dict[str, str]
 _SORTED_AS_TEXT: Final = frozenset("CNDT")
-_TRIES: Final = 8
-"""So often a range is read until its parts have the same keys."""
+_TRIES: Final = 4
+"""So often a range is read until its parts have the same keys; then each half of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Range:
 class SapTable:
     """A table of SAP and what is read of it."""
 
-    connection: CanCall
+    connection: CanCall = field(repr=False)
     function: str
     name: str
     keys: Sequence[str]
@@ -86,19 +86,19 @@ class SapTable:
         room = self.width - sum(self.fields[key].length for key in self.keys)
         parts: list[list[str]] = [[]]
         left = room
-        for name, field in self.fields.items():
+        for name, one in self.fields.items():
             if name in self.keys:
                 continue
-            if field.length > room:
+            if one.length > room:
                 raise TerminalFault(
                     f"{self.name}: the field {name} does not fit into an answer beside the keys",
                     "Leave it out of `pull.fields`.",
                 )
-            if field.length > left:
+            if one.length > left:
                 parts.append([])
                 left = room
             parts[-1].append(name)
-            left -= field.length
+            left -= one.length
         return parts
 
     def read_keys(self, condition: str) -> list[Key]:
@@ -148,25 +148,43 @@ class SapTable:
             yield Range(first=held[0][at], last=held[-1][at]), held
 
     def read_range(self, span: Range, by: str | None, keys: Sequence[Key], condition: str) -> list[Row]:
-        """The rows of a range, whole, in the order of their keys.
+        """The rows of a range, each whole.
 
         The calls for parts of the fields must give the same keys, those that the call for keys gave last.
+        While they do not, the range is read again, and then its halves: few rows change less often.
 
         Raises:
-            UnstableFault: Keys come and go so fast that they never did.
+            UnstableFault: Keys with one value of the field by which rows are divided never stood still.
         """
+        within = condition
         if by is not None and span.first is not None and span.last is not None:
-            condition = both(condition, between(by, span.first, span.last))
+            within = both(condition, between(by, span.first, span.last))
         expected = list(keys)
         for attempt in range(_TRIES):
             if attempt:
-                expected = self.read_keys(condition)
-            if (rows := self._whole(sorted(expected), condition)) is not None:
+                expected = self.read_keys(within)
+            if (rows := self._whole(sorted(expected), within)) is not None:
                 return rows
-        raise UnstableFault(
-            f"{self.name}: the rows of a range changed in each of {_TRIES} readings",
-            "Pull when the table is quiet, or lower `rows`.",
-        )
+        halves = self._halves(expected, by)
+        if not halves:
+            raise UnstableFault(
+                f"{self.name}: the rows of a range changed in each of {_TRIES} readings",
+                "Pull when the table is quiet, or name in `range_by` a field with more values.",
+            )
+        return [row for half, held in halves for row in self.read_range(half, by, held, condition)]
+
+    def _halves(self, keys: Sequence[Key], by: str | None) -> list[tuple[Range, list[Key]]]:
+        """Two ranges with these keys; none where one value cannot be divided."""
+        at = 0 if by is None else self.keys.index(by)
+        values = sorted({key[at] for key in keys})
+        if by is None or len(values) < 2:  # noqa: PLR2004 - two halves
+            return []
+        middle = len(values) // 2
+        parts = (values[:middle], values[middle:])
+        return [
+            (Range(first=part[0], last=part[-1]), [key for key in keys if part[0] <= key[at] <= part[-1]])
+            for part in parts
+        ]
 
     def _whole(self, keys: Sequence[Key], condition: str) -> list[Row] | None:
         """The rows with exactly these keys, joined from parts; None if a part has others."""
