@@ -67,6 +67,8 @@ from kedro_lakehouse.config.registries import (
     GlueRegistryConfig,
     RegistryConfig,
 )
+from kedro_lakehouse.config.rest import RestAuth, RestPaging, RestSourceConfig, RestWindow
+from kedro_lakehouse.config.sap import SapPullConfig, SapSourceConfig
 from kedro_lakehouse.config.service import QueryConfig, ServiceConfig, ServiceFile
 from kedro_lakehouse.config.sources import (
     ChangesSourceConfig,
@@ -123,6 +125,8 @@ _DEFAULTS: Final[Mapping[tuple[type[Declaration], str], str]] = {
     (PullLimits, "bytes"): "`64 GiB`",
     (PullLimits, "time"): "`4 hours`",
     (PullRetry, "budget"): "`10 minutes`",
+    (RestSourceConfig, "timeout"): "`60 seconds`",
+    (RestSourceConfig, "paging"): "`{type: none}`",
 }
 _ANSWERED: Final[Mapping[str, str]] = {
     "row": "one aggregation", "aggregate": "one aggregation", "count": "one aggregation",
@@ -210,6 +214,8 @@ def _of_model(model: type[Declaration], name: str, field: FieldInfo) -> tuple[st
         words = f"`true`, `false` or {words}"
     if model in (ExtractSourceConfig, ChangesSourceConfig) and name == "csv":
         words = _words(CsvOptions)
+    if name == "rate":
+        words = "rate"
     if name == "max_bytes":
         words += " or size"
     given = next((text for (m, n), text in _DEFAULTS.items() if issubclass(model, m) and n == name), None)
@@ -245,6 +251,11 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     KinesisMetadataConfig: "metadata of Kinesis",
     PulledSourceConfig: "A source that is asked for its records",
     SqlSourceConfig: "A source of type sql",
+    RestSourceConfig: "A source of type rest",
+    RestAuth: "auth of a source of type rest",
+    RestPaging: "paging of a source of type rest",
+    RestWindow: "window of a source of type rest",
+    SapSourceConfig: "A source of type sap",
     PullRetry: "retry",
     PullLimits: "limits",
     RegistryConfig: "registries.yml",
@@ -260,6 +271,7 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     ValidFromConfig: "valid_from",
     PullConfig: "pull",
     SqlPullConfig: "pull of a source of type sql",
+    SapPullConfig: "pull of a source of type sap",
     Overlap: "pull.late",
     DeriveConfig: "derive",
     EnrichConfig: "enrich",

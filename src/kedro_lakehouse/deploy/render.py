@@ -14,7 +14,6 @@ from kedro_lakehouse.deploy.deployment import Deployment, Jars
 from kedro_lakehouse.deploy.emr_serverless import emr_serverless_template
 from kedro_lakehouse.deploy.glue import glue_template
 from kedro_lakehouse.deploy.platforms import line_of, require_formats
-from kedro_lakehouse.deploy.workgroup import workgroup_resources
 from kedro_lakehouse.session.line import DEFAULT, environment
 
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ Target = Literal["emr-serverless", "glue", "airflow"]
 TARGETS: Final = get_args(Target)
 TEMPLATE: Final = "template.yml"
 ARTIFACTS: Final = "artifacts"
+_EXTRAS_OF_SOURCES: Final = frozenset({"kafka", "mongodb", "rest", "sap", "sql"})
+"""Types of sources that need the extra of the same name."""
 
 
 @dataclass
@@ -62,7 +63,7 @@ def render(  # noqa: PLR0913 - one an option of the command
     if target == "airflow":
         return _airflow(project, metadata, folder)
     kinds = {source.type for source in project.declarations.sources.values()}
-    modules = tuple(needed_modules(*(kind for kind in ("kafka", "sql") if kind in kinds)))
+    modules = tuple(needed_modules(*sorted(_EXTRAS_OF_SOURCES & kinds)))
     deployment = Deployment.of(
         project, package=metadata.package_name, jars=jars, modules=modules, every=every
     )
@@ -85,7 +86,6 @@ def render(  # noqa: PLR0913 - one an option of the command
     make = glue_template if target == "glue" else emr_serverless_template
     content = make(deployment)
     content["Resources"] |= crawler_resources(deployment.discovered)
-    content["Resources"] |= workgroup_resources(project.service.query)
     written.append(_template(content, folder))
     if target == "emr-serverless":
         source = files("kedro_lakehouse").joinpath("deploy", "templates", "environment.Dockerfile")

@@ -65,6 +65,7 @@ class _Landing:
     file: LandingFile
     begun: float = field(default_factory=time.monotonic)
     state: Mapping[str, Any] | None = None
+    chunks: int = 0
     closed: PulledFile | None = None
 
 
@@ -104,6 +105,13 @@ class TablePulls:
     @property
     def _place(self) -> tuple[str, str]:
         return self.sealed.root, str(self.name)
+
+    @property
+    def progress(self) -> int:
+        """How many chunks have landed that need not be read again; 0 if the source cannot go on."""
+        if self._landing is None or self._source is None or not self._source.capabilities.resumes:
+            return 0
+        return self._landing.chunks if self._landing.state is not None else 0
 
     def is_due(self, usual: timedelta | None = None) -> bool:
         """Whether the last pull is ``every`` ago; without that key, this process's last one ``usual``."""
@@ -172,6 +180,7 @@ class TablePulls:
                     over()
                     landing.file.add(chunk)
                     landing.state = chunk.state
+                    landing.chunks += 1
                     self._enter("chunk", landing.number)
                     self._check(landing)
             except SourceFault:
@@ -347,7 +356,7 @@ def pull_together(pulls: Sequence[TablePulls], *, accept: bool = False) -> dict[
             itself; it was tried once.
         PullTooLargeError: A pull is over the declared limits.
     """
-    config, begun, times = pulls[0].config, None, 0
+    config, begun, times, reached = pulls[0].config, None, 0, 0
     budget = config.retry.budget.total_seconds()
     while True:
         at_work = pulls[0]
@@ -362,6 +371,8 @@ def pull_together(pulls: Sequence[TablePulls], *, accept: bool = False) -> dict[
             sealed = {str(one.name): one.seal() for one in pulls}
             return {name: manifest for name, manifest in sealed.items() if manifest is not None}
         except TransientFault as fault:
+            if len(pulls) == 1 and at_work.progress > reached:  # it went on meanwhile
+                begun, times, reached = None, 0, at_work.progress
             begun, times = begun or time.monotonic(), times + 1
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(times, 10)) * random.uniform(0.5, 1)  # noqa: S311
             pause = pause if fault.retry_after is None else max(0.0, fault.retry_after)
