@@ -23,6 +23,8 @@ _DIGITS: Final[dict[type[T.DataType], int]] = {
     T.IntegerType: 10,
     T.LongType: 19,
 }
+MISFIT: Final = "__misfit"
+"""Column that few readers add: the source columns whose value is not of the type that they read it as."""
 _DOUBLE_HOLDS: Final = 10  # digits of the largest integer type of which a double holds every value
 _FAMILIES: Final[dict[str, frozenset[str]]] = {
     "string": frozenset({"string", "boolean", "number", "date", "timestamp", "timestamp_ntz", "binary"}),
@@ -232,12 +234,23 @@ def convert(frame: DataFrame, conversions: Sequence[Conversion], *, keep: Sequen
         by_name.setdefault(conversion.name, []).append(conversion)
     values = [_first_present(group).alias(name) for name, group in by_name.items()]
     failed = [F.when(c.failed(), F.lit(c.name)) for c in conversions if not c.same_type]
-    facts = [_names(failed).alias("__failed")]
+    lost = _names(failed)
+    if MISFIT in frame.columns:
+        given = {c.source: c.name for c in conversions}
+        lost = F.array_distinct(F.concat(lost, *[_misfit(source, name) for source, name in given.items()]))
+    facts = [lost.alias("__failed")]
     if any(c.unset_marker is not None for c in conversions):
         held = [(name, _first_unset(by_name[name])) for name in sorted(by_name)]
         unset = _names([F.when(is_unset, F.lit(n)) for n, is_unset in held if is_unset is not None])
         facts.append(F.when(F.size(unset) > 0, unset).alias(UNSET))
     return frame.select(*columns(keep), *values, *facts)
+
+
+def _misfit(source: str, name: str) -> Column:
+    """The column's name in an array where a reader could not read its source column."""
+    return F.when(F.array_contains(MISFIT, F.lit(source)), F.array(F.lit(name))).otherwise(
+        F.array().cast("array<string>")
+    )
 
 
 def _names(found: Sequence[Column]) -> Column:

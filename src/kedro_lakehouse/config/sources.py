@@ -12,6 +12,7 @@ from kedro_lakehouse.config.lifetimes import LandingLifetime
 from kedro_lakehouse.config.metadata import KafkaMetadataConfig, KinesisMetadataConfig, metadata_of
 
 if TYPE_CHECKING:
+    from kedro_lakehouse.config.documents import DocumentRules
     from kedro_lakehouse.config.tables import TableConfig
 
 Load = Literal["full_load", "changes"]
@@ -45,6 +46,10 @@ class SourceConfig(Declaration):
     def completed(self, table: TableConfig) -> TableConfig:
         """The table's declaration with what its source makes of keys that are not written."""
         return table
+
+    def documents_of(self, table: TableConfig) -> DocumentRules | None:  # noqa: ARG002 - few have documents
+        """How the documents that land for a table become rows; None where files hold rows."""
+        return None
 
     def table_problem(self, table: TableConfig) -> TableProblem | None:  # noqa: ARG002 - for plug-ins
         """Say why this source cannot feed a table as it is declared; None where it can."""

@@ -18,6 +18,7 @@ from kedro_lakehouse.decoders.metadata import with_metadata
 from kedro_lakehouse.decoders.plain_json import NotPlainError
 from kedro_lakehouse.errors import UnreadableFileError, UnsupportedError
 from kedro_lakehouse.ingestion.columns import described_types, resolve_columns
+from kedro_lakehouse.ingestion.documents import DocumentReader
 from kedro_lakehouse.ingestion.references import References
 from kedro_lakehouse.schema_registries.columns import column_types
 from kedro_lakehouse.sources.base import NamesSchemas, ReadsFew, StreamSource, TellsMetadata
@@ -50,12 +51,14 @@ class FileReader:
     def __init__(self, table: LakeTable, source: FileSource) -> None:
         """Take the table and its source; nothing is read yet."""
         self.table, self.source = table, source
+        rules = table.source_config.documents_of(table.config)
+        self._documents = None if rules is None else DocumentReader(table, source, rules)
 
     @property
     def file_format(self) -> Any:
-        """What the source's files are: ``parquet``, ``csv`` or ``json``."""
+        """What the source's files hold: ``parquet``, ``csv``, ``json``, or ``bson`` for documents."""
         config: Any = self.table.source_config
-        return config.file_format
+        return config.file_format if self._documents is None else "bson"
 
     def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
         """Find the columns of files: of JSON lines by one Spark job, of others from headers or footers.
@@ -67,6 +70,8 @@ class FileReader:
             PermissionError: A file may not be read.
         """
         refuse_forbidden(files)
+        if self._documents is not None:
+            return self._documents.look(files)
         if self.file_format == "json":
             landed = [(f, self.source.load_of(f)) for f in files]
             filled = [f for f in files if f.size]
@@ -226,6 +231,8 @@ class FileReader:
 
     def read(self, looked: Sequence[FileShape], *, numbered: bool = True) -> list[RecordGroup]:
         """Read files as raw records, in lazy frames; the lines of CSV may be left without numbers."""
+        if self._documents is not None:
+            return self._documents.read(looked)
         if self.file_format == "json":
             shapes = [s.lines for s in looked if s.lines is not None and s.has_rows]
             filled = list(dict.fromkeys(s.file for s in looked if s.lines is not None and s.has_rows))
