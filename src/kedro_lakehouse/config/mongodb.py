@@ -1,9 +1,8 @@
-"""Declaration of a source of type mongodb: collections of a database of MongoDB."""
+"""Declaration of a source of type mongodb: collections and views of a database of MongoDB."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -15,17 +14,32 @@ from kedro_lakehouse.config.documents import (
     OnMixed,
     parse_path,
 )
-from kedro_lakehouse.config.sources import SourceConfig
+from kedro_lakehouse.config.pulled import PulledSourceConfig
+from kedro_lakehouse.config.pulls import PullConfig
+from kedro_lakehouse.config.sources import TableProblem
 
 if TYPE_CHECKING:
     from kedro_lakehouse.config.tables import TableConfig
 
 
-class MongoSourceConfig(SourceConfig):
+class MongoPullConfig(PullConfig):
+    """How a collection is pulled, and what becomes of its documents."""
+
+    maps: tuple[FieldPath, ...] = ()
+    """Fields whose keys are data, such as codes of countries: they become maps. A path is written as
+    `name.native`, or `items[].prices` within an array.
+    """
+    document: DocumentShape | None = None
+    """`nested`, `flatten` or `raw`; default: the source's."""
+    on_mixed: OnMixed | None = None
+    """`quarantine` or `string`; default: the source's."""
+
+
+class MongoSourceConfig(PulledSourceConfig):
     """Collections and views of a database of MongoDB; the connection string stands in credentials.yml."""
 
-    file_format: Literal["parquet"] = "parquet"
-    """Format of landed files: documents as the database stores them, with their `_id`."""
+    pull_model: ClassVar[type[PullConfig]] = MongoPullConfig
+
     database: Name
     """Name of the database."""
     document: DocumentShape = "nested"
@@ -36,21 +50,32 @@ class MongoSourceConfig(SourceConfig):
     """What becomes of a field whose values have no common type. `quarantine`: it has the type of most, and
     documents with others are set aside. `string`: it is text.
     """
-    maps: Mapping[Name, tuple[FieldPath, ...]] = {}
-    """Fields whose keys are data, such as codes of countries, as {collection: [paths]}: they become maps."""
     sample: int = Field(10_000, ge=0)
     """So many documents of a collection are looked at by `kedro lakehouse crawl`; 0: all."""
 
+    def place_of(self, table: TableConfig) -> str:
+        """The database and the collection; the server stands in credentials.yml."""
+        return f"mongodb/{self.database}/{table.entity}"
+
+    def table_problem(self, table: TableConfig) -> TableProblem | None:
+        """The server does not tell which transactions are open."""
+        if table.pull is not None and table.pull.late == "open_transactions":
+            return TableProblem(
+                key="pull.late",
+                problem="MongoDB does not tell which transactions are open.",
+                remedy="Write for example {overlap: 10 min}.",
+            )
+        return super().table_problem(table)
+
     def documents_of(self, table: TableConfig) -> DocumentRules | None:
         """How a table's documents become rows; None where they stay bytes."""
-        if self.document == "raw":
+        pull = self.pull_of(table)
+        own = pull if isinstance(pull, MongoPullConfig) else MongoPullConfig()
+        shape, mixed = own.document or self.document, own.on_mixed or self.on_mixed
+        if shape == "raw":
             return None
-        return self.rules_of(table.entity)
-
-    def rules_of(self, collection: str) -> DocumentRules:
-        """How the documents of a collection become rows."""
         return DocumentRules(
-            flatten=self.document == "flatten",
-            as_text=self.on_mixed == "string",
-            maps=frozenset(map(parse_path, self.maps.get(collection, ()))),
+            flatten=shape == "flatten",
+            as_text=mixed == "string",
+            maps=frozenset(map(parse_path, own.maps)),
         )

@@ -51,7 +51,8 @@ class FileReader:
     def __init__(self, table: LakeTable, source: FileSource) -> None:
         """Take the table and its source; nothing is read yet."""
         self.table, self.source = table, source
-        rules = table.source_config.documents_of(table.config)
+        declared = table.declared_source
+        rules = None if declared is None else declared.documents_of(table.config)
         self._documents = None if rules is None else DocumentReader(table, source, rules)
 
     @property

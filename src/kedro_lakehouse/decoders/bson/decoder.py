@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -81,7 +82,7 @@ def _decoded(batch: pa.RecordBatch, readers: Sequence[Any], schema: pa.Schema) -
         misfits.append(lost)
         broken.append(document is None)
         # What is set aside keeps its text; of what fits, Spark makes one only where it is asked for.
-        texts.append(extended_json(document) if lost else None)
+        texts.append(_text_of(raw, document) if lost or document is None else None)
     kinds = [field.type for field in schema]
     made = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=False)]
     facts = [
@@ -90,6 +91,13 @@ def _decoded(batch: pa.RecordBatch, readers: Sequence[Any], schema: pa.Schema) -
     ]
     carried = [batch.column(place + 1) for place in range(len(_CARRIED))]
     return pa.RecordBatch.from_arrays([*made, *carried, *facts], schema=schema)
+
+
+def _text_of(raw: bytes | None, document: dict[str, Any] | None) -> str | None:
+    """What is kept of a document that is set aside: canonical JSON, or the bytes of what is no document."""
+    if document is not None:
+        return extended_json(document)
+    return f"base64:{base64.b64encode(raw).decode()}" if raw is not None else None
 
 
 class BsonDecoder(ChangesDecoder):
