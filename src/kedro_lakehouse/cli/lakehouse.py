@@ -8,6 +8,7 @@ import click
 
 from kedro_lakehouse.cli.changes import changes
 from kedro_lakehouse.cli.console import console
+from kedro_lakehouse.cli.crawl import crawl
 from kedro_lakehouse.cli.deploy import deploy
 from kedro_lakehouse.cli.discovered import discovered
 from kedro_lakehouse.cli.drop import drop
@@ -99,6 +100,7 @@ _LOOK: Final = (
     snapshots,
     schemas,
     discovered,
+    crawl,
     runs,
     logs,
     plugins,

@@ -32,7 +32,8 @@ def parse_path(text: str) -> Path:
         found = _PART.fullmatch(part)
         if found is None:
             raise refuse(
-                "the text is no path of a field", "Write for example currencies, or name.native, or items[].tags."
+                "the text is no path of a field",
+                "Write for example currencies, or name.native, or items[].tags.",
             )
         parts += [found[1], *[ITEMS] * (len(found[2]) // len(ITEMS))]
     return tuple(parts)

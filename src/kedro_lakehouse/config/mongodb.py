@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from kedro_lakehouse.config.base import Name
+from kedro_lakehouse.config.base import Name  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.config.documents import (
     DocumentRules,
     DocumentShape,

@@ -26,10 +26,14 @@ _FILE: Final = "discovery.yml"
 
 
 def _newest(project: Project) -> list[FoundVersion]:
-    """The newest version of each dataset ever found; what reads it is imported only where it is wanted."""
+    """The newest version of each dataset ever found in places; `kedro lakehouse crawl` finds others.
+
+    What reads it is imported only where it is wanted.
+    """
+    from kedro_lakehouse.discovery.found import CRAWLED
     from kedro_lakehouse.discovery.versions import newest_versions
 
-    return newest_versions(project.ops)
+    return [one for one in newest_versions(project.ops) if one.dataset.kind not in CRAWLED]
 
 
 class FoundDatasetsDataset(ReadOnlyDataset):

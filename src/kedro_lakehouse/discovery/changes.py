@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from kedro_lakehouse.discovery.found import CRAWLED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
@@ -140,7 +142,21 @@ def changes_between(old: FoundDataset, new: FoundDataset) -> list[Change]:
     found += [Change(table=new.name, kind="partition_removed", before=p) for p in gone]
     before = {c.name: c for c in old.columns if c.name not in gone or _has(new, c.name)}
     after = {c.name: c for c in new.columns if c.name not in come or _has(old, c.name)}
-    return found + list(_of_columns(new.name, before, after))
+    changed = list(_of_columns(new.name, before, after))
+    return found + (_outermost(changed) if new.kind in CRAWLED else changed)
+
+
+def _outermost(changes: Sequence[Change]) -> list[Change]:
+    """Of fields of documents, those that came or went by themselves: not within one that did."""
+    whole = {(c.kind, c.column) for c in changes if c.kind in ("column_added", "column_removed")}
+    return [c for c in changes if not any((c.kind, outer) in whole for outer in _around(c.column))]
+
+
+def _around(path: str) -> Iterator[str]:
+    """The paths of what a field lies in."""
+    for place in range(1, len(path)):
+        if path[place] in ".[{":
+            yield path[:place]
 
 
 def _has(dataset: FoundDataset, column: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import pyarrow as pa
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.discovery import DatasetKind
 
+    FoundKind = DatasetKind | Literal["collection", "view"]
+
+CRAWLED: Final = ("collection", "view")
+"""The kinds of what a crawl finds in a database; their columns are named by the path of a field."""
 _SIGNS: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -52,7 +56,7 @@ class FoundDataset:
     """
 
     name: str
-    kind: DatasetKind
+    kind: FoundKind
     location: str
     columns: tuple[FoundColumn, ...]
     identity: str

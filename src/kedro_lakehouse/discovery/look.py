@@ -53,7 +53,7 @@ def look_over(
         looked = _Place(place, known or {}, apart)
         found += looked.in_folder() if place.path else looked.in_catalog(credentials)
     once = {(one.location, one.kind, one.identity): one for one in reversed(found)}  # places may overlap
-    return sorted(_with_own_names(list(once.values())), key=lambda one: one.name)
+    return sorted(with_own_names(list(once.values())), key=lambda one: one.name)
 
 
 def find_datasets(path: str, *, sample_rows: int = 100_000) -> list[FoundDataset]:
@@ -180,7 +180,8 @@ class _Place:
             yield self._named(one, identifier_of(parts), namespace)
 
     def _named(self, found: FoundDataset, table: str, namespace: str) -> FoundDataset:
-        prefix = self._config.prefix_of(found.kind)
+        kind: Any = found.kind  # a place has no collections
+        prefix = self._config.prefix_of(kind)
         if self._config.register_ and found.kind == "iceberg":
             found = replace(found, options={**found.options, REGISTERED: True})
         return found.named(f"{namespace}.{prefix}{table}")
@@ -199,7 +200,7 @@ def _marks_now(known: Sequence[FoundDataset], files: Sequence[Any]) -> list[str]
     return sorted(marks) if not left else []
 
 
-def _with_own_names(found: Sequence[FoundDataset]) -> list[FoundDataset]:
+def with_own_names(found: Sequence[FoundDataset]) -> list[FoundDataset]:
     """Give datasets of one name names of their own: by their kind, or else by their place."""
     by_name: dict[str, list[FoundDataset]] = {}
     for one in found:

@@ -86,14 +86,14 @@ def proposed_files(found: Sequence[FoundDataset]) -> tuple[str, str, str]:
     proposals = [propose(one) for one in found]
     head = "# Proposed by `kedro run --pipelines=discovery`: copy what you want into conf/base/{}.\n"
     sources = [_block(dict(p.sources)) for p in proposals if p.sources]
-    tables = [_commented(p.comments, p.name, dict(p.tables)) for p in proposals if not p.catalog]
-    catalog = [_commented(p.comments, p.name, dict(p.catalog)) for p in proposals if p.catalog]
+    tables = [commented(p.comments, p.name, dict(p.tables)) for p in proposals if not p.catalog]
+    catalog = [commented(p.comments, p.name, dict(p.catalog)) for p in proposals if p.catalog]
     texts = (sources, "sources.yml"), (tables, "tables.yml"), (catalog, "catalog.yml")
     first, second, third = ("\n".join([head.format(file), *(blocks or ["{}\n"])]) for blocks, file in texts)
-    return first, _valid(second), _valid(third)
+    return first, valid_yaml(second), valid_yaml(third)
 
 
-def _valid(text: str) -> str:
+def valid_yaml(text: str) -> str:
     """A text of comments alone is no mapping yet."""
     return text if yaml.safe_load(text) is not None else f"{text}\n{{}}\n"
 
@@ -218,7 +218,7 @@ def _told(found: FoundDataset) -> list[str]:
     return [*lines, *([f"Note: {found.note}"] if found.note else [])]
 
 
-def _commented(comments: Sequence[str], name: str, block: Mapping[str, Any]) -> str:
+def commented(comments: Sequence[str], name: str, block: Mapping[str, Any]) -> str:
     """A block below its comments; without a block, the comments name what they are about."""
     lines = comments if block else (name, *comments)
     return "".join([*(f"# {_plain(line)}\n" for line in lines), _block(block)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -34,13 +35,13 @@ _FEW_BYTES: Final = 8 * 2**20
 
 
 class DocumentReader:
-    """Reads the landed documents of one table."""
+    """Reads the landed documents of one table; what it has looked at, it can read."""
 
     def __init__(self, table: LakeTable, source: FileSource, rules: DocumentRules) -> None:
         """Take the table, its source, and how documents become rows; nothing is read yet."""
         self._table, self._source, self._rules = table, source, rules
         self._decoder = BsonDecoder()
-        self._paths: dict[str, Path] = {}
+        self._fields: dict[str, Field] = {}
 
     def look(self, files: Sequence[LandedFile]) -> list[FileShape]:
         """Find the columns of documents: all files of a batch together have one shape.
@@ -53,9 +54,9 @@ class DocumentReader:
         filled = [shape for shape in raw if shape.has_rows]
         kinds = self._kinds(filled) if filled else Kinds()
         held, found = self._held(), self._found(kinds)
-        self._paths |= {name: path for name, path, _ in found}
-        columns = [(name, self._type(name, path, below, held)) for name, path, below in found]
-        known = tuple((name, kind) for name, kind in columns if not isinstance(kind, T.NullType))
+        fields = [self._field(name, path, below, held) for name, path, below in found]
+        self._fields |= {field.name: field for field in fields}
+        known = tuple((f.name, f.type) for f in fields if not isinstance(f.type, T.NullType))
         return [
             FileShape(shape.file, shape.load, known, shape.has_rows, self_describing=True) for shape in raw
         ]
@@ -66,7 +67,7 @@ class DocumentReader:
         if not filled:
             return []
         columns = dict(filled[0].columns)
-        fields = [self._field(name, kind) for name, kind in columns.items()]
+        fields = [replace(self._fields[name], type=kind) for name, kind in columns.items()]
         (stored,) = self._groups(self._stored([shape.file for shape in filled]))
         rows = self._decoder.unwrap(stored.records, fields)
         return [RecordGroup(records=rows, load=stored.load, columns=columns, files=stored.files)]
@@ -88,9 +89,7 @@ class DocumentReader:
         return found
 
     def _groups(self, stored: Sequence[FileShape]) -> list[RecordGroup]:
-        return read_groups(
-            self._table.session, stored, file_format="parquet", options={}, headers={}
-        )
+        return read_groups(self._table.session, stored, file_format="parquet", options={}, headers={})
 
     def _kinds(self, filled: Sequence[FileShape]) -> Kinds:
         """The kinds of all values; in small files they are found without Spark."""
@@ -129,23 +128,19 @@ class DocumentReader:
                 remedy="Use `document: nested` in sources.yml, or rename one of the fields.",
             ) from error
 
-    def _type(self, name: str, path: Path, kinds: Kinds, held: Mapping[str, T.DataType]) -> T.DataType:
-        """The type to read a field as: by the declaration, else by the table as it is, else by its values."""
-        column = self._table.config.rename.get(name, name)
-        found = type_of(kinds, self._rules, path)
+    def _field(self, name: str, path: Path, kinds: Kinds, held: Mapping[str, T.DataType]) -> Field:
+        """A field as it is read: in its declared type, else as the table has it, else by its values."""
+        column, found = self._table.config.rename.get(name, name), type_of(kinds, self._rules, path)
         declared = declared_types(self._table.name, self._table.config, held).get(column)
         if declared is not None:
-            return read_as(declared, kinds, found)
-        if column in held:
-            return joined(held[column], found)
-        return found if isinstance(found, T.NullType) else storable(found)
-
-    def _field(self, name: str, kind: T.DataType) -> Field:
-        """A column as the decoder takes it; a declared one, or one of mixed values, holds any value as text."""
-        declared = self._table.config.rename.get(name, name) in self._table.config.types
-        return Field(
-            name=name, path=self._paths[name], type=kind, any_text=declared or self._rules.as_text
-        )
+            kind = read_as(declared, kinds, found)
+        elif column in held:
+            kind = joined(held[column], found)
+        else:
+            kind = found if isinstance(found, T.NullType) else storable(found)
+        # Text of what most values are not is for Spark, which casts it to the declared type.
+        is_cast = declared is not None and isinstance(kind, T.StringType) and not fits(kinds, kind)
+        return Field(name=name, path=path, type=kind, any_text=self._rules.as_text or is_cast)
 
 
 def joined(held: T.DataType, found: T.DataType) -> T.DataType:

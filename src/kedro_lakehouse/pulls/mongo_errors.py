@@ -15,7 +15,9 @@ _REFUSED: Final = {
     18: ("the credentials were refused", "Correct `uri` in credentials.yml; it was tried once."),
     8000: ("the credentials were refused", "Correct `uri` in credentials.yml; it was tried once."),
 }
-_PASSING: Final = frozenset({6, 7, 43, 50, 89, 91, 134, 175, 189, 202, 237, 262, 9001, 10107, 11600, 11602, 13435})
+_PASSING: Final = frozenset(
+    {6, 7, 43, 50, 89, 91, 134, 175, 189, 202, 237, 262, 9001, 10107, 11600, 11602, 13435}
+)
 """Codes of the server for what may pass: hosts that are not reached, elections, cursors that are gone."""
 
 
@@ -36,7 +38,9 @@ def faults() -> Iterator[None]:
     except errors.OperationFailure as error:
         raise _of_server(error) from None
     except errors.ConnectionFailure as error:
-        raise TransientFault(f"no server answers, or the connection was lost ({type(error).__name__})") from None
+        raise TransientFault(
+            f"no server answers, or the connection was lost ({type(error).__name__})"
+        ) from None
     except (errors.InvalidURI, errors.ConfigurationError) as error:
         raise TerminalFault(
             f"the connection string cannot be used ({type(error).__name__})",

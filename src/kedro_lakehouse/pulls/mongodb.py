@@ -117,7 +117,9 @@ class MongoDatabase:
         """The name of the replica set or, where there is none, the address."""
         hello = self.hello()
         host, port = self.client.address or ("", "")
-        return str(hello.get("setName") or ("sharded" if hello.get("msg") == "isdbgrid" else f"{host}:{port}"))
+        return str(
+            hello.get("setName") or ("sharded" if hello.get("msg") == "isdbgrid" else f"{host}:{port}")
+        )
 
 
 class MongoSource:
@@ -248,7 +250,7 @@ class MongoSource:
         other = {str(self._cursor): {"$not": {"$type": kind}}}
         if self._database.raw(self._collection).find_one(other, {"_id": 1}) is not None:
             raise TerminalFault(
-                f"a document has no {kind} in '{self._cursor}', so that no incremental pull would ever read it",
+                f"a document has no {kind} in '{self._cursor}': no incremental pull would read it",
                 "Give all documents one, or use `pull: {mode: full}`.",
             )
 

@@ -86,8 +86,7 @@ def _decoded(batch: pa.RecordBatch, readers: Sequence[Any], schema: pa.Schema) -
     kinds = [field.type for field in schema]
     made = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=False)]
     facts = [
-        pa.array(values, kind)
-        for values, kind in zip((misfits, texts, broken), kinds[-3:], strict=True)
+        pa.array(values, kind) for values, kind in zip((misfits, texts, broken), kinds[-3:], strict=True)
     ]
     carried = [batch.column(place + 1) for place in range(len(_CARRIED))]
     return pa.RecordBatch.from_arrays([*made, *carried, *facts], schema=schema)
@@ -104,7 +103,7 @@ class BsonDecoder(ChangesDecoder):
     """Types documents of raw BSON; then each is a row, as one of change-only files is."""
 
     def discover(self, documents: DataFrame, maps: Collection[Path]) -> Kinds:
-        """Find the kinds of all values, by one Spark job: its result grows with the paths, not the documents."""
+        """Find the kinds of all values, by one Spark job, whose result grows with the paths alone."""
 
         def found(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             kinds = Kinds()
@@ -123,15 +122,18 @@ class BsonDecoder(ChangesDecoder):
 
         Schema:
             documents: ``document`` (raw BSON), ``_position``, ``__file``.
-            returns: the fields + ``_position``, ``_raw``, ``__file``, ``__malformed``, and ``__misfit``: names
-                of the columns whose value is not of their type.
+            returns: the fields + ``_position``, ``_raw``, ``__file``, ``__malformed``, and ``__misfit``: the
+                names of columns whose value is not of their type.
 
         Returns:
             A lazy frame: calling this function starts no Spark job.
         """
         position = column(POSITION)
         given = documents.select(
-            column(DOCUMENT), position["file"].alias("file"), position["row"].alias("row"), column(FILE).alias("name")
+            column(DOCUMENT),
+            position["file"].alias("file"),
+            position["row"].alias("row"),
+            column(FILE).alias("name"),
         )
         rows = _Rows(tuple(fields))
         decoded = given.mapInArrow(rows, rows.schema)

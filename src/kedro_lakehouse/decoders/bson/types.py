@@ -37,7 +37,10 @@ _FITTING: Final[Mapping[str, tuple[type[T.DataType], ...]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """A column made of documents: its name, where its values lie, and its type; ``any_text``: text holds all."""
+    """A column made of documents: its name, where its values lie, and its type.
+
+    ``any_text``: where the type is text, it holds values of any kind.
+    """
 
     name: str
     path: Path
@@ -67,7 +70,7 @@ def main_family(kinds: Kinds) -> str | None:
     return min(found, key=lambda family: (-found[family], family)) if found else None
 
 
-def type_of(kinds: Kinds, rules: DocumentRules, path: Path = ()) -> T.DataType:  # noqa: PLR0911 - one a family
+def type_of(kinds: Kinds, rules: DocumentRules, path: Path = ()) -> T.DataType:
     """The type of a field; ``NullType`` where no value tells one: only nulls, empty arrays, empty structs."""
     if rules.as_text and is_mixed(kinds):
         return T.StringType()

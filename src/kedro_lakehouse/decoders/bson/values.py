@@ -44,9 +44,10 @@ def document_of(raw: bytes | None) -> dict[str, Any] | None:
     if raw is None:
         return None
     try:
-        return bson.decode(raw, _options())
+        found: dict[str, Any] = bson.decode(raw, _options())
     except bson.errors.BSONError:
         return None
+    return found
 
 
 def extended_json(value: Any) -> str:
@@ -80,7 +81,7 @@ def value_at(document: dict[str, Any], path: Sequence[str]) -> Any:
 
 
 def reader_of(field: Field) -> Reader:
-    """A function that gives a decoded value in a column's type, as Arrow takes it, or raises ``MisfitError``."""
+    """A function that gives a decoded value in a column's type, or raises ``MisfitError``."""
     return _reader(field.type, any_text=field.any_text)
 
 
@@ -102,7 +103,9 @@ def _reader(kind: T.DataType, *, any_text: bool) -> Reader:  # noqa: PLR0911 - o
         return _double
     if isinstance(kind, T.TimestampType | T.TimestampNTZType):
         return _microseconds
-    return {T.BooleanType: _boolean, T.BinaryType: _binary}.get(type(kind), _refused)
+    if isinstance(kind, T.BooleanType):
+        return _boolean
+    return _binary if isinstance(kind, T.BinaryType) else _refused
 
 
 def _struct(fields: Sequence[tuple[str, Reader]], value: Any) -> Any:
@@ -187,7 +190,7 @@ def _text(value: Any) -> str | None:
 
 
 def _any_text(value: Any) -> str | None:
-    """Text of any value: text as it is, else what JSON writes; a decimal by its digits, a date by ISO 8601."""
+    """Text of any value: its own, else JSON; of a decimal its digits, of a date ISO 8601."""
     kind = kind_of(value)
     if kind in ("string", "null", "objectid", "uuid", OTHER):
         return _text(value)

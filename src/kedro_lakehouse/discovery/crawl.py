@@ -1,0 +1,138 @@
+"""Crawl a database of documents: its collections and views as they are, and what of them changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from kedro_lakehouse.config.documents import DocumentRules, path_text
+from kedro_lakehouse.decoders.bson.kinds import Kinds, kinds_of
+from kedro_lakehouse.discovery.changes import Comparison, compare
+from kedro_lakehouse.discovery.documents import columns_in, fields_in, maps_in, with_maps
+from kedro_lakehouse.discovery.found import CRAWLED, FoundDataset, identifier_of
+from kedro_lakehouse.discovery.look import with_own_names
+from kedro_lakehouse.pulls.mongo_errors import faults
+from kedro_lakehouse.pulls.mongodb import MongoDatabase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kedro_lakehouse.config.documents import Path
+    from kedro_lakehouse.config.mongodb import MongoSourceConfig
+    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.discovery.changes import FoundVersion
+    from kedro_lakehouse.discovery.documents import FoundField
+
+SOURCE: Final = "source"
+"""Option of what was found by a crawl: the source's name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crawled:
+    """One collection or view, as a crawl found it.
+
+    ``maps`` are the declared and the proposed ones, and the fields are those with all of them.
+    """
+
+    dataset: FoundDataset
+    entity: str
+    kinds: Kinds
+    fields: Sequence[FoundField]
+    maps: Sequence[str]
+
+
+def crawl_database(
+    source: str,
+    config: MongoSourceConfig,
+    credentials: Mapping[str, Any],
+    declared: Mapping[str, TableConfig],
+    *,
+    sample: int,
+) -> list[Crawled]:
+    """Look at every collection and view of a database.
+
+    Args:
+        source: The source's name.
+        credentials: The secrets of the connection.
+        declared: The tables of this source, by name.
+        sample: So many documents of each are looked at, half of them the oldest and half the newest by
+            `_id`; 0: all.
+
+    Raises:
+        SourceFault: The database cannot be asked.
+    """
+    database = MongoDatabase(config, credentials)
+    names = {table.entity or name.partition(".")[2]: name for name, table in declared.items()}
+    try:
+        with faults():
+            found = [
+                _crawled(database, facts, source, config, names, declared, sample)
+                for facts in sorted(database.collections(), key=lambda one: str(one["name"]))
+            ]
+    finally:
+        database.close()
+    named = {(d.location, d.kind): d.name for d in with_own_names([one.dataset for one in found])}
+    return [
+        replace(one, dataset=one.dataset.named(named[one.dataset.location, one.dataset.kind]))
+        for one in found
+    ]
+
+
+def _crawled(  # noqa: PLR0913, PLR0917 - a database, one of its collections, and what is declared
+    database: MongoDatabase,
+    facts: Mapping[str, Any],
+    source: str,
+    config: MongoSourceConfig,
+    names: Mapping[str, str],
+    declared: Mapping[str, TableConfig],
+    sample: int,
+) -> Crawled:
+    entity, is_view = str(facts["name"]), facts["type"] == "view"
+    name = names.get(entity) or f"{identifier_of([source])}.{identifier_of([entity])}"
+    table = declared.get(name)
+    rules = (config.documents_of(table) if table else None) or DocumentRules()
+    raw = database.raw(entity)
+    rows = None if is_view else int(raw.estimated_document_count())
+    kinds = kinds_of(one.raw for one in _documents(raw, sample, rows))
+    maps = rules.maps | {path for path in maps_in(kinds) if not _within(path, rules.maps)}
+    kinds, rules = with_maps(kinds, maps), replace(rules, maps=maps)
+    fields = fields_in(kinds, rules)
+    made = facts.get("info", {}).get("uuid")
+    dataset = FoundDataset(
+        name=name,
+        kind=CRAWLED[is_view],
+        location=f"mongodb/{database.name}/{entity}",
+        columns=columns_in(fields),
+        identity="" if is_view or made is None else bytes(made).hex(),
+        mark="",
+        rows=rows,
+        rows_exact=False,
+        read=kinds.counts["struct"],
+        options={SOURCE: source, "fields": {field.path: dict(field.kinds) for field in fields}},
+    )
+    texts = sorted(map(path_text, maps))
+    return Crawled(dataset=dataset, entity=entity, kinds=kinds, fields=fields, maps=texts)
+
+
+def _within(path: Path, maps: Iterable[Path]) -> bool:
+    return any(path[: len(outer)] == outer for outer in maps)
+
+
+def _documents(collection: Any, sample: int, rows: int | None) -> Any:
+    """Raw documents: all of them; or the oldest and the newest, so that a second crawl sees what it saw."""
+    if not sample or (rows is not None and rows <= sample):
+        return collection.find({})
+    if rows is None:
+        return collection.find({}, limit=sample)
+    older, newer = sample - sample // 2, sample // 2
+    first = collection.find({}, sort=[("_id", 1)], limit=older)
+    return chain(first, collection.find({}, sort=[("_id", -1)], limit=newer)) if newer else first
+
+
+def compare_crawls(source: str, found: Sequence[Crawled], known: Sequence[FoundVersion]) -> Comparison:
+    """What changed since the last crawl of a source; a field within a new or dropped one is no change."""
+    before = [
+        one for one in known if one.dataset.kind in CRAWLED and one.dataset.options.get(SOURCE) == source
+    ]
+    return compare([one.dataset for one in found], before)
