@@ -56,9 +56,11 @@ class DocumentReader:
         held, found = self._held(), self._found(kinds)
         fields = [self._field(name, path, below, held) for name, path, below in found]
         self._fields |= {field.name: field for field in fields}
-        known = tuple((f.name, f.type) for f in fields if not isinstance(f.type, T.NullType))
+        known = [(f.name, f.type) for f in fields if not isinstance(f.type, T.NullType)]
+        beside = {n: t for shape in raw for n, t in shape.columns if n not in (ID, DOCUMENT)}
+        columns = tuple((known if filled else []) + list(beside.items()))
         return [
-            FileShape(shape.file, shape.load, known, shape.has_rows, self_describing=True) for shape in raw
+            FileShape(shape.file, shape.load, columns, shape.has_rows, self_describing=True) for shape in raw
         ]
 
     def read(self, looked: Sequence[FileShape]) -> list[RecordGroup]:
@@ -67,9 +69,12 @@ class DocumentReader:
         if not filled:
             return []
         columns = dict(filled[0].columns)
-        fields = [replace(self._fields[name], type=kind) for name, kind in columns.items()]
+        fields = [
+            replace(self._fields[name], type=kind) for name, kind in columns.items() if name in self._fields
+        ]
+        beside = [name for name in columns if name not in self._fields]
         (stored,) = self._groups(self._stored([shape.file for shape in filled]))
-        rows = self._decoder.unwrap(stored.records, fields)
+        rows = self._decoder.unwrap(stored.records, fields, beside)
         return [RecordGroup(records=rows, load=stored.load, columns=columns, files=stored.files)]
 
     def _stored(self, files: Sequence[LandedFile]) -> list[FileShape]:

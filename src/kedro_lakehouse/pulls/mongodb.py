@@ -177,9 +177,13 @@ class MongoSource:
             conditions = [self._window(pull), after(state[_AFTER]) if state else {}]
             wanted = {"$and": given} if (given := [c for c in conditions if c]) else {}
             found = self._database.raw(self._collection).find(wanted)
+            empty = state is None
             for texts, documents in _chunked(found if is_view else found.sort("_id", 1)):
                 rows = pa.table({"_id": texts, "document": documents}, schema=SCHEMA)
                 yield Chunk(rows=rows, state=None if is_view else {_AFTER: texts[-1]})
+                empty = False
+            if empty:
+                yield Chunk(rows=SCHEMA.empty_table())
             # Of a collection that is dropped meanwhile, some servers give the rest, and some an end.
             self._require_same(pull)
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 ID: Final = "_id"
 DOCUMENT: Final = "document"
 _TEXTS: Final = T.ArrayType(T.StringType())
-_CARRIED: Final = ("file", "row", "name")
 _MOST_AT_ONCE: Final = 2_000
 """So many documents are decoded at a time: their Python objects take ten times their bytes."""
 
@@ -45,14 +44,14 @@ class _Rows:
     """Decodes batches of documents on a worker: one object is sent there with each task."""
 
     fields: tuple[Field, ...]
+    carried: tuple[T.StructField, ...]
 
     @property
     def schema(self) -> T.StructType:
         """The columns by their places, as names with dots are no columns to Spark; then what is carried."""
         kinds = [T.StructField(f"c{place}", field.type) for place, field in enumerate(self.fields)]
-        more = [("file", T.StringType()), ("row", T.LongType()), ("name", T.StringType())]
         facts = [("misfit", _TEXTS), ("text", T.StringType()), ("broken", T.BooleanType())]
-        return T.StructType([*kinds, *[T.StructField(name, kind) for name, kind in [*more, *facts]]])
+        return T.StructType([*kinds, *self.carried, *[T.StructField(name, kind) for name, kind in facts]])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -88,7 +87,7 @@ def _decoded(batch: pa.RecordBatch, readers: Sequence[Any], schema: pa.Schema) -
     facts = [
         pa.array(values, kind) for values, kind in zip((misfits, texts, broken), kinds[-3:], strict=True)
     ]
-    carried = [batch.column(place + 1) for place in range(len(_CARRIED))]
+    carried = batch.columns[1:]
     return pa.RecordBatch.from_arrays([*made, *carried, *facts], schema=schema)
 
 
@@ -117,27 +116,30 @@ class BsonDecoder(ChangesDecoder):
             merged.merge(Kinds.from_plain(json.loads(row["kinds"])))
         return merged
 
-    def unwrap(self, documents: DataFrame, fields: Sequence[Field]) -> DataFrame:
+    def unwrap(self, documents: DataFrame, fields: Sequence[Field], beside: Sequence[str] = ()) -> DataFrame:
         """Decode documents into rows.
 
         Schema:
-            documents: ``document`` (raw BSON), ``_position``, ``__file``.
-            returns: the fields + ``_position``, ``_raw``, ``__file``, ``__malformed``, and ``__misfit``: the
-                names of columns whose value is not of their type.
+            documents: ``document`` (raw BSON), ``_position``, ``__file``, and the columns ``beside``.
+            returns: the fields, the columns ``beside``, ``_position``, ``_raw``, ``__file``, ``__malformed``,
+                and ``__misfit``: the names of columns whose value is not of their type.
 
         Returns:
             A lazy frame: calling this function starts no Spark job.
         """
         position = column(POSITION)
+        places = {name: f"b{place}" for place, name in enumerate(beside)}
         given = documents.select(
             column(DOCUMENT),
             position["file"].alias("file"),
             position["row"].alias("row"),
             column(FILE).alias("name"),
+            *[column(name).alias(place) for name, place in places.items()],
         )
-        rows = _Rows(tuple(fields))
+        rows = _Rows(tuple(fields), tuple(given.schema.fields[1:]))
         decoded = given.mapInArrow(rows, rows.schema)
         values = [column(f"c{place}").alias(field.name) for place, field in enumerate(fields)]
+        values += [column(place).alias(name) for name, place in places.items()]
         text = F.to_json(F.struct(*values), {"ignoreNullFields": "false"})
         return decoded.select(
             *values,
