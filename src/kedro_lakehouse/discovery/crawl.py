@@ -12,6 +12,8 @@ from kedro_lakehouse.discovery.changes import Comparison, compare
 from kedro_lakehouse.discovery.documents import columns_in, fields_in, maps_in, with_maps
 from kedro_lakehouse.discovery.found import CRAWLED, FoundDataset, identifier_of
 from kedro_lakehouse.discovery.look import with_own_names
+from kedro_lakehouse.errors import SourceRefusedError, SourceUnreachableError
+from kedro_lakehouse.pulls.errors import SourceFault, TransientFault
 from kedro_lakehouse.pulls.mongo_errors import faults
 from kedro_lakehouse.pulls.mongodb import MongoDatabase
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.discovery.changes import FoundVersion
     from kedro_lakehouse.discovery.documents import FoundField
+    from kedro_lakehouse.errors import LakehouseError
 
 SOURCE: Final = "source"
 """Option of what was found by a crawl: the source's name."""
@@ -60,7 +63,8 @@ def crawl_database(
             `_id`; 0: all.
 
     Raises:
-        SourceFault: The database cannot be asked.
+        SourceUnreachableError: No server answers.
+        SourceRefusedError: The credentials, the rights or the connection string are wrong.
     """
     database = MongoDatabase(config, credentials)
     names = {table.entity or name.partition(".")[2]: name for name, table in declared.items()}
@@ -70,6 +74,8 @@ def crawl_database(
                 _crawled(database, facts, source, config, names, declared, sample)
                 for facts in sorted(database.collections(), key=lambda one: str(one["name"]))
             ]
+    except SourceFault as fault:
+        raise _explained(fault, f"{source}.*", f"mongodb/{database.name}") from fault
     finally:
         database.close()
     named = {(d.location, d.kind): d.name for d in with_own_names([one.dataset for one in found])}
@@ -77,6 +83,12 @@ def crawl_database(
         replace(one, dataset=one.dataset.named(named[one.dataset.location, one.dataset.kind]))
         for one in found
     ]
+
+
+def _explained(fault: SourceFault, tables: str, place: str) -> LakehouseError:
+    if isinstance(fault, TransientFault):
+        return SourceUnreachableError(table=tables, place=place, detail=fault.reason)
+    return SourceRefusedError(table=tables, place=place, reason=fault.reason, remedy=fault.remedy)
 
 
 def _crawled(  # noqa: PLR0913, PLR0917 - a database, one of its collections, and what is declared

@@ -146,9 +146,14 @@ class MongoSource:
             fields: dict[str, set[str]] = {}
             for document in collection.find(limit=_SAMPLED):
                 for name, value in document.items():
-                    fields.setdefault(name, set()).add(type(value).__name__)
+                    fields.setdefault(name, set()).add(_kind(value))
             rows = None if is_view else collection.estimated_document_count()
-        columns = [EntityColumn(name=n, type=" or ".join(sorted(kinds))) for n, kinds in fields.items()]
+        columns = [
+            EntityColumn(
+                name=name, type=" or ".join(sorted(kinds)), nullable="null" in kinds or name != "_id"
+            )
+            for name, kinds in fields.items()
+        ]
         return Entity(columns=tuple(columns), keys=("_id",), rows=rows)
 
     def plan(self, since: Since) -> Pull | None:
@@ -257,6 +262,14 @@ class MongoSource:
                 f"a document has no {kind} in '{self._cursor}': no incremental pull would read it",
                 "Give all documents one, or use `pull: {mode: full}`.",
             )
+
+
+def _kind(value: Any) -> str:
+    """MongoDB's own name of a value's type, in small letters."""
+    name = type(value).__name__
+    known = {"str": "string", "float": "double", "Int64": "long", "list": "array", "NoneType": "null"}
+    more = {"DatetimeMS": "date", "RawBSONDocument": "object", "bytes": "binary", "Decimal128": "decimal"}
+    return (known | more).get(name, name.lower())
 
 
 def after(text: str) -> dict[str, Any]:
