@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.compare import comparable
+from kedro_lakehouse.changes.conversion import Conversion, same_type
 from kedro_lakehouse.changes.events import DELETE, OP, ORDER, REASONS, UPSERT, cast_or_null, column, columns
 from kedro_lakehouse.changes.extract import (
     ENDED,
@@ -178,12 +179,21 @@ def rows_before(state: DataFrame, rows: DataFrame, contract: TableContract) -> D
         since = F.coalesce(cast_or_null(updated_at, "timestamp"), since)
     kinds = {f.name: f.dataType for f in rows.schema.fields}  # a batch may add and widen columns
     return state.select(
-        *[
-            (column(c) if c in state.columns else F.lit(None)).cast(kinds[c]).alias(c)
-            for c in [*contract.keys, *row_columns(rows, contract)]
-        ],
+        *[_widened(state, c, kinds[c]).alias(c) for c in [*contract.keys, *row_columns(rows, contract)]],
         since.alias(STATED),
     )
+
+
+def _widened(state: DataFrame, name: str, kind: T.DataType) -> Column:
+    """A column of the state in the type of the batch; Spark casts no struct to one with another field."""
+    if name not in state.columns:
+        return F.lit(None).cast(kind)
+    have = state.schema[name].dataType
+    if not isinstance(kind, T.StructType | T.ArrayType | T.MapType):
+        return column(name).cast(kind)
+    return Conversion(
+        source=name, name=name, kind=kind, same_type=same_type(have, kind), source_kind=have
+    ).value()
 
 
 def _with_holding(said: DataFrame, scopes: DataFrame, contract: TableContract) -> DataFrame:

@@ -84,7 +84,13 @@ class MongoDatabase:
                 )
             options.setdefault("serverSelectionTimeoutMS", _PATIENCE)
             options.setdefault("appname", "kedro-lakehouse")
-            self._client = MongoClient(uri, **options)
+            try:
+                self._client = MongoClient(uri, **options)
+            except (TypeError, ValueError) as error:  # its text may show the password
+                raise TerminalFault(
+                    f"the connection string cannot be used ({type(error).__name__})",
+                    "Correct `uri` and the options beside it in credentials.yml.",
+                ) from None
         return self._client
 
     def close(self) -> None:
