@@ -60,6 +60,7 @@ COMMANDS: dict[str, list[Words]] = {
     "plugins": [()],
     "schemas": [(), ("shop.nothing",)],
     "discovered": [(), ("found.shop_judged",), ("found.nothing",)],
+    "crawl": [("nowhere",)],
     "snapshots": [("shop.item",), ("shop.itme",)],
     "tag": [("shop.item", "v1"), ("shop.item", "v1"), ("shop.item", "v1", "--delete")],
     "branch": [("shop.item", "b1"), ("shop.item", "b1", "--snapshot", "7")],

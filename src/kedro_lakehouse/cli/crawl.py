@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kedro_lakehouse.cli.options import open_project, project_options
+from kedro_lakehouse.cli.options import no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_json
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("source")
 @click.option("--all", "whole", is_flag=True, help="Look at all documents, not at a sample.")
+@no_roles("What databases hold is shown to no role:")
 @project_options
 def crawl(*, source: str, whole: bool, as_json: bool) -> None:
     """Look at every collection and view of SOURCE, and propose tables.

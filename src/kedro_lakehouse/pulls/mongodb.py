@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kedro_lakehouse.config.mongodb import MongoSourceConfig
 from kedro_lakehouse.errors import require
-from kedro_lakehouse.pulls.errors import SourceChangedFault, TerminalFault
+from kedro_lakehouse.pulls.errors import SourceChangedFault, TerminalFault, TransientFault
 from kedro_lakehouse.pulls.mongo_errors import faults
 from kedro_lakehouse.pulls.protocol import (
     Chunk,
@@ -69,10 +69,13 @@ class MongoDatabase:
         require("pymongo", what="MongoDB needs pymongo", install="'kedro-lakehouse[mongodb]'")
         self.name, self._credentials = config.database, dict(credentials)
         self._client: Any = None
+        self._is_closed = False
 
     @property
     def client(self) -> Any:
         """The client, connected by `uri` of the credentials; their other entries are its options."""
+        if self._is_closed:
+            raise TransientFault("its connections were closed")
         if self._client is None:
             from pymongo import MongoClient
 
@@ -94,7 +97,8 @@ class MongoDatabase:
         return self._client
 
     def close(self) -> None:
-        """Close the connections; a read that goes on elsewhere ends with an error."""
+        """Close the connections for good; a read that goes on elsewhere ends with an error."""
+        self._is_closed = True
         client, self._client = self._client, None
         if client is not None:
             client.close()
