@@ -16,9 +16,10 @@ from pyspark.sql import types as T
 from kedro_lakehouse.config.documents import DocumentRules
 from kedro_lakehouse.config.mongodb import MongoSourceConfig
 from kedro_lakehouse.config.tables import TableConfig
+from kedro_lakehouse.decoders.bson.documents import document_of
 from kedro_lakehouse.decoders.bson.kinds import Kinds, kinds_of
 from kedro_lakehouse.decoders.bson.types import Field, fields_of, is_mixed, type_of
-from kedro_lakehouse.decoders.bson.values import MisfitError, document_of, reader_of
+from kedro_lakehouse.decoders.bson.values import MisfitError, reader_of
 from kedro_lakehouse.ingestion.documents import joined, read_as
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.pulls import mongodb
@@ -353,3 +354,29 @@ def test_a_pull_is_what_a_manifest_can_hold(source: Any, database: Any) -> None:
     database.pulled.drop()
     database.pulled.insert_one({"a": 1})
     assert source("pulled").plan(FIRST).identity != pull.identity
+
+
+def test_documents_about_an_erased_person_leave_landed_files() -> None:
+    import io
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from kedro_lakehouse.erasure.landed import _parquet
+    from kedro_lakehouse.file_search.wanted import Wanted
+
+    rows = [
+        {"n": n, "buyer": {"email": f"p{n}@example.org"}, "list": [{"email": "all@example.org"}]}
+        for n in range(99)
+    ]
+    raw = [bson.encode(row) for row in rows]
+    out = io.BytesIO()
+    table = pa.table({"_id": [str(n) for n in range(99)], "document": raw}, schema=mongodb.SCHEMA)
+    pq.write_table(table, out, compression="zstd")
+    before = out.getvalue()
+    wanted = Wanted.of(["p7@example.org"], ["buyer__email"])
+    made = _parquet(before, "buyer__email", wanted, has_documents=True)
+    assert made is not None
+    assert len(made) == len(before)
+    assert pq.read_table(io.BytesIO(made))["document"].to_pylist() == [*raw[:7], *raw[8:]]
+    assert _parquet(before, "buyer__email", Wanted.of(["nobody"], ["email"]), has_documents=True) is None

@@ -17,6 +17,9 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from kedro_lakehouse.decoders.bson.decoder import DOCUMENT
+from kedro_lakehouse.decoders.bson.documents import document_of
+from kedro_lakehouse.decoders.bson.types import BETWEEN
 from kedro_lakehouse.errors import SourceNotFoundError
 from kedro_lakehouse.file_search.wanted import Wanted
 
@@ -82,7 +85,8 @@ def without_subjects(
     wanted = Wanted.of(wanted.values, [*wanted.columns, name])
     file_format = str(getattr(table.source_config, "file_format", "json"))
     if file_format == "parquet":
-        return _parquet(content, name, wanted)
+        has_documents = table.source_config.documents_of(table.config) is not None
+        return _parquet(content, name, wanted, has_documents=has_documents)
     text = gzip.decompress(content) if content.startswith(_GZIP) else content
     if file_format == "json":
         return _lines(content, text, names_in_json(name, wanted))
@@ -110,18 +114,21 @@ def _blanked(text: bytes, names: Callable[[str], bool]) -> bytes:
 def names_in_json(name: str, wanted: Wanted) -> Callable[[str], bool]:
     """A line of JSON names a subject if any object in it does, such as the rows in a message."""
 
-    def names(value: Any) -> bool:
-        if isinstance(value, dict):
-            return wanted.is_written(str(value.get(name))) or any(map(names, value.values()))
-        return isinstance(value, list) and any(map(names, value))
-
     def is_about(line: str) -> bool:
         try:
-            return names(json.loads(line[line.index("{") :] if "{" in line else line))
+            return _names(json.loads(line[line.index("{") :] if "{" in line else line), name, wanted)
         except ValueError:
             return wanted.holds(line)
 
     return is_about
+
+
+def _names(value: Any, name: str, wanted: Wanted) -> bool:
+    """Whether an object, or any object in it, has a subject in the field of this name."""
+    if isinstance(value, dict):
+        inner = any(_names(one, name, wanted) for one in value.values())
+        return inner or wanted.is_written(str(value.get(name)))
+    return isinstance(value, list) and any(_names(one, name, wanted) for one in value)
 
 
 def _csv_rule(
@@ -163,18 +170,21 @@ def _packed(text: bytes, size: int) -> bytes | None:
     return head + b" " * spare + b"\0" + packed + tail if spare >= 0 else None
 
 
-def _parquet(content: bytes, name: str, wanted: Wanted) -> bytes | None:
+def _parquet(content: bytes, name: str, wanted: Wanted, *, has_documents: bool) -> bytes | None:
     """A parquet file without the rows that name a subject, filled up between its last page and its footer."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     opened = pq.ParquetFile(io.BytesIO(content))
-    if name not in opened.schema_arrow.names:
+    if not has_documents and name not in opened.schema_arrow.names:
         return None
     rows = opened.read()
-    sought = pa.array(_sought(rows.schema.field(name).type, wanted), rows.schema.field(name).type)
-    about = pc.is_in(rows[name], sought)
+    if has_documents:
+        about = _of_documents(rows[DOCUMENT], name, wanted)
+    else:
+        sought = pa.array(_sought(rows.schema.field(name).type, wanted), rows.schema.field(name).type)
+        about = pc.is_in(rows[name], sought)
     if not pc.any(about).as_py():
         return None
     kept = rows.filter(pc.invert(about))
@@ -194,6 +204,19 @@ def _parquet(content: bytes, name: str, wanted: Wanted) -> bytes | None:
             footer = int.from_bytes(made[-_FOOTER:-4], "little") + _FOOTER
             return made[:-footer] + b"\0" * spare + made[-footer:]
     return None
+
+
+def _of_documents(documents: pa.ChunkedArray, name: str, wanted: Wanted) -> pa.Array:
+    """Which documents name a subject: in a field of this name, at any depth, or as what is no document."""
+    import pyarrow as pa
+
+    field = name.rpartition(BETWEEN)[2]
+
+    def is_about(raw: bytes) -> bool:
+        document = document_of(raw)
+        return wanted.holds_bytes(raw) if document is None else _names(document, field, wanted)
+
+    return pa.array([is_about(raw) for raw in documents.to_pylist()], pa.bool_())
 
 
 def _sought(kind: pa.DataType, wanted: Wanted) -> Sequence[Any]:

@@ -13,14 +13,9 @@ from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.conversion import MISFIT
 from kedro_lakehouse.changes.events import POSITION, RAW, column
+from kedro_lakehouse.decoders.bson.documents import document_of, extended_json
 from kedro_lakehouse.decoders.bson.kinds import Kinds, kinds_of
-from kedro_lakehouse.decoders.bson.values import (
-    MisfitError,
-    document_of,
-    extended_json,
-    reader_of,
-    value_at,
-)
+from kedro_lakehouse.decoders.bson.values import MisfitError, reader_of, value_at
 from kedro_lakehouse.decoders.changes import ChangesDecoder
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.config.documents import ITEMS, VALUES
+from kedro_lakehouse.decoders.bson.documents import document_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -127,8 +128,6 @@ class Kinds:
 
 def kinds_of(documents: Iterable[bytes | None], maps: Collection[Path] = ()) -> Kinds:
     """The kinds in documents of raw BSON; what is no document is left out: its row is set aside later."""
-    from kedro_lakehouse.decoders.bson.values import document_of
-
     found = Kinds()
     for raw in documents:
         document = document_of(raw)
