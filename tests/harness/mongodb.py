@@ -31,22 +31,37 @@ MISFITS: tuple[dict[str, Any], ...] = (
 """What one field of some documents is instead: of another kind than most, at every depth."""
 
 
+USER, PASSWORD = "puller", "pulled-well"
+
+
 @contextlib.contextmanager
 def mongodb_server(*, auth: bool = False) -> Iterator[str]:
-    """A server of MongoDB's protocol in this process; gives its connection string."""
+    """A server of MongoDB's protocol in this process; gives its address.
+
+    With ``auth`` it lets ``USER`` in, with ``PASSWORD``, and nobody else.
+    """
     with tempfile.TemporaryDirectory(prefix="kedro-lakehouse-mongodb-") as folder:
-        server = SecantusDBServer(port=0, storage_path=folder, require_auth=auth)
-        server.start()
-        try:
-            yield server.uri
-        finally:
-            server.stop()
+        if auth:
+            with _running(folder) as open_to_all, client_of(open_to_all) as client:
+                client.admin.command("createUser", USER, pwd=PASSWORD, roles=["readWriteAnyDatabase"])
+        with _running(folder, require_auth=auth) as uri:
+            yield uri
 
 
 @contextlib.contextmanager
-def client_of(uri: str) -> Iterator[MongoClient[Any]]:
+def _running(folder: str, **settings: Any) -> Iterator[str]:
+    server = SecantusDBServer(port=0, storage_path=folder, **settings)
+    server.start()
+    try:
+        yield server.uri
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def client_of(uri: str, **options: Any) -> Iterator[MongoClient[Any]]:
     """A client that is closed."""
-    client: MongoClient[Any] = MongoClient(uri, tz_aware=True)
+    client: MongoClient[Any] = MongoClient(uri, tz_aware=True, **options)
     try:
         yield client
     finally:

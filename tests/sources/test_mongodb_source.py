@@ -171,16 +171,6 @@ def test_what_stays_until_it_is_mended_is_terminal_and_tells_no_secret(source: A
         source("ids", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50").plan(FIRST)
 
 
-def test_wrong_credentials_are_tried_once() -> None:
-    with mongodb_server(auth=True) as uri:
-        wrong = uri.replace("mongodb://", "mongodb://someone:secret@")
-        declared = TableConfig(source="m", entity="ids", keys=("_id",))
-        one = MongoSource(CONFIG, TableName("m", "t"), declared, {"uri": wrong})
-        with pytest.raises(TerminalFault, match="credentials were refused"):
-            one.plan(FIRST)
-        one.close()
-
-
 def test_an_srv_address_is_looked_up_in_dns(source: Any) -> None:
     with pytest.raises((TerminalFault, TransientFault)) as caught:
         source("ids", "mongodb+srv://user:secret@cluster.invalid/?serverSelectionTimeoutMS=50").plan(FIRST)
