@@ -60,6 +60,7 @@ from kedro_lakehouse.config.monitoring import (
     SnsConfig,
     WebhookConfig,
 )
+from kedro_lakehouse.config.mongodb import MongoPullConfig, MongoSourceConfig
 from kedro_lakehouse.config.pulled import PulledSourceConfig, PullLimits, PullRetry
 from kedro_lakehouse.config.pulls import Overlap, PullConfig
 from kedro_lakehouse.config.registries import (
