@@ -174,6 +174,27 @@ def test_a_second_crawl_reports_exactly_what_was_planted(
 
 
 @pytest.mark.usefixtures("world")
+def test_of_many_documents_the_oldest_and_the_newest_are_looked_at(
+    answer: Any, project: TemporaryProject
+) -> None:
+    project.declare({"world": SOURCES["world"] | {"sample": 10}}, {})
+    looked = {one["name"]: one["looked_at"] for one in answer("crawl", "world")["collections"]}
+    assert looked == {"world.country": 10, "world.small": 10}
+    looked = {one["name"]: one["looked_at"] for one in answer("crawl", "world", "--all")["collections"]}
+    assert looked == {"world.country": 250, "world.small": 250}
+
+
+@pytest.mark.usefixtures("world")
+def test_a_flattened_table_is_proposed_by_its_own_columns(answer: Any, project: TemporaryProject) -> None:
+    project.declare({"world": SOURCES["world"] | {"document": "flatten"}}, {})
+    proposed = {one["name"]: one["proposed"] for one in answer("crawl", "world")["collections"]}
+    types = proposed["world.country"]["types"]
+    assert types["name__common"] == "string"
+    assert types["name__native"] == "map<string,struct<official:string,common:string>>"
+    assert types["idd__suffixes"] == "array<string>"
+
+
+@pytest.mark.usefixtures("world")
 def test_versions_of_a_crawl_are_listed_and_discovery_leaves_them_alone(
     answer: Any, project: TemporaryProject
 ) -> None:

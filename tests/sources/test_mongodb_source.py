@@ -173,7 +173,7 @@ def test_what_stays_until_it_is_mended_is_terminal_and_tells_no_secret(source: A
 
 def test_an_srv_address_is_looked_up_in_dns(source: Any) -> None:
     with pytest.raises((TerminalFault, TransientFault)) as caught:
-        source("ids", "mongodb+srv://user:secret@cluster.invalid/?serverSelectionTimeoutMS=50").plan(FIRST)
+        source("ids", "mongodb+srv://user:secret@cluster.invalid/?connectTimeoutMS=500").plan(FIRST)
     assert "secret" not in str(caught.value)
 
 

@@ -60,9 +60,11 @@ def table_of(source: str, config: MongoSourceConfig, one: Crawled) -> dict[str, 
         as_text=config.on_mixed == "string",
         maps=frozenset(map(parse_path, one.maps)),
     )
-    columns = {
-        name: type_of(kinds, rules, path) for name, (path, kinds) in fields_of(one.kinds, rules).items()
-    }
+    try:
+        found = fields_of(one.kinds, rules)
+    except ValueError:  # two fields would be one column: ingestion refuses that by name
+        return table
+    columns = {name: type_of(kinds, rules, path) for name, (path, kinds) in found.items()}
     renamed = {name: f"source_{name.strip('_')}" for name in columns if is_reserved_column(name)}
     types = {renamed.get(n, n): t.simpleString() for n, t in columns.items() if _can_be_written(t)}
     return table | {key: value for key, value in (("types", types), ("rename", renamed)) if value}
