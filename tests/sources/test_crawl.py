@@ -11,6 +11,8 @@ import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+pytest.importorskip("secantus", reason="`make test-sources` installs secantusdb")
 import yaml
 from bson import Int64, ObjectId
 from harness.commands import answer, call, refusal
@@ -98,7 +100,7 @@ def world(client: Any) -> None:
 def test_kinds_mixed_and_missing_fields_and_maps_are_told(answer: Any) -> None:
     found = {one["name"]: one for one in answer("crawl", "world")["collections"]}
     country = found["world.country"]
-    assert (country["documents"], country["looked_at"]) == (250, 250)
+    assert (country["rows"], country["looked_at"]) == (250, 250)
     assert country["maps"] == ["currencies", "demonyms", "languages", "name.native", "translations"]
     fields = {field["path"]: field for field in country["fields"]}
     assert fields["title"] == {
@@ -217,6 +219,32 @@ def test_a_source_that_cannot_be_crawled_is_named(refusal: Any, project: Tempora
     )
     error = refusal("crawl", "world")
     assert error["code"] == "SOURCE_UNREACHABLE"
+
+
+def test_declared_tables_of_a_database_are_crawled_by_its_catalog(
+    answer: Any, call: Any, project: TemporaryProject, postgres: Any
+) -> None:
+    postgres.script("CREATE TABLE crawled (id int PRIMARY KEY, name text, gone text);")
+    connection = {"host": "127.0.0.1", "port": postgres.port, "database": "postgres", "sslmode": "disable"}
+    shop = {
+        "type": "sql",
+        "dialect": "postgresql",
+        "connection": connection,
+        "credentials": "shop",
+        "path": "x",
+    }
+    project.declare({"shop": shop}, {"shop.crawled": {"source": "shop", "keys": ["id"]}})
+    project.write("credentials", {"shop": {"user": "puller", "password": "pulled-well"}}, env="local")
+    (found,) = answer("crawl", "shop")["collections"]
+    assert found["proposed"]["keys"] == ["id"]
+    assert [field["path"] for field in found["fields"]] == ["id", "name", "gone"]
+    postgres.script("ALTER TABLE crawled DROP COLUMN gone; ALTER TABLE crawled ADD COLUMN added date;")
+    changes = answer("crawl", "shop")["changes"]
+    assert sorted(one["words"] for one in changes) == [
+        "column added is new: date",
+        "column gone is gone: text",
+    ]
+    assert "shop.crawled:" in call("crawl", "shop").stdout
 
 
 def _member(package: str, version: str, path: str) -> Any:

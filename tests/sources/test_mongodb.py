@@ -6,8 +6,10 @@ import datetime as dt
 import json
 from typing import TYPE_CHECKING, Any
 
-import bson
 import pytest
+
+pytest.importorskip("secantus", reason="`make test-sources` installs secantusdb")
+import bson
 from harness.mongodb import client_of, documents, is_misfit, misfits, mongodb_server, plain, row_of
 from harness.project import TemporaryProject
 from harness.soak import soaking

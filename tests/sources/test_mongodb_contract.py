@@ -8,9 +8,11 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+pytest.importorskip("secantus", reason="`make test-sources` installs secantusdb")
 import bson
 import pyarrow.parquet as pq
-import pytest
 from harness.mongodb import PASSWORD, USER, client_of, mongodb_server
 
 from kedro_lakehouse.config.mongodb import MongoSourceConfig

@@ -6,8 +6,10 @@ import datetime as dt
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import bson
 import pytest
+
+pytest.importorskip("secantus", reason="`make test-sources` installs secantusdb")
+import bson
 from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Timestamp
 from bson.datetime_ms import DatetimeMS
 from harness.mongodb import client_of, mongodb_server

@@ -2,47 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.config.documents import DocumentRules, path_text
-from kedro_lakehouse.decoders.bson.kinds import Kinds, kinds_of
-from kedro_lakehouse.discovery.changes import Comparison, compare
+from kedro_lakehouse.decoders.bson.kinds import kinds_of
+from kedro_lakehouse.discovery.crawled import SOURCE, Crawled, explained
 from kedro_lakehouse.discovery.documents import columns_in, fields_in, maps_in, with_maps
 from kedro_lakehouse.discovery.found import CRAWLED, FoundDataset, identifier_of
 from kedro_lakehouse.discovery.look import with_own_names
-from kedro_lakehouse.errors import SourceRefusedError, SourceUnreachableError
-from kedro_lakehouse.pulls.errors import SourceFault, TransientFault
+from kedro_lakehouse.discovery.propose_documents import FoundDocuments, comments_on, table_of
+from kedro_lakehouse.pulls.errors import SourceFault
 from kedro_lakehouse.pulls.mongo_errors import faults
 from kedro_lakehouse.pulls.mongodb import MongoDatabase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from kedro_lakehouse.config.documents import Path
     from kedro_lakehouse.config.mongodb import MongoSourceConfig
     from kedro_lakehouse.config.tables import TableConfig
-    from kedro_lakehouse.discovery.changes import FoundVersion
-    from kedro_lakehouse.discovery.documents import FoundField
-    from kedro_lakehouse.errors import LakehouseError
-
-SOURCE: Final = "source"
-"""Option of what was found by a crawl: the source's name."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Crawled:
-    """One collection or view, as a crawl found it.
-
-    ``maps`` are the declared and the proposed ones, and the fields are those with all of them.
-    """
-
-    dataset: FoundDataset
-    entity: str
-    kinds: Kinds
-    fields: Sequence[FoundField]
-    maps: Sequence[str]
 
 
 def crawl_database(
@@ -75,7 +55,7 @@ def crawl_database(
                 for facts in sorted(database.collections(), key=lambda one: str(one["name"]))
             ]
     except SourceFault as fault:
-        raise _explained(fault, f"{source}.*", f"mongodb/{database.name}") from fault
+        raise explained(fault, f"{source}.*", f"mongodb/{database.name}") from fault
     finally:
         database.close()
     named = {(d.location, d.kind): d.name for d in with_own_names([one.dataset for one in found])}
@@ -83,12 +63,6 @@ def crawl_database(
         replace(one, dataset=one.dataset.named(named[one.dataset.location, one.dataset.kind]))
         for one in found
     ]
-
-
-def _explained(fault: SourceFault, tables: str, place: str) -> LakehouseError:
-    if isinstance(fault, TransientFault):
-        return SourceUnreachableError(table=tables, place=place, detail=fault.reason)
-    return SourceRefusedError(table=tables, place=place, reason=fault.reason, remedy=fault.remedy)
 
 
 def _crawled(  # noqa: PLR0913, PLR0917 - a database, one of its collections, and what is declared
@@ -124,7 +98,15 @@ def _crawled(  # noqa: PLR0913, PLR0917 - a database, one of its collections, an
         options={SOURCE: source, "fields": {field.path: dict(field.kinds) for field in fields}},
     )
     texts = sorted(map(path_text, maps))
-    return Crawled(dataset=dataset, entity=entity, kinds=kinds, fields=fields, maps=texts)
+    made_of = FoundDocuments(dataset=dataset, entity=entity, kinds=kinds, fields=fields, maps=texts)
+    return Crawled(
+        dataset=dataset,
+        entity=entity,
+        fields=fields,
+        maps=texts,
+        proposed=table_of(source, config, made_of),
+        comments=list(comments_on(made_of)),
+    )
 
 
 def _within(path: Path, maps: Iterable[Path]) -> bool:
@@ -140,11 +122,3 @@ def _documents(collection: Any, sample: int, rows: int | None) -> Any:
     older, newer = sample - sample // 2, sample // 2
     first = collection.find({}, sort=[("_id", 1)], limit=older)
     return chain(first, collection.find({}, sort=[("_id", -1)], limit=newer)) if newer else first
-
-
-def compare_crawls(source: str, found: Sequence[Crawled], known: Sequence[FoundVersion]) -> Comparison:
-    """What changed since the last crawl of a source; a field within a new or dropped one is no change."""
-    before = [
-        one for one in known if one.dataset.kind in CRAWLED and one.dataset.options.get(SOURCE) == source
-    ]
-    return compare([one.dataset for one in found], before)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.discovery import DatasetKind
 
-    FoundKind = DatasetKind | Literal["collection", "view"]
+    FoundKind = DatasetKind | Literal["collection", "view", "table"]
 
-CRAWLED: Final = ("collection", "view")
+CRAWLED: Final = ("collection", "view", "table")
 """The kinds of what a crawl finds in a database; their columns are named by the path of a field."""
 _SIGNS: Final = re.compile(r"[^a-z0-9]+")
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as T
 
 from kedro_lakehouse.config.documents import DocumentRules, parse_path
 from kedro_lakehouse.decoders.bson.types import fields_of, type_of
-from kedro_lakehouse.discovery.propose import commented, valid_yaml
-from kedro_lakehouse.errors import InvalidNameError
-from kedro_lakehouse.names import TableName, is_reserved_column
+from kedro_lakehouse.names import is_reserved_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kedro_lakehouse.config.mongodb import MongoSourceConfig
-    from kedro_lakehouse.discovery.crawl import Crawled
+    from kedro_lakehouse.decoders.bson.kinds import Kinds
     from kedro_lakehouse.discovery.documents import FoundField
+    from kedro_lakehouse.discovery.found import FoundDataset
 
 _MOST: Final = 12
 """So many fields are named in comments; the crawl's JSON has all."""
@@ -28,23 +28,18 @@ _CHANGED: Final = re.compile(
 )
 
 
-def proposed_tables(source: str, config: MongoSourceConfig, found: Sequence[Crawled]) -> str:
-    """The text of tables.yml for all that was found; it is valid YAML."""
-    head = f"# Proposed by `kedro lakehouse crawl {source}`: copy what you want into conf/base/tables.yml.\n"
-    blocks = [_block(source, config, one) for one in found]
-    return valid_yaml("\n".join([head, *blocks]))
+@dataclass(frozen=True, kw_only=True)
+class FoundDocuments:
+    """A collection or view, with the kinds of its values at every path."""
+
+    dataset: FoundDataset
+    entity: str
+    kinds: Kinds
+    fields: Sequence[FoundField]
+    maps: Sequence[str]
 
 
-def _block(source: str, config: MongoSourceConfig, one: Crawled) -> str:
-    comments = list(_comments(one))
-    try:
-        name = str(TableName.parse(one.dataset.name))
-    except InvalidNameError as error:
-        return commented([*comments, f"No name for a table: {error.sentences()[0]}"], one.dataset.name, {})
-    return commented(comments, name, {name: table_of(source, config, one)})
-
-
-def table_of(source: str, config: MongoSourceConfig, one: Crawled) -> dict[str, Any]:
+def table_of(source: str, config: MongoSourceConfig, one: FoundDocuments) -> dict[str, Any]:
     """The keys of a table in tables.yml."""
     table: dict[str, Any] = {"source": source, "entity": one.entity}
     if one.dataset.kind == "collection" or any(f.path == "_id" and not f.missing for f in one.fields):
@@ -81,7 +76,7 @@ def _can_be_written(kind: T.DataType) -> bool:
     return not isinstance(kind, T.NullType)
 
 
-def _comments(one: Crawled) -> Iterator[str]:
+def comments_on(one: FoundDocuments) -> Iterator[str]:
     """What was found, without a value of a document; names of fields are shown."""
     rows = "a view" if one.dataset.rows is None else f"about {one.dataset.rows:,} documents"
     yield f"{one.dataset.location}: {rows}, {one.dataset.read:,} looked at, {len(one.fields):,} paths"
