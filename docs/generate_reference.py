@@ -51,6 +51,7 @@ from kedro_lakehouse.config.maintenance import (
     TableMaintenanceConfig,
 )
 from kedro_lakehouse.config.metadata import KafkaMetadataConfig, KinesisMetadataConfig
+from kedro_lakehouse.config.mongodb import MongoPullConfig, MongoSourceConfig
 from kedro_lakehouse.config.monitoring import (
     EmailConfig,
     LineageConfig,
@@ -60,7 +61,6 @@ from kedro_lakehouse.config.monitoring import (
     SnsConfig,
     WebhookConfig,
 )
-from kedro_lakehouse.config.mongodb import MongoPullConfig, MongoSourceConfig
 from kedro_lakehouse.config.pulled import PulledSourceConfig, PullLimits, PullRetry
 from kedro_lakehouse.config.pulls import Overlap, PullConfig
 from kedro_lakehouse.config.registries import (
