@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = pa.schema([("_id", pa.string()), ("document", pa.binary())])
 _CHUNK_ROWS: Final = 20_000
 _CHUNK_BYTES: Final = 32 * 2**20
-_PATIENCE: Final = 20_000
+_OPTIONS: Final[Mapping[str, Any]] = {"serverSelectionTimeoutMS": 20_000, "appname": "kedro-lakehouse"}
 _SAMPLED: Final = 1_000
 _AFTER: Final = "after"
 _OBJECT_ID_FIRST: Final = b"\x07_id\x00"
@@ -85,8 +85,9 @@ class MongoDatabase:
                 raise TerminalFault(
                     "no connection string is given", "Write `uri` into the source's entry of credentials.yml."
                 )
-            options.setdefault("serverSelectionTimeoutMS", _PATIENCE)
-            options.setdefault("appname", "kedro-lakehouse")
+            for name, value in _OPTIONS.items():  # what the connection string says counts
+                if f"{name}=".lower() not in str(uri).lower():
+                    options.setdefault(name, value)
             try:
                 self._client = MongoClient(uri, **options)
             except (TypeError, ValueError) as error:  # its text may show the password
