@@ -291,6 +291,12 @@ def test_fields_of_structs_are_columns_where_they_are_flattened() -> None:
         fields_of(kinds_of([bson.encode({"a": {"b": 1}, "a__b": 2})]), rules)
 
 
+def test_a_field_without_a_name_is_left_out() -> None:
+    kinds, rules = kinds_of([bson.encode({"": 1, "a": {"": 1, "b": 2}})]), DocumentRules()
+    found = {name: type_of(k, rules, p).simpleString() for name, (p, k) in fields_of(kinds, rules).items()}
+    assert found == {"a": "struct<b:int>"}
+
+
 def test_what_is_counted_apart_is_what_is_counted_together() -> None:
     documents = [
         bson.encode({"a": [{"b": n} if n % 2 else str(n)], "c": Int64(2**53 + n)}) for n in range(10)

@@ -213,3 +213,23 @@ def test_runs_of_equal_rows_tell_what_each_row_tells(
 
 def _utc(value: Any) -> Any:
     return value.astimezone(dt.UTC) if isinstance(value, dt.datetime) else value
+
+
+def test_structs_of_rows_before_take_on_the_fields_of_the_batch(session: SparkSession) -> None:
+    stored = "1 AS id, named_struct('zip', 1) AS place, array(named_struct('n', 1)) AS parts"
+    landed = "1 AS id, named_struct('zip', 2L, 'city', 'b') AS place, array(named_struct('n', 1, 'm', 'x')) AS parts"
+    order = "named_struct('extract_time', timestamp'2026-01-01', 'extract_name', '0.csv') AS _order"
+    before = session.sql(f"SELECT {stored}, {order}")
+    rows = session.sql(f"SELECT {landed}, 1 AS _extract, cast(array() AS array<string>) AS _reasons")
+    contract = TableContract(table="x.y", keys=("id",))
+    stood = rows_before(before, rows, contract)
+    assert [stood.schema[name].dataType for name in ("place", "parts")] == [
+        rows.schema[name].dataType for name in ("place", "parts")
+    ]
+    (row,) = stood.collect()
+    assert row["place"].asDict() == {"zip": 1, "city": None}
+    assert [part.asDict() for part in row["parts"]] == [{"n": 1, "m": None}]
+    order = "_extract int, _order struct<extract_time: timestamp, extract_name: string>"
+    times = session.createDataFrame([(1, (day(1), "1.csv"))], order)
+    (change,) = snapshot_diff(rows, stood, contract, extracts=times, count=1).collect()
+    assert change["_op"] == "upsert"

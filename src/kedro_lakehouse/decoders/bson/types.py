@@ -85,7 +85,7 @@ def type_of(kinds: Kinds, rules: DocumentRules, path: Path = ()) -> T.DataType:
         value = type_of(below, rules, (*path, VALUES)) if below else T.NullType()
         return T.NullType() if isinstance(value, T.NullType) else T.MapType(T.StringType(), value)
     if family == STRUCT:
-        typed = {name: type_of(inner, rules, (*path, name)) for name, inner in kinds.fields.items()}
+        typed = {name: type_of(inner, rules, (*path, name)) for name, inner in kinds.fields.items() if name}
         known = [T.StructField(name, t) for name, t in typed.items() if not isinstance(t, T.NullType)]
         return T.StructType(known) if known else T.NullType()
     simple: Mapping[str | None, T.DataType] = {
@@ -130,6 +130,8 @@ def fields_of(kinds: Kinds, rules: DocumentRules) -> dict[str, tuple[Path, Kinds
 def _columns(kinds: Kinds, rules: DocumentRules, path: Path) -> list[tuple[Path, Kinds]]:
     found: list[tuple[Path, Kinds]] = []
     for name, inner in kinds.fields.items():
+        if not name:  # no column can be without a name
+            continue
         place = (*path, name)
         text = rules.as_text and is_mixed(inner)
         if rules.flatten and main_family(inner) == STRUCT and place not in rules.maps and not text:
