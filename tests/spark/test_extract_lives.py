@@ -217,10 +217,11 @@ def _utc(value: Any) -> Any:
 
 def test_structs_of_rows_before_take_on_the_fields_of_the_batch(session: SparkSession) -> None:
     stored = "1 AS id, named_struct('zip', 1) AS place, array(named_struct('n', 1)) AS parts"
-    landed = "1 AS id, named_struct('zip', 2L, 'city', 'b') AS place, array(named_struct('n', 1, 'm', 'x')) AS parts"
+    place, parts = "named_struct('zip', 2L, 'city', 'b')", "array(named_struct('n', 1, 'm', 'x'))"
     order = "named_struct('extract_time', timestamp'2026-01-01', 'extract_name', '0.csv') AS _order"
     before = session.sql(f"SELECT {stored}, {order}")
-    rows = session.sql(f"SELECT {landed}, 1 AS _extract, cast(array() AS array<string>) AS _reasons")
+    told = "1 AS _extract, cast(array() AS array<string>) AS _reasons"
+    rows = session.sql(f"SELECT 1 AS id, {place} AS place, {parts} AS parts, {told}")
     contract = TableContract(table="x.y", keys=("id",))
     stood = rows_before(before, rows, contract)
     assert [stood.schema[name].dataType for name in ("place", "parts")] == [
