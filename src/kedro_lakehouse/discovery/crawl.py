@@ -55,7 +55,7 @@ def crawl_database(
                 for facts in sorted(database.collections(), key=lambda one: str(one["name"]))
             ]
     except SourceFault as fault:
-        raise explained(fault, f"{source}.*", f"mongodb/{database.name}") from fault
+        raise explained(fault, f"{source}.*", config.place_in("")) from fault
     finally:
         database.close()
     named = {(d.location, d.kind): d.name for d in with_own_names([one.dataset for one in found])}
@@ -88,7 +88,7 @@ def _crawled(  # noqa: PLR0913, PLR0917 - a database, one of its collections, an
     dataset = FoundDataset(
         name=name,
         kind=CRAWLED[is_view],
-        location=f"mongodb/{database.name}/{entity}",
+        location=config.place_in(entity),
         columns=columns_in(fields),
         identity="" if is_view or made is None else bytes(made).hex(),
         mark="",
