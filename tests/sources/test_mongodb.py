@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,7 +32,13 @@ TABLES: dict[str, Any] = {
         "entity": "item", "keys": ["_id"], "pull": PULL | {"document": "flatten", "on_mixed": "string"},
     },
     "mongo.bytes": {"entity": "item", "keys": ["_id"], "pull": {"document": "raw"}},
-    "mongo.few": {"entity": "few_seen", "keys": ["_id"], "pull": PULL},
+    "mongo.few": {
+        "entity": "few_seen", "keys": ["_id"],
+        "types": {
+            "count": "bigint", "price": "decimal(12,2)", "at": "date", "name": "binary",
+            "rates": "map<string,struct<rate:double>>", "address": "struct<street:string>",
+        },
+    },
     "mongo.event": {"keys": ["_id"], "pull": {"mode": "incremental", "cursor": "changed"}},
     "mongo.state": {"entity": "event", "write": "append", "pull": {"mode": "snapshot"}},
 }  # fmt: skip
@@ -108,8 +115,17 @@ def test_raw_documents_stay_as_they_are(project: TemporaryProject) -> None:
     assert found[text]["count"] == first["count"]
 
 
-def test_views_are_pulled_too(project: TemporaryProject) -> None:
-    assert sorted(row["count"] for row in project.rows("mongo.few")) == list(range(10))
+def test_views_are_pulled_too_and_declared_types_are_kept(project: TemporaryProject) -> None:
+    rows = {row["count"]: row for row in project.rows("mongo.few")}
+    held = documents(10)
+    assert rows.keys() == set(range(10))
+    assert {n: row["price"] for n, row in rows.items()} == {
+        n: Decimal(str(d["price"])) for n, d in enumerate(held)
+    }
+    assert {row["at"] for row in rows.values()} == {dt.date(2024, 1, 1)}
+    assert rows[1]["name"] == b"name 1"
+    assert [plain(row["rates"]) for row in rows.values()] == [plain(held[n]["rates"]) for n in rows]
+    assert rows[1]["address"] == {"street": "street 1"}
 
 
 @pytest.fixture(scope="module")

@@ -192,7 +192,9 @@ class MongoSource:
             is_view = self._facts()["type"] == "view"
             conditions = [self._window(pull), after(state[_AFTER]) if state else {}]
             wanted = {"$and": given} if (given := [c for c in conditions if c]) else {}
-            found = self._database.raw(self._collection).find(wanted)
+            # The server sorts a window that it finds by the cursor: maybe more than it keeps in memory.
+            on_disk = True if self._cursor is not None else None
+            found = self._database.raw(self._collection).find(wanted, allow_disk_use=on_disk)
             empty = state is None
             for texts, documents in _chunked(found if is_view else found.sort("_id", 1)):
                 rows = pa.table({"_id": texts, "document": documents}, schema=SCHEMA)

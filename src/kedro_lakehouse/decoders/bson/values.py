@@ -121,12 +121,18 @@ def _double(value: Any) -> float | None:
 
 
 def _decimal(precision: int, step: Decimal, value: Any) -> Decimal | None:
+    """A decimal; a double counts as the shortest text that means it, as 0.1."""
     if value is None:
         return None
     kind = kind_of(value)
-    if kind not in ("decimal", "int", "long"):
+    if kind == "double":
+        number = Decimal(repr(value))
+    elif kind in ("int", "long"):
+        number = Decimal(int(value))
+    elif kind == "decimal":
+        number = value.to_decimal()
+    else:
         raise MisfitError
-    number = value.to_decimal() if kind == "decimal" else Decimal(int(value))
     if not number.is_finite() or number.adjusted() - step.adjusted() >= precision:
         raise MisfitError
     exact = number.quantize(step, context=_context())
