@@ -124,7 +124,7 @@ def test_views_are_pulled_too_and_declared_types_are_kept(project: TemporaryProj
     }
     assert {row["at"] for row in rows.values()} == {dt.date(2024, 1, 1)}
     assert rows[1]["name"] == b"name 1"
-    assert [plain(row["rates"]) for row in rows.values()] == [plain(held[n]["rates"]) for n in rows]
+    assert [plain(dict(row["rates"])) for row in rows.values()] == [plain(held[n]["rates"]) for n in rows]
     assert rows[1]["address"] == {"street": "street 1"}
 
 
