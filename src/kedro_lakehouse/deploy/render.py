@@ -14,6 +14,7 @@ from kedro_lakehouse.deploy.deployment import Deployment, Jars
 from kedro_lakehouse.deploy.emr_serverless import emr_serverless_template
 from kedro_lakehouse.deploy.glue import glue_template
 from kedro_lakehouse.deploy.platforms import line_of, require_formats
+from kedro_lakehouse.deploy.workgroup import workgroup_resources
 from kedro_lakehouse.session.line import DEFAULT, environment
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def render(  # noqa: PLR0913 - one an option of the command
     make = glue_template if target == "glue" else emr_serverless_template
     content = make(deployment)
     content["Resources"] |= crawler_resources(deployment.discovered)
+    content["Resources"] |= workgroup_resources(project.service.query)
     written.append(_template(content, folder))
     if target == "emr-serverless":
         source = files("kedro_lakehouse").joinpath("deploy", "templates", "environment.Dockerfile")
