@@ -163,6 +163,8 @@ class TablePulls:
         if accept:
             since = Since(mode=since.mode, number=since.number, to=None)
         since = Since(**{**vars(since), "shared": shared})
+        if (last := self.sealed.last()) is not None:
+            self._tidy(last)  # a run that was killed right after its seal has not
         source = self._source = self._make()
         self._enter("asked", since.number + 1)
         landing = self._landing
@@ -232,22 +234,16 @@ class TablePulls:
         return hashlib.sha256(str(self.name).encode()).hexdigest()[:8]
 
     def _tidy(self, manifest: Manifest) -> None:
-        """Remove what killed attempts of this pull, and of the last one, have landed.
-
-        Nobody would ever read or erase it.
-        """
+        """Remove what killed attempts of a sealed pull have landed: nobody would ever read or erase it."""
         import fsspec
 
-        before = (
-            [self.sealed.read(manifest.number - 1)] if manifest.number - 1 in self.sealed.numbers() else []
-        )
-        for file in (file for one in (manifest, *before) for file in one.files):
+        for file in manifest.files:
             folder, _, own = f"{self.sealed.root}/{file.path}".rpartition("/")
             fs, path = fsspec.core.url_to_fs(folder)
             fs.invalidate_cache()
             with contextlib.suppress(
                 OSError
-            ):  # the last pull's file may be archived, or its run remove them too
+            ):  # the file may be archived, or its own run remove the others too
                 for found in fs.ls(path, detail=False):
                     name = found.rpartition("/")[2]
                     if name != own and read_name(name) is not None and f"-{self._tag}" in name:
