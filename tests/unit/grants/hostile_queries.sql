@@ -58,7 +58,7 @@ select sum(try_cast(card as hugeint)), max(card), min(name) from shop.customer
 select count(distinct name), approx_count_distinct(card), mode(phone) from shop.customer
 select first_value(name) over (order by phone), lag(card) over (order by id) from shop.customer
 select string_agg(name || phone || card, '') from shop.customer
-select histogram(phone), list(distinct card) from shop.customer
+select histogram(phone), list_sort(list(distinct card)) from shop.customer
 select name from shop.customer order by name desc limit 1
 select exists (select 1 from shop.customer where name = '{word}-1111')
 select (select count(*) from shop.customer b where b.card < a.card) from shop.customer a
