@@ -26,6 +26,7 @@ LANES = (
     "test-aws",
     "test-cluster",
     "test-streams",
+    "test-sources",
 )
 FILES, TESTS = 12, 30
 
