@@ -18,7 +18,7 @@ from harness.mongodb import PASSWORD, USER, client_of, mongodb_server
 from kedro_lakehouse.config.mongodb import MongoSourceConfig
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.pulls.mongodb import MongoSource
+from kedro_lakehouse.pulls.mongodb.source import MongoSource
 from kedro_lakehouse.pulls.protocol import Since
 from kedro_lakehouse.pulls.run import pull_together
 from kedro_lakehouse.testing.pulls import PulledSourceContract

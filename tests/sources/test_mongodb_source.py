@@ -26,7 +26,7 @@ from kedro_lakehouse.ingestion.documents import joined, read_as
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.pulls import mongodb
 from kedro_lakehouse.pulls.errors import SourceChangedFault, SourceFault, TerminalFault, TransientFault
-from kedro_lakehouse.pulls.mongodb import MongoSource, id_text
+from kedro_lakehouse.pulls.mongodb.source import MongoSource, id_text
 from kedro_lakehouse.pulls.protocol import Pull, PulledSource, Since
 
 if TYPE_CHECKING:

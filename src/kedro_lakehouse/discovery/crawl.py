@@ -14,8 +14,8 @@ from kedro_lakehouse.discovery.found import CRAWLED, FoundDataset, identifier_of
 from kedro_lakehouse.discovery.look import with_own_names
 from kedro_lakehouse.discovery.propose_documents import FoundDocuments, comments_on, table_of
 from kedro_lakehouse.pulls.errors import SourceFault
-from kedro_lakehouse.pulls.mongo_errors import faults
-from kedro_lakehouse.pulls.mongodb import MongoDatabase
+from kedro_lakehouse.pulls.mongodb.faults import faults
+from kedro_lakehouse.pulls.mongodb.source import MongoDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from kedro_lakehouse.errors.base import _MAX_ITEM, _NAMED_EXTRACTS, TableError, counted, cut, shown
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
 from kedro_lakehouse.errors.base import (
     MAX_FACT,
@@ -12,7 +13,6 @@ from kedro_lakehouse.errors.base import (
     cut,
     then,
 )
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

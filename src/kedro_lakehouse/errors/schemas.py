@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.errors.base import TableError, did_you_mean, listed, shown
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from kedro_lakehouse.config.mongodb import MongoSourceConfig
 from kedro_lakehouse.errors import require
 from kedro_lakehouse.pulls.errors import SourceChangedFault, TerminalFault, TransientFault
-from kedro_lakehouse.pulls.mongo_errors import faults
+from kedro_lakehouse.pulls.mongodb.faults import faults
 from kedro_lakehouse.pulls.protocol import (
     Chunk,
     Entity,

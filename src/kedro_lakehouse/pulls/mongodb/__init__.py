@@ -1,0 +1,1 @@
+"""Collections of MongoDB: read in the order of their ids, as the bytes that they are."""
