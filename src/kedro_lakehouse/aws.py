@@ -10,10 +10,13 @@ import json
 import os
 import sys
 import threading
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError, require
 from kedro_lakehouse.redaction import keep_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Service = Literal["s3", "glue", "ssm", "secretsmanager", "sns", "kinesis", "lakeformation", "sts", "athena"]
 _making: Final = threading.Lock()
@@ -99,6 +102,32 @@ def read_secret(name: str) -> str:
     return str(found["SecretString"])
 
 
+def read_parameters_below(path: str) -> dict[str, str]:
+    """The texts of all parameters below a path, decrypted, by the rest of their names.
+
+    Raises:
+        AwsRefusedError: They may not be read.
+    """
+    path = f"{path.rstrip('/')}/"
+    pages = _pages(
+        "ssm", "get_parameters_by_path", path, Path=path.rstrip("/") or "/", Recursive=True,
+        WithDecryption=True,
+    )  # fmt: skip
+    return {one["Name"].removeprefix(path): str(one["Value"]) for page in pages for one in page["Parameters"]}
+
+
+def read_secrets_below(prefix: str) -> dict[str, str]:
+    """The texts of all secrets whose names begin with a prefix and a ``/``, by the rest of their names.
+
+    Raises:
+        AwsRefusedError: They may not be listed or read, or one holds bytes and no text.
+    """
+    prefix = f"{prefix.rstrip('/')}/"
+    pages = _pages("secretsmanager", "list_secrets", prefix, Filters=[{"Key": "name", "Values": [prefix]}])
+    names = [one["Name"] for page in pages for one in page["SecretList"]]
+    return {name.removeprefix(prefix): read_secret(name) for name in names if name.startswith(prefix)}
+
+
 def read_credentials(name: str) -> dict[str, Any]:
     """The keys of a secret that stands for an entry of credentials.yml.
 
@@ -120,13 +149,25 @@ def read_credentials(name: str) -> dict[str, Any]:
     return keep_secret(found)
 
 
+def _pages(service: Service, operation: str, name: str, **arguments: object) -> list[Any]:
+    def read(called: Any) -> list[Any]:
+        return list(called.get_paginator(operation).paginate(**arguments))
+
+    found: list[Any] = _asked(service, name, read)
+    return found
+
+
 def _call(service: Service, operation: str, name: str, **arguments: object) -> Any:
+    return _asked(service, name, lambda called: getattr(called, operation)(**arguments))
+
+
+def _asked(service: Service, name: str, ask: Callable[[Any], Any]) -> Any:
     called = client(service)
     from botocore.exceptions import BotoCoreError, ClientError
 
     kind = {"ssm": "parameter", "secretsmanager": "secret"}[service]
     try:
-        return getattr(called, operation)(**arguments)
+        return ask(called)
     except ClientError as error:
         # The code alone: a message may quote the caller's identity.
         reason = str(error.response.get("Error", {}).get("Code", "unknown"))

@@ -68,6 +68,8 @@ _OWN: Final = (
     "spark",
 )
 """The project's own configuration files, beside Kedro's."""
+TABLE_SETTINGS: Final = {"ssm": "Systems Manager", "secretsmanager": "Secrets Manager"}
+"""Stores that may hold settings of tables."""
 KINDS: Final = (*_KEDRO_FILES, *_OWN)
 """Every kind of configuration file."""
 
@@ -95,6 +97,8 @@ class Project(Environment):
     declarations: Declarations
     column_index: ColumnIndexConfig = field(default_factory=ColumnIndexConfig)
     monitoring: MonitoringConfig | None = None
+    table_settings: str | None = None
+    """Where blocks of tables stand that are merged over tables.yml, such as ``ssm:/lake/tables``."""
     _maintenance: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _convert: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _grants: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
@@ -126,18 +130,19 @@ class Project(Environment):
         settings = section("globals")
         default_format = str(settings.get("table_format") or OWN_FORMAT)
         mistakes = Mistakes()
+        tables = _with_table_settings(section("tables"), settings.get("table_settings"))
         declarations, column_index, monitoring = Declarations({}, {}), ColumnIndexConfig(), None
         with mistakes.collected():
             declarations = load_declarations(
                 section("sources"),
-                section("tables"),
+                tables,
                 _config_models(SOURCES),
                 section("expectations"),
                 formats=Formats(list_plugins(TABLE_FORMATS), default_format, property_problem),
             )
         with mistakes.collected():
             column_index = load_column_index(section("parameters"))
-        raw_tables = [str(name) for name in section("tables")]
+        raw_tables = [str(name) for name in tables]
         with mistakes.collected():
             monitoring = _monitoring(section("monitoring"), raw_tables)
         deadline = DEADLINE
@@ -165,6 +170,7 @@ class Project(Environment):
             small_batch=small,
             default_format=default_format,
             logs_folder=settings.get("logs"),
+            table_settings=settings.get("table_settings"),
             _convert=lambda: _section(loader, "convert"),
             _grants=lambda: _section(loader, "grants"),
             _maintenance=lambda: _section(loader, "maintenance"),
@@ -401,6 +407,30 @@ def _explained(files: ConfigurationFiles) -> Iterator[None]:
         if mistakes := files.mistakes(KINDS):
             raise all_of(mistakes) from error
         raise
+
+
+def _with_table_settings(tables: Mapping[str, Any], declared: object) -> Mapping[str, Any]:
+    """The tables, with what the global ``table_settings`` names over them.
+
+    Raises:
+        AwsRefusedError: The parameters or secrets may not be read.
+        ConfigurationError: The global names no store, or what it names is no block of a table.
+    """
+    if declared is None:
+        return tables
+    service, colon, below = str(declared).partition(":")
+    if not colon or service not in TABLE_SETTINGS or not below.strip("/"):
+        raise ConfigurationError(
+            file="globals.yml",
+            key="table_settings",
+            problem="it names no place of settings.",
+            remedy="Write for example ssm:/lake/tables or secretsmanager:lake/tables.",
+        )
+    from kedro_lakehouse.aws import read_parameters_below, read_secrets_below
+    from kedro_lakehouse.config.table_settings import merged_over
+
+    read = read_parameters_below if service == "ssm" else read_secrets_below
+    return merged_over(tables, read(below), store=TABLE_SETTINGS[service], below=f"{below.rstrip('/')}/")
 
 
 def _section(loader: OmegaConfigLoader, name: str) -> dict[str, Any]:

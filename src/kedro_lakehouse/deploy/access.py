@@ -84,9 +84,25 @@ def statements(deployment: Deployment) -> list[dict[str, Any]]:
         arn = "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:"
         secrets = [sub(f"{arn}{name}-??????") for name in deployment.secrets]
         found.append(_allow("Secrets", ("secretsmanager:GetSecretValue",), secrets))
+    if deployment.table_settings:
+        found += _table_settings(deployment.table_settings)
     if deployment.topics:
         found.append(_allow("Topics", ("sns:Publish",), list(deployment.topics)))
     return found
+
+
+def _table_settings(declared: str) -> list[dict[str, Any]]:
+    """The right to read the settings of tables that stand below a path or prefix."""
+    service, _, below = declared.partition(":")
+    arn = "arn:${AWS::Partition}:" + service + ":${AWS::Region}:${AWS::AccountId}:"
+    if service == "ssm":
+        place = f"{arn}parameter/{below.strip('/')}"
+        return [_allow("TableSettings", ("ssm:GetParametersByPath",), [sub(place), sub(f"{place}/*")])]
+    secrets = [sub(f"{arn}secret:{below.rstrip('/')}/*")]
+    return [
+        _allow("TableSettings", ("secretsmanager:GetSecretValue",), secrets),
+        _allow("ListedSecrets", ("secretsmanager:ListSecrets",), ["*"]),
+    ]
 
 
 def _stream(region: str, name: str) -> dict[str, str]:

@@ -54,6 +54,7 @@ class Deployment:
     platform: Platform
     formats: tuple[str, ...]
     secrets: tuple[str, ...] = ()
+    table_settings: str | None = None
     topics: tuple[str, ...] = ()
     jars: Jars = "platform"
     jar_files: tuple[str, ...] = ()
@@ -96,6 +97,7 @@ class Deployment:
             "lifetimes": landing | _beside_tables(project),
             "namespaces": (*sorted(spaces), OPS_NAMESPACE),
             "secrets": _secrets(project),
+            "table_settings": project.table_settings,
             "topics": _topics(project),
             "streams": _streams(project),
             "copies": _copies(project),
