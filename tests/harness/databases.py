@@ -1,19 +1,23 @@
-"""Real databases for the tests of streams, whose changes Debezium captures: PostgreSQL and MariaDB."""
+"""Real databases for the tests of streams and of pulled sources: PostgreSQL and MariaDB."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import tempfile
 import time
-from typing import TYPE_CHECKING, ClassVar, Final
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+
+import pytest
 
 from harness.cluster import free_port
 from harness.kafka import PATIENCE, Server, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
 INSTALLED_BY: Final = {
     "initdb": "PostgreSQL's server is not there: apt-get install postgresql-15, and put it on PATH",
@@ -201,3 +205,19 @@ class MariaDb(_Database):
 
     def forget(self) -> None:
         """Do nothing: a connector that has ended leaves nothing in the server."""
+
+
+Running = TypeVar("Running", MariaDb, Postgres)
+
+
+@contextmanager
+def running_database(program: str, kind: type[Running]) -> Iterator[Running]:
+    """A database server, in a folder that its own user can reach: pytest's are closed to others."""
+    if not is_installed(program):
+        pytest.skip(INSTALLED_BY[program])
+    with tempfile.TemporaryDirectory(prefix=f"kedro-lakehouse-{kind.user}-") as folder:
+        running = kind(Path(folder, "server"))
+        try:
+            yield running
+        finally:
+            running.stop()

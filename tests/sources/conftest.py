@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import pytest
 from harness.commands import call
@@ -18,15 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["call"]
 
-Database = TypeVar("Database", "MariaDb", "Postgres")
-
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A PostgreSQL server that asks the user ``puller`` for a password."""
-    from harness.databases import Postgres
+    from harness.databases import Postgres, running_database
 
-    with _running("initdb", Postgres) as running:
+    with running_database("initdb", Postgres) as running:
         rules = running.folder / "data/pg_hba.conf"
         rules.write_text(
             f"host all puller all scram-sha-256\n{rules.read_text(encoding='utf-8')}", encoding="utf-8"
@@ -40,9 +35,9 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture(scope="session")
 def mariadb() -> Iterator[MariaDb]:
     """A MariaDB server with the user ``puller``, who has a password."""
-    from harness.databases import MariaDb
+    from harness.databases import MariaDb, running_database
 
-    with _running("mariadbd", MariaDb) as running:
+    with running_database("mariadbd", MariaDb) as running:
         running.script("CREATE DATABASE shop; CREATE USER 'puller'@'127.0.0.1' IDENTIFIED BY 'pulled-well';")
         running.script("GRANT SELECT ON shop.* TO 'puller'@'127.0.0.1';")
         running.script("GRANT PROCESS, RELOAD, BINLOG MONITOR ON *.* TO 'puller'@'127.0.0.1';")
@@ -55,18 +50,3 @@ def shops(postgres: Postgres, mariadb: MariaDb) -> dict[str, Shop]:
     from harness.pulled import Shop
 
     return {"postgresql": Shop("postgresql", postgres), "mariadb": Shop("mariadb", mariadb)}
-
-
-@contextmanager
-def _running(program: str, kind: type[Database]) -> Iterator[Database]:
-    """A database server, in a folder that its own user can reach: pytest's are closed to others."""
-    from harness.databases import INSTALLED_BY, is_installed
-
-    if not is_installed(program):
-        pytest.skip(INSTALLED_BY[program])
-    with tempfile.TemporaryDirectory(prefix=f"kedro-lakehouse-{kind.user}-") as folder:
-        running = kind(Path(folder, "server"))
-        try:
-            yield running
-        finally:
-            running.stop()
