@@ -64,7 +64,7 @@ class AthenaQueries:
         if format != "csv":
             raise QueryError(problem=f"Athena writes csv, not {format}.", remedy='Give `format="csv"`.')
         if snapshots:
-            problem = "Athena is told of no snapshots."
+            problem = "Athena reads no snapshots by their ids."
             raise QueryError(problem=problem, remedy="Name them in the query: `where _snapshot_id = '...'`.")
         if output is not None and not _OUTPUT.fullmatch(output):
             raise QueryOutputError(output=output, problem="is no name below the place of results")

@@ -108,8 +108,8 @@ class LocalQueries:
                 return state.ended(kind, error=error_facts(reason))
         finally:
             process.kill()
-            told = process.communicate()[0]
-        return _published(state, work, told)
+            answer = process.communicate()[0]
+        return _published(state, work, answer)
 
     def _reason_to_end(self, process: subprocess.Popen[bytes], query: str) -> LakehouseError | None:
         """Wait for the process; why it must end before it does so by itself, or None."""
@@ -160,10 +160,10 @@ def _given(process: subprocess.Popen[bytes], work: Work) -> None:
     process.stdin.flush()
 
 
-def _published(state: QueryState, work: Work, told: bytes) -> QueryState:
+def _published(state: QueryState, work: Work, answer: bytes) -> QueryState:
     """Give the result its name, if the process says that it is whole."""
     try:
-        done: dict[str, Any] = json.loads(told)
+        done: dict[str, Any] = json.loads(answer)
     except ValueError:
         return state.ended("failed", error=error_facts(QueryLostError(query=state.id)))
     if "error" in done:

@@ -78,7 +78,7 @@ def error_facts(error: LakehouseError) -> dict[str, str]:
 
 
 def _explained(error: Exception, memory: int) -> LakehouseError:
-    """The error of ours that an error means; DuckDB's want of memory is told apart."""
+    """The error of ours that an error means; a lack of memory in DuckDB is one of its own."""
     cause: BaseException | None = error
     while cause is not None:
         if type(cause).__name__ == "OutOfMemoryException" or isinstance(cause, MemoryError):
@@ -102,7 +102,7 @@ def main() -> None:
     threading.Thread(target=_end_with_input, args=(Path(work.part),), daemon=True).start()
     try:
         done = answer(work)
-    except Exception as error:  # noqa: BLE001 - its kind is all that is told of one that is not ours
+    except Exception as error:  # noqa: BLE001 - of one that is not ours only its kind is shown
         done = {"error": error_facts(_explained(error, work.memory))}
     sys.stdout.write(json.dumps(done))
     sys.stdout.flush()

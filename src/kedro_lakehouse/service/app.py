@@ -139,7 +139,7 @@ def _role(request: Request) -> str:
 
 
 def _answers_problems(app: FastAPI) -> None:
-    """Turn every error into a problem; what nobody foresaw is told to the log alone, by its kind."""
+    """Turn every error into a problem; one that nobody foresaw only goes to the log, by its kind."""
 
     @app.exception_handler(Problem)
     def problem(_: Request, error: Problem) -> Response:

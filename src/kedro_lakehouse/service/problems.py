@@ -72,7 +72,7 @@ def unauthorized() -> Problem:
 
 
 def problem_of(error: LakehouseError) -> Problem:
-    """What an error of ours is to who asked; one that is about the project's own files is not told."""
+    """What an error of ours is to who asked; one about the project's own files is not shown."""
     status = _STATUS.get(error.code)
     if status is None:
         return Problem(503, error.code, "The service cannot answer this now; its log says why.")

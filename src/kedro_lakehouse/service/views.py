@@ -1,4 +1,4 @@
-"""What a role is told of datasets, snapshots and queries, as plain values for JSON."""
+"""What a role sees of datasets, snapshots and queries, as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.query.snapshots import Dataset, Datasets, DatasetSnapshot
     from kedro_lakehouse.query.states import QueryState, TableRead
 
-    Told = dict[str, Any]
+    Shown = dict[str, Any]
 
 
 class LakeViews:
@@ -35,18 +35,18 @@ class LakeViews:
         self._datasets = datasets
         self._access = {role: RoleAccess.of(project, role) for role in roles}
 
-    def list_datasets(self, role: str, limit: int, after: str | None) -> Told:
+    def list_datasets(self, role: str, limit: int, after: str | None) -> Shown:
         """The datasets that a role sees, by their names."""
         names = sorted(map(str, self._access[role].tables))
         shown = [name for name in names if after is None or name > after]
         listed = [{"dataset": name, "link": _link(name)} for name in shown[:limit]]
         return _page(listed, "dataset", is_last=len(shown) <= limit, base="/v1/datasets", limit=limit)
 
-    def dataset(self, role: str, name: str) -> Told:
+    def dataset(self, role: str, name: str) -> Shown:
         """One dataset: the columns that the role sees, and its newest snapshot."""
         access = self._granted(role, name)
         dataset = self._datasets.of(access.table)
-        told: Told = {
+        shown: Shown = {
             "dataset": name,
             "columns": _columns(access, dataset),
             "reads": access.reads,
@@ -54,11 +54,11 @@ class LakeViews:
         }
         if access.reads:
             newest = dataset.latest
-            told["latest"] = _snapshot(newest, access) if newest else None
-            told["snapshots"] = f"{_link(name)}/snapshots"
-        return told
+            shown["latest"] = _snapshot(newest, access) if newest else None
+            shown["snapshots"] = f"{_link(name)}/snapshots"
+        return shown
 
-    def list_snapshots(self, role: str, name: str, limit: int, after: str | None, state: str | None) -> Told:
+    def list_snapshots(self, role: str, name: str, limit: int, after: str | None, state: str | None) -> Shown:
         """Published snapshots and rejected loads, the newest first."""
         access, dataset = self._read(role, name)
         start = 0
@@ -74,12 +74,12 @@ class LakeViews:
         also = {"state": state} if state else {}
         return _page(listed, "id", is_last=len(shown) <= limit, base=base, limit=limit, also=also)
 
-    def snapshot(self, role: str, name: str, wanted: str) -> Told:
+    def snapshot(self, role: str, name: str, wanted: str) -> Shown:
         """One snapshot or rejected load, or the newest snapshot."""
         access, dataset = self._read(role, name)
         return _snapshot(_found(dataset, wanted), access)
 
-    def files(self, role: str, name: str, wanted: str) -> Told:
+    def files(self, role: str, name: str, wanted: str) -> Shown:
         """The data files of a snapshot, for a role that sees all of the table: for they hold all of it."""
         from pyiceberg import expressions as ex
 
@@ -102,22 +102,22 @@ class LakeViews:
         ]
         return {"dataset": name, "id": one.id, "files": sorted(files, key=lambda file: file["path"])}
 
-    def query(self, state: QueryState) -> Told:
+    def query(self, state: QueryState) -> Shown:
         """The state of a query of a role.
 
-        Of the result's place only its name is told, and of tables that the role does not see whole no sizes.
+        Of the result's place it holds only the name, and no sizes of tables that the role does not see whole.
         """
-        told = {key: value for key, value in asdict(state).items() if key not in ("role", "location")}
-        told["tables"] = [self._table_read(str(state.role), one) for one in state.tables]
-        told["link"] = f"/v1/queries/{state.id}"
+        shown = {key: value for key, value in asdict(state).items() if key not in ("role", "location")}
+        shown["tables"] = [self._table_read(str(state.role), one) for one in state.tables]
+        shown["link"] = f"/v1/queries/{state.id}"
         if state.state == "done" and "://" in state.location:
-            told["result"] = state.location
+            shown["result"] = state.location
         elif state.state == "done":
-            told["output"] = Path(state.location).name
-            told["result"] = f"/v1/queries/{state.id}/result"
-        return told
+            shown["output"] = Path(state.location).name
+            shown["result"] = f"/v1/queries/{state.id}/result"
+        return shown
 
-    def _table_read(self, role: str, one: TableRead) -> Told:
+    def _table_read(self, role: str, one: TableRead) -> Shown:
         access = self._access[role].by_name.get(one.table)
         if access is not None and sees_all(access):
             return asdict(one)
@@ -164,9 +164,9 @@ def _columns(access: TableAccess, dataset: Dataset) -> list[Mapping[str, str]]:
     ]
 
 
-def _snapshot(one: DatasetSnapshot, access: TableAccess) -> Told:
+def _snapshot(one: DatasetSnapshot, access: TableAccess) -> Shown:
     link = f"{_link(one.dataset)}/snapshots/{quote(one.id, safe='')}"
-    told: Told = {
+    shown: Shown = {
         "dataset": one.dataset,
         "id": one.id,
         "partition": one.partition,
@@ -175,28 +175,28 @@ def _snapshot(one: DatasetSnapshot, access: TableAccess) -> Told:
         "link": link,
     }
     if one.state == "rejected":
-        told["codes"] = list(one.codes)
+        shown["codes"] = list(one.codes)
     elif sees_all(access):
-        told["files"] = f"{link}/files"
+        shown["files"] = f"{link}/files"
         if one.rows is not None:  # of rows that are not all granted the number tells something
-            told["rows"] = one.rows
-    return told
+            shown["rows"] = one.rows
+    return shown
 
 
 def _page(  # noqa: PLR0913 - what a page is made of
-    listed: Sequence[Told],
+    listed: Sequence[Shown],
     key: str,
     *,
     is_last: bool,
     base: str,
     limit: int,
     also: Mapping[str, str] | None = None,
-) -> Told:
-    told: Told = {"items": list(listed)}
+) -> Shown:
+    shown: Shown = {"items": list(listed)}
     if listed and not is_last:
         more = "".join(f"&{name}={quote(value)}" for name, value in (also or {}).items())
-        told["next"] = f"{base}?limit={limit}&after={quote(listed[-1][key], safe='')}{more}"
-    return told
+        shown["next"] = f"{base}?limit={limit}&after={quote(listed[-1][key], safe='')}{more}"
+    return shown
 
 
 def _link(name: TableName | str) -> str:

@@ -27,7 +27,7 @@ def _header(record: Record, name: str) -> bytes | None:
     return found[-1] if found else None
 
 
-_TOLD: Final[Mapping[Fact, Callable[[Record, str], Any]]] = {
+_FACTS: Final[Mapping[Fact, Callable[[Record, str], Any]]] = {
     "key": lambda record, _: record.key,
     "time": lambda record, _: None if record.time is None else record.time * 1000,
     "partition": lambda record, _: record.file.split(":")[1],
@@ -74,8 +74,8 @@ class Metadata:
         }  # fmt: skip
         found = []
         for one in self.columns:
-            told, kind = _TOLD[one.fact], kinds.get(one.fact, pa.string())
-            values = [told(record, one.header) for record in records]
+            fact_of, kind = _FACTS[one.fact], kinds.get(one.fact, pa.string())
+            values = [fact_of(record, one.header) for record in records]
             if one.name in self.binary:
                 kind = pa.binary()
                 values = [v.encode() if isinstance(v, str) else v for v in values]

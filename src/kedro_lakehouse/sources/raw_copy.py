@@ -42,7 +42,7 @@ _held: Final[dict[tuple[str, str], list[Span]]] = {}
 class RawCopy:
     """The copy of one table's records below a folder; ``missing`` are the spans of ranges that no file has.
 
-    A process that reads few records finds out by itself what is missing. Spark's workers are told, by
+    A process that reads few records finds out by itself what is missing. Spark's workers get it from
     ``looked_at``.
     """
 
@@ -85,7 +85,7 @@ class RawCopy:
                     if first <= record.number < end:
                         file.add(record)
                 yield record
-            with self._told(wanted):
+            with self._folder_named(wanted):
                 for span, file in files:
                     file.publish()
                     if self._key(wanted) in _held:
@@ -105,12 +105,12 @@ class RawCopy:
         """The spans of a range that no file holds; a folder is listed once a process, or ``anew``."""
         key = self._key(wanted)
         if anew or key not in _held:
-            with self._told(wanted):
+            with self._folder_named(wanted):
                 _held[key] = _spans_of(*key)
         return tuple(_without((wanted.first, wanted.end), _held[key]))
 
     @contextlib.contextmanager
-    def _told(self, wanted: StreamRange) -> Iterator[None]:
+    def _folder_named(self, wanted: StreamRange) -> Iterator[None]:
         """Say which folder cannot be listed or written."""
         try:
             yield

@@ -76,13 +76,13 @@ class RestClient:
             response = self._ask("HEAD", url, (), where)
         if response.status_code not in _NO_HEAD and response.status_code != 501:  # noqa: PLR2004 - no such method
             _refuse(response, where)
-        told = _date(response.headers.get("date"))
-        if told is None:
+        stated = _date(response.headers.get("date"))
+        if stated is None:
             raise TerminalFault(
                 f"{where} answers without a header Date, so nobody knows the server's time",
                 "Ask the API's owner, or whoever runs the proxy before it.",
             )
-        return told
+        return stated
 
     def close(self) -> None:
         """End waiting requests and close connections."""

@@ -77,7 +77,7 @@ def connect(connection: Mapping[str, str], credentials: Mapping[str, Any]) -> Ca
 
 @contextlib.contextmanager
 def answered(what: str) -> Iterator[None]:
-    """Turn errors of PyRFC into faults; they are told by the names of their classes.
+    """Turn errors of PyRFC into faults; the names of their classes say which.
 
     The texts of the SDK may hold users, hosts and values: they are not repeated.
     """
@@ -110,12 +110,12 @@ def clock(connection: CanCall) -> tuple[dt.datetime, dt.timedelta, str]:
         TerminalFault: The user may not ask, or the answer holds no time.
     """
     with answered("STFC_CONNECTION"):
-        told = _CLOCK.search(str(connection.call("STFC_CONNECTION", REQUTEXT="").get("RESPTEXT", "")))
+        clock = _CLOCK.search(str(connection.call("STFC_CONNECTION", REQUTEXT="").get("RESPTEXT", "")))
     with answered("RFC_SYSTEM_INFO"):
         system = connection.call("RFC_SYSTEM_INFO").get("RFCSI_EXPORT", {})
-    if told is None:
+    if clock is None:
         raise TerminalFault("SAP does not tell its time", "Ask whether STFC_CONNECTION was changed.")
     seconds = int(str(system.get("RFCTZONE", "")).strip() or 0)
     ahead = dt.timedelta(seconds=seconds + (_SUMMER if str(system.get("RFCDAYST", "")).strip() else 0))
-    local = dt.datetime.strptime("".join(told.groups()), "%Y%m%d%H%M%S").replace(tzinfo=dt.UTC)
+    local = dt.datetime.strptime("".join(clock.groups()), "%Y%m%d%H%M%S").replace(tzinfo=dt.UTC)
     return local - ahead, ahead, str(system.get("RFCSYSID", "")).strip()

@@ -255,12 +255,12 @@ def _fault(error: Any) -> SourceFault:
         return TransientFault(
             "no connection to it" if code in (2002, 2003) else f"the work ended (error {code})"
         )
-    told = f": {cut(str(error.args[1]), 100)}" if code in _SHOWN else ""
+    detail = f": {cut(str(error.args[1]), 100)}" if code in _SHOWN else ""
     remedy = (
         "It was asked once, so that no account is locked. Correct `connection` in sources.yml, the user and "
         "password in credentials.yml, or the user's rights."
     )
-    return TerminalFault(f"the server refuses (error {code}){told}", remedy)
+    return TerminalFault(f"the server refuses (error {code}){detail}", remedy)
 
 
 def _column(  # noqa: PLR0913 - what the catalog says of a column

@@ -258,8 +258,8 @@ class PostgresReader:
 def _fault(error: Any) -> SourceFault:
     """What an error of the driver means for the pull."""
     state = str(getattr(error, "sqlstate", None) or "")
-    if not state and (told := _STATE.search(str(error))):  # Arrow passes on the words alone
-        state = told[1]
+    if not state and (written := _STATE.search(str(error))):  # Arrow passes on the words alone
+        state = written[1]
     if not state:
         # At the connection the server's words are all there is: who is refused is not asked again.
         _, answered, said = str(error).partition("FATAL:")
