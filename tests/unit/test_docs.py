@@ -3,6 +3,8 @@
 import ast
 import re
 import shlex
+import sys
+from importlib import import_module
 
 import click
 import markdown
@@ -64,6 +66,8 @@ def put(declared, content):
 def test_declarations_of_the_pages_are_accepted():
     known = plugins.list_plugins(plugins.SOURCES)
     models = {name: plugins.load_plugin(plugins.SOURCES, name).config_model for name in known}
+    sys.path.append(str(ROOT / "examples/sqlite-source/src"))
+    models["sqlite"] = import_module("lakehouse_sqlite").SqliteConfig  # of an example
     sources, base = (
         yaml.safe_load((ROOT / f"conf/base/{kind}.yml").read_text()) for kind in ("sources", "tables")
     )

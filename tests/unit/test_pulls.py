@@ -32,6 +32,7 @@ from kedro_lakehouse.errors import (
 from kedro_lakehouse.names import SNAPSHOT_ID, TableName
 from kedro_lakehouse.pulls import run
 from kedro_lakehouse.pulls.errors import InexactFault, TerminalFault, TransientFault, UnstableFault
+from kedro_lakehouse.pulls.landing import LandingFile
 from kedro_lakehouse.pulls.manifest import SealedPulls
 from kedro_lakehouse.pulls.protocol import Chunk, Entity, Pull, PullCapabilities, Since, window_begin
 from kedro_lakehouse.pulls.run import TablePulls, pull_together
@@ -373,8 +374,13 @@ class Tagged(pa.ExtensionType):
         return cls()
 
 
+def test_parquet_needs_a_chunk_that_tells_the_columns(tmp_path: Path) -> None:
+    file = LandingFile(str(tmp_path), "item/a.parquet", snapshot=None)
+    with pytest.raises(TerminalFault, match="gave no chunk"):
+        file.close()
+
+
 def test_parquet_holds_storage_types(tmp_path: Path) -> None:
-    from kedro_lakehouse.pulls.landing import LandingFile
 
     tagged = pa.ExtensionArray.from_storage(Tagged(), pa.array(["1.10", None]))
     file = LandingFile(str(tmp_path), "a/x.parquet", snapshot="s1")

@@ -7,7 +7,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.names import SNAPSHOT_ID
-from kedro_lakehouse.pulls.errors import InexactFault
+from kedro_lakehouse.pulls.errors import InexactFault, TerminalFault
 from kedro_lakehouse.pulls.manifest import PulledFile
 
 if TYPE_CHECKING:
@@ -92,9 +92,16 @@ class LandingFile:
         return self._file
 
     def close(self) -> PulledFile:
-        """Finish the file."""
+        """Finish the file.
+
+        Raises:
+            TerminalFault: A source that lands parquet gave no chunk, and so no columns.
+        """
         if self._writer is not None:
             self._writer.close()
+        elif self.path.endswith(".parquet"):
+            reason = "its source gave no chunk, so its columns are not known"
+            raise TerminalFault(reason, "Let the source yield an empty Arrow table where there are no rows.")
         file = self._open()
         file.close()
         return PulledFile(path=self.path, size=file.size, sha256=file.sha256, rows=self.rows)

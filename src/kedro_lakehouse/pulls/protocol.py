@@ -133,6 +133,8 @@ class PulledSource(Protocol):
     def read(self, pull: Pull, state: Mapping[str, Any] | None) -> Iterator[Chunk]:
         """Read the rows of a pull in chunks.
 
+        Where parquet lands, there is at least one chunk: of a table without rows an empty one.
+
         Args:
             pull: What ``plan`` returned, in this process or in one that was killed.
             state: The state of the last chunk that has landed; None: from the beginning.
