@@ -24,6 +24,7 @@ from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.convert import ConvertConfig
 from kedro_lakehouse.config.databases import SqlPullConfig, SqlSourceConfig
 from kedro_lakehouse.config.discovery import CrawlerConfig, DiscoveryConfig, PlaceConfig
+from kedro_lakehouse.config.dynamodb import DynamoSourceConfig
 from kedro_lakehouse.config.enrich import EnrichConfig
 from kedro_lakehouse.config.expectations import (
     KINDS,
@@ -258,6 +259,7 @@ _TITLES: Final[Mapping[type[Declaration], str]] = {
     RestWindow: "window of a source of type rest",
     SapSourceConfig: "A source of type sap",
     MongoSourceConfig: "A source of type mongodb",
+    DynamoSourceConfig: "A source of type dynamodb",
     PullRetry: "retry",
     PullLimits: "limits",
     RegistryConfig: "registries.yml",

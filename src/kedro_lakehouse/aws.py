@@ -18,7 +18,9 @@ from kedro_lakehouse.redaction import keep_secret
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Service = Literal["s3", "glue", "ssm", "secretsmanager", "sns", "kinesis", "lakeformation", "sts", "athena"]
+Service = Literal[
+    "s3", "glue", "ssm", "secretsmanager", "sns", "kinesis", "lakeformation", "sts", "athena", "dynamodb"
+]
 _making: Final = threading.Lock()
 _BUSY: Final = frozenset(
     {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from kedro_lakehouse.config.addresses import Address  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - the same
 from kedro_lakehouse.config.loading import entries, of_type, refuse_undeclared
@@ -24,17 +24,6 @@ NotifierKind = Literal["failure", "recovery", "staleness", "quarantine", "discov
 _TOPIC = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+(?:\.fifo)?")
 
 
-def _address(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise refuse("the address is not one of http or https", "Write for example https://host/path.")
-    if parts.username or parts.password:
-        raise refuse(
-            "the address holds a user or a password", "Put it into credentials.yml, see `credentials`."
-        )
-    return url
-
-
 def _topic(arn: str) -> str:
     if not _TOPIC.fullmatch(arn):
         raise refuse(
@@ -42,9 +31,6 @@ def _topic(arn: str) -> str:
             "Write for example arn:aws:sns:eu-west-1:123456789012:alerts.",
         )
     return arn
-
-
-Address = Annotated[Name, AfterValidator(_address)]
 
 
 class NotifierConfig(Declaration):

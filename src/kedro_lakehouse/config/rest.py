@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from kedro_lakehouse.config.addresses import Address  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.config.base import Declaration, Name, refuse
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - pydantic reads it at run time
-from kedro_lakehouse.config.monitoring import Address  # noqa: TC001 - the same
 from kedro_lakehouse.config.pulled import PulledSourceConfig
 from kedro_lakehouse.config.sources import TableProblem
 

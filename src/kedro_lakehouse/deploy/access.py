@@ -84,15 +84,25 @@ def statements(deployment: Deployment) -> list[dict[str, Any]]:
         arn = "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:"
         secrets = [sub(f"{arn}{name}-??????") for name in deployment.secrets]
         found.append(_allow("Secrets", ("secretsmanager:GetSecretValue",), secrets))
-    if deployment.table_settings:
-        found += _table_settings(deployment.table_settings)
+    found += [*_scans(deployment.scanned), *_table_settings(deployment.table_settings)]
     if deployment.topics:
         found.append(_allow("Topics", ("sns:Publish",), list(deployment.topics)))
     return found
 
 
-def _table_settings(declared: str) -> list[dict[str, Any]]:
+def _scans(tables: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """The right to read tables of DynamoDB, by region and name."""
+    arns = [
+        sub(f"arn:${{AWS::Partition}}:dynamodb:{region or '${AWS::Region}'}:${{AWS::AccountId}}:table/{name}")
+        for region, name in tables
+    ]
+    return [_allow("Scans", ("dynamodb:DescribeTable", "dynamodb:Scan"), arns)] if arns else []
+
+
+def _table_settings(declared: str | None) -> list[dict[str, Any]]:
     """The right to read the settings of tables that stand below a path or prefix."""
+    if declared is None:
+        return []
     service, _, below = declared.partition(":")
     arn = "arn:${AWS::Partition}:" + service + ":${AWS::Region}:${AWS::AccountId}:"
     if service == "ssm":

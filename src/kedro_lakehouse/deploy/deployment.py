@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 from urllib.parse import urlsplit
 
+from kedro_lakehouse.config.dynamodb import DynamoSourceConfig
 from kedro_lakehouse.config.lifetimes import LandingLifetime
 from kedro_lakehouse.config.pulled import PulledSourceConfig
 from kedro_lakehouse.config.sources import KinesisSourceConfig
@@ -55,6 +56,8 @@ class Deployment:
     formats: tuple[str, ...]
     secrets: tuple[str, ...] = ()
     table_settings: str | None = None
+    scanned: tuple[tuple[str, str], ...] = ()
+    """Region and name of the tables of DynamoDB that are pulled; an empty region is that of the job."""
     topics: tuple[str, ...] = ()
     jars: Jars = "platform"
     jar_files: tuple[str, ...] = ()
@@ -98,6 +101,7 @@ class Deployment:
             "namespaces": (*sorted(spaces), OPS_NAMESPACE),
             "secrets": _secrets(project),
             "table_settings": project.table_settings,
+            "scanned": _scanned(project),
             "topics": _topics(project),
             "streams": _streams(project),
             "copies": _copies(project),
@@ -185,6 +189,15 @@ def _streams(project: Project) -> tuple[tuple[str, str], ...]:
         source = sources.get(table.source or "")
         if isinstance(source, KinesisSourceConfig):
             found.add((source.region or "", source.stream_of(table)))
+    return tuple(sorted(found))
+
+
+def _scanned(project: Project) -> tuple[tuple[str, str], ...]:
+    sources, found = project.declarations.sources, set()
+    for table in project.declarations.tables.values():
+        source = sources.get(table.source or "")
+        if isinstance(source, DynamoSourceConfig):
+            found.add((source.region or "", table.entity))
     return tuple(sorted(found))
 
 

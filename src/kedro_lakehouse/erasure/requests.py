@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kedro_lakehouse.changes.subjects import hash_of
 from kedro_lakehouse.lake_table import erasure_key
 from kedro_lakehouse.names import quote
 from kedro_lakehouse.ops.store import ERASURES
@@ -90,6 +89,8 @@ def interrupted_requests(table: LakeTable, subject: str) -> list[Request]:
     unfinished = unfinished_of(table.environment.ops, str(table))
     if not unfinished or table.state("changes") is None:
         return []
+    from kedro_lakehouse.changes.subjects import hash_of  # it imports Spark
+
     key = erasure_key(table.environment)
     held = table.read("changes").selectExpr(f"cast({quote(subject)} AS string) AS subject").distinct()
     names = [row["subject"] for row in held.where("subject IS NOT NULL").collect()]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import TypeAdapter
 
-from kedro_lakehouse.config.monitoring import Address, NotifierConfig, WebhookConfig
+from kedro_lakehouse.config.addresses import Address
+from kedro_lakehouse.config.monitoring import NotifierConfig, WebhookConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

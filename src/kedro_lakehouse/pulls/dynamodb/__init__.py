@@ -1,0 +1,1 @@
+"""Tables of Amazon DynamoDB: scanned to their last page, and landed as plain JSON."""
