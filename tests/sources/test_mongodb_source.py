@@ -24,8 +24,8 @@ from kedro_lakehouse.decoders.bson.types import Field, fields_of, is_mixed, type
 from kedro_lakehouse.decoders.bson.values import MisfitError, reader_of
 from kedro_lakehouse.ingestion.documents import joined, read_as
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.pulls import mongodb
 from kedro_lakehouse.pulls.errors import SourceChangedFault, SourceFault, TerminalFault, TransientFault
+from kedro_lakehouse.pulls.mongodb import source as mongodb
 from kedro_lakehouse.pulls.mongodb.source import MongoSource, id_text
 from kedro_lakehouse.pulls.protocol import Pull, PulledSource, Since
 
