@@ -65,8 +65,8 @@ def fill(lake: ServedLake, datasets: int, snapshots: int) -> None:
             table.append(pa.Table.from_pylist(rows, table.schema().as_arrow()))
 
 
-def serve(folder: str, datasets: int, token: str, port: int, told: Connection) -> None:
-    """Serve until the other end of the pipe says so; then tell the most memory that was held, in MB."""
+def serve(folder: str, datasets: int, token: str, port: int, pipe: Connection) -> None:
+    """Serve until the other end of the pipe asks; then send it the peak memory, in MB."""
     import uvicorn
 
     from kedro_lakehouse.service.app import made_app
@@ -77,9 +77,9 @@ def serve(folder: str, datasets: int, token: str, port: int, told: Connection) -
     threading.Thread(target=server.run, daemon=True).start()
     while not server.started:
         time.sleep(0.01)
-    told.send("started")
-    told.recv()
-    told.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    pipe.send("started")
+    pipe.recv()
+    pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def client(port: int, token: str, paths: list[str], requests: int, taken: list[float]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kedro_lakehouse.query.values import plain
+from kedro_lakehouse.query.values import plain, unique_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -152,11 +152,5 @@ def printable(word: str) -> str:
 
 def objects(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Mapping[str, object]]:
     """Rows as objects; of two columns with one name the second becomes ``name_1``, as in DuckDB."""
-    names: list[str] = []
-    for column in columns:
-        name, number = column, 0
-        while name in names:
-            number += 1
-            name = f"{column}_{number}"
-        names.append(name)
+    names = unique_names(columns)
     return [dict(zip(names, row, strict=True)) for row in rows]

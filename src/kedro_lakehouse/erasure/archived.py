@@ -34,12 +34,12 @@ def erase_archived(
     folder = Path(archive or "", str(table.config.source))
     if archive is None or "://" in archive or "://" in root or not folder.is_dir():
         return []
-    known = {
-        file.path.removeprefix("file://"): file
+    landing = f"{Path(root).absolute()}/"
+    own = {
+        file.path.removeprefix("file://").removeprefix(landing): file
         for file in table.open_ledger().planned_ever()
         if file.path not in leave
     }
-    own = {path.removeprefix(f"{Path(root).absolute()}/"): file for path, file in known.items()}
 
     def without(place: str, content: bytes) -> bytes | None:
         file = own.get(place)
@@ -49,13 +49,10 @@ def erase_archived(
     for path in sorted(file for file in folder.rglob("*") if file.is_file()):
         place = str(path.relative_to(folder))
         if path.name.endswith(_BUNDLES):
-            is_changed = _erase_bundled(path, without)
+            if _erase_bundled(path, without):
+                changed.append(str(path))
         elif (made := without(place, path.read_bytes())) is not None:
             replace_file(path, made)
-            is_changed = True
-        else:
-            is_changed = False
-        if is_changed:
             changed.append(str(path))
     return changed
 

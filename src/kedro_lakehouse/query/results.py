@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kedro_lakehouse.query.errors import QueryError
-from kedro_lakehouse.query.values import plain
+from kedro_lakehouse.query.values import plain, unique_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ def write_result(batches: pa.RecordBatchReader, file: Path, kind: Format) -> int
     """
     import pyarrow as pa
 
-    rows, columns = 0, _names(batches.schema.names)
+    rows, columns = 0, unique_names(batches.schema.names)
     try:
         with _writer(pa.schema(list(map(_renamed, batches.schema, columns))), file, kind) as write:
             for batch in batches:
@@ -62,18 +62,6 @@ def _writer(schema: pa.Schema, file: Path, kind: Format) -> Iterator[Callable[[p
 
 def _line(row: dict[str, Any]) -> str:
     return json.dumps(plain(row), ensure_ascii=False, separators=(",", ":")) + "\n"
-
-
-def _names(names: list[str]) -> list[str]:
-    """The columns' names; of two with one name the second becomes ``name_1``, as in DuckDB."""
-    found: list[str] = []
-    for name in names:
-        made, number = name, 0
-        while made in found:
-            number += 1
-            made = f"{name}_{number}"
-        found.append(made)
-    return found
 
 
 def _renamed(field: pa.Field, name: str) -> pa.Field:

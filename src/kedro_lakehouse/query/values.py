@@ -5,9 +5,24 @@ from __future__ import annotations
 import math
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.redaction import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Names of columns, each once: of two with one name the second becomes ``name_1``, as in DuckDB."""
+    found: list[str] = []
+    for name in names:
+        made, number = name, 0
+        while made in found:
+            number += 1
+            made = f"{name}_{number}"
+        found.append(made)
+    return found
 
 
 def plain(value: object) -> Any:

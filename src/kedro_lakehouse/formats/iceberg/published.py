@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyiceberg.table import Table
+    from pyiceberg.table.update.snapshot import ManageSnapshots
 
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.session.catalog import MetadataCatalog
@@ -37,8 +38,6 @@ def keep_published(
     Raises:
         CommitConflictError: A writer was faster; nothing was changed.
     """
-    from pyiceberg.exceptions import CommitFailedException
-
     found = catalog.find(table)
     if found is None:
         return {}
@@ -53,10 +52,7 @@ def keep_published(
         change.create_tag(state, name)
     for number in gone:
         change.remove_tag(f"{PUBLISHED_TAG}{number}")
-    try:
-        change.commit()
-    except CommitFailedException as error:
-        raise CommitConflictError(table=table, attempts=1) from error
+    _commit(change, table)
     return made
 
 
@@ -66,14 +62,18 @@ def forget_published(catalog: MetadataCatalog, table: TableName) -> None:
     Raises:
         CommitConflictError: A writer was faster; nothing was changed.
     """
-    from pyiceberg.exceptions import CommitFailedException
-
     found = catalog.find(table)
     if found is None or not (present := published_tags(found)):
         return
     change = found.manage_snapshots()
     for number in present:
         change.remove_tag(f"{PUBLISHED_TAG}{number}")
+    _commit(change, table)
+
+
+def _commit(change: ManageSnapshots, table: TableName) -> None:
+    from pyiceberg.exceptions import CommitFailedException
+
     try:
         change.commit()
     except CommitFailedException as error:
