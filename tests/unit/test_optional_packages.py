@@ -1,0 +1,58 @@
+"""mypy judges the code alike whether the packages of the optional lanes are installed or not.
+
+CI checks the types before it installs what `make test-streams` and `make test-sources` bring; a developer's
+environment has them. An optional package that mypy is not to follow must therefore be listed in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from fnmatch import fnmatch
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.unit
+
+ROOT = Path(__file__).parents[2]
+
+
+def imported() -> set[str]:
+    """The top-level modules that the package imports anywhere, also inside functions."""
+    names: set[str] = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                names.add(node.module)
+    return {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"kedro_lakehouse"}
+
+
+def of_the_default_setup() -> set[str]:
+    """The top-level modules of the packages that `make run` installs."""
+    locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements/spark41.txt").read_text(), re.MULTILINE))
+    return {
+        module
+        for module, packages in packages_distributions().items()
+        if any(re.sub(r"[-_.]+", "-", package).lower() in locked for package in packages)
+    }
+
+
+def test_optional_packages_are_not_followed_by_mypy() -> None:
+    overrides = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
+    listed = [
+        pattern
+        for override in overrides
+        if override.get("ignore_missing_imports")
+        for pattern in override["module"]
+    ]
+    optional = imported() - of_the_default_setup()
+    assert {"pymongo", "confluent_kafka"} <= optional
+    assert {
+        name for name in optional if not any(fnmatch(f"{name}.x", pattern) for pattern in listed)
+    } == set()
