@@ -1,7 +1,8 @@
 """mypy judges the code alike whether the packages of the optional lanes are installed or not.
 
 CI checks the types before it installs what `make test-streams` and `make test-sources` bring; a developer's
-environment has them. An optional package that mypy is not to follow must therefore be listed in pyproject.toml.
+environment has them. mypy must therefore not follow an optional
+package: pyproject.toml lists them.
 """
 
 from __future__ import annotations
