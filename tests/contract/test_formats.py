@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from harness.formats import InOneSession, LooksUp
@@ -86,6 +88,37 @@ class TestIceberg(InOneSession):
             with pytest.raises(CommitConflictError):
                 stage.publish(report(2))
         assert (made.state(table).batch, made.read(table).count()) == (1, 3)
+
+    @pytest.mark.parametrize("partition_by", [[], ["bucket(2, id)"]])
+    def test_many_small_commits_leave_few_files(self, made, table, partition_by) -> None:
+        pick, expected, sizes = random.Random(3), {}, []  # noqa: S311 - the same each time
+        made.create(table, COLUMNS, Layout(identity=["id"], partition_by=partition_by, sort_by=["id"]))
+        for batch in range(1, 31):
+            rows = {pick.randrange(60): f"{batch}" for _ in range(6)}
+            gone = pick.sample(sorted(expected), min(2, len(expected)))
+            state = made.state(table)
+            placed = made.find_rows(table, state, {"id": [*rows, *gone]}, most_bytes=2**20)
+            expected = {i: word for i, word in expected.items() if i not in gone} | rows
+            new = pa.table({"id": [*rows], "word": [*rows.values()], "n": pa.nulls(len(rows), pa.int32())})
+            files = made.write_files(table, state, new, placed.places)
+            with made.stage(table, state) as stage:
+                stage.put(files)
+                stage.expect(len(expected))
+                stage.publish(report(batch))
+            found = made._catalog.find(table)
+            tasks = list(found.scan().plan_files())
+            sizes.append(len(tasks) + len({d.file_path for task in tasks for d in task.delete_files}))
+            read = found.scan().to_arrow().to_pylist()
+            assert sorted((row["id"], row["word"]) for row in read) == sorted(expected.items())
+            if batch == 20:
+                middle = made.state(table).snapshot_id, dict(expected)
+        assert max(sizes) <= (5 if not partition_by else 10)
+        assert rows_of(made.read(table), "id", "word") == sorted(expected.items(), key=repr)
+        assert made.state(table).rows == len(expected)
+        then = found.scan(snapshot_id=middle[0]).to_arrow().to_pylist()
+        assert {row["id"]: row["word"] for row in then} == middle[1]
+        kinds = [snapshot.summary.operation.value for snapshot in found.metadata.snapshots]
+        assert kinds.count("replace") > 5
 
 
 @pytest.mark.slow

@@ -52,6 +52,7 @@ def events(number: int) -> list[str]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     made = TemporaryProject.make(tmp_path_factory.mktemp("maintenance") / "project", SOURCES, TABLES)
+    made.set_globals(small_batch=0)  # small batches leave few small files themselves
     for number in range(1, ROUNDS + 1):
         land(made, number, events(number))
         made.run(namespaces=["shop.item"])

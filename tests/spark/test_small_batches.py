@@ -107,8 +107,12 @@ def made_by_spark(project: TemporaryProject, stored: str) -> list[bool]:
     """Of each commit of a table that added or deleted files, whether Spark made it."""
     found = project._project.catalog.find(TableName.parse(stored))
     assert found is not None
-    summaries = [s.summary.additional_properties for s in found.metadata.snapshots if s.summary]
-    return ["spark.app.id" in s for s in summaries if s.get("changed-partition-count", "0") != "0"]
+    known = [s.summary for s in found.metadata.snapshots if s.summary]
+    summaries = [(summary.additional_properties, summary.operation.value) for summary in known]
+    changes = [
+        s for s, kind in summaries if kind != "replace" and s.get("changed-partition-count", "0") != "0"
+    ]
+    return ["spark.app.id" in s for s in changes]
 
 
 STORED = [

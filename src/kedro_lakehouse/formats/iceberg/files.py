@@ -58,10 +58,14 @@ def storage(table: Table) -> Storage:
 
 def last_change(table: Table) -> Snapshot | None:
     """The newest snapshot that changed rows: a rewrite of files is skipped as long as its parent exists."""
+    return _last_change(table.metadata)
+
+
+def _last_change(metadata: TableMetadata) -> Snapshot | None:
     from pyiceberg.table.snapshots import ancestors_of
 
     snapshot = None
-    for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
+    for snapshot in ancestors_of(metadata.current_snapshot(), metadata):
         if not snapshot.summary or snapshot.summary.operation.value != "replace":
             break
     return snapshot
@@ -72,7 +76,12 @@ def earlier_commits(table: Table) -> Iterator[tuple[CommitReport, int | None]]:
 
     Lazy: a metadata file is read only when it is needed. The first file that was deleted ends the list.
     """
-    return commits_of_batches((m.properties.get(BOOKMARK), m.current_snapshot_id) for m in _metadata(table))
+    return commits_of_batches((m.properties.get(BOOKMARK), _changed_by(m)) for m in _metadata(table))
+
+
+def _changed_by(metadata: TableMetadata) -> int | None:
+    snapshot = _last_change(metadata)
+    return snapshot.snapshot_id if snapshot is not None else None
 
 
 def _metadata(table: Table) -> Iterator[TableMetadata]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.sources import TableProblem
     from kedro_lakehouse.formats.base import FormatContext, Layout, Place, PlacedRows
-    from kedro_lakehouse.formats.iceberg.rows import WrittenFiles
+    from kedro_lakehouse.formats.iceberg.new_files import WrittenFiles
 
 _BASE_PROPERTIES: Final = {
     "format-version": "2",
@@ -156,7 +156,8 @@ class IcebergFormat:
         self, table: TableName, state: TableState, rows: pa.Table | None, gone: Sequence[Place]
     ) -> WrittenFiles | None:
         """Write new rows, and the places of deleted ones, to files; None if Spark must write them."""
-        from kedro_lakehouse.formats.iceberg.rows import may_change_by_files, write_files
+        from kedro_lakehouse.formats.iceberg.new_files import write_files
+        from kedro_lakehouse.formats.iceberg.rows import may_change_by_files
 
         found = self._found_in(table, state)
         if not may_change_by_files(found):

@@ -1,16 +1,13 @@
-"""Read and write few rows of an Iceberg table with pyarrow: no Spark plan, and no commit.
+"""Read few rows of an Iceberg table with pyarrow, without a Spark plan.
 
 Columns are matched by their field ids, by pyiceberg, so renamed, added and widened columns are read as Spark
-reads them. What is written here is no part of the table until a commit names it.
+reads them.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import math
-import uuid
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -24,19 +21,16 @@ from kedro_lakehouse.formats.placed import positions_of
 from kedro_lakehouse.session.arrow import as_spark_reads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.manifest import DataFile
-    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import DataScan, FileScanTask, Table
-    from pyiceberg.types import IcebergType, StructType
+    from pyiceberg.types import IcebergType
 
     from kedro_lakehouse.formats.base import Place
 
-_PATH_ID, _POSITION_ID = 2147483546, 2147483545
-"""The field ids that Iceberg reserves for the two columns of a file of deleted positions."""
 _BY_POSITIONS: Final = 2
 """The version of Iceberg's format in which files of positions delete rows."""
 _OBEYED: Final = (
@@ -67,19 +61,6 @@ _KEPT_COLUMNS: Final = KeptFiles(most=128 * 2**20, most_of_one=64 * 2**20)
 """Of tables whose few rows are looked for again and again: the inputs of derived tables."""
 _FEW_VALUES: Final = 200
 """Of more values, pyiceberg compares none with the bounds of files; then their range is compared."""
-
-
-@dataclass(frozen=True)
-class WrittenFiles:
-    """Files that a commit may add to a table, each as the JSON text by which Iceberg describes a file."""
-
-    data: tuple[str, ...]
-    deletes: tuple[str, ...]
-    paths: tuple[str, ...]
-    marks: Mapping[str, str]
-    """The properties of the snapshot that adds them."""
-    added: int
-    removed: int
 
 
 def may_change_by_files(table: Table) -> bool:
@@ -157,7 +138,7 @@ def _find_rows(
     tasks = list(scan.plan_files())
     deletes = {d.file_path: d for task in tasks for d in task.delete_files}
     files = [*(task.file for task in tasks), *deletes.values()]
-    if sum(f.file_size_in_bytes for f in files) > most_bytes or not all(map(_is_plain, files)):
+    if sum(f.file_size_in_bytes for f in files) > most_bytes or not all(map(is_plain, files)):
         return None
     gone = {path: _deleted_positions(table, file) for path, file in deletes.items()}
     found: list[pa.Table] = []
@@ -174,29 +155,22 @@ def _find_rows(
     return PlacedRows(rows=pa.concat_tables([empty, *[f.cast(told) for f in found]]), places=places)
 
 
-def write_files(
-    table: Table, rows: pa.Table | None, gone: Sequence[Place], marks: Mapping[str, str]
-) -> WrittenFiles:
-    """Write new rows and the places of deleted ones to files beside the table's own."""
-    from pyiceberg.io.pyarrow import _dataframe_to_data_files, schema_to_pyarrow
+def live_rows(table: Table, task: FileScanTask, also_gone: Sequence[int]) -> pa.Table:
+    """The rows of a data file that are not deleted, as the table has them now.
 
-    written: list[DataFile] = []
-    if rows is not None and rows.num_rows:
-        wanted = schema_to_pyarrow(table.schema(), include_field_ids=False)
-        whole = pa.table([_column(rows, field) for field in wanted], schema=wanted)
-        written = list(_dataframe_to_data_files(table.metadata, _sorted(table, whole), table.io))
-    data, deletes = [_described(table, file) for file in written], list(_deleted(table, gone))
-    return WrittenFiles(
-        data=tuple(map(json.dumps, data)),
-        deletes=tuple(map(json.dumps, deletes)),
-        paths=tuple(str(f["file-path"]) for f in (*data, *deletes)),
-        marks=marks,
-        added=sum(file.record_count for file in written),
-        removed=len(gone),
-    )
+    Args:
+        table: The table.
+        task: The data file, and the files that delete rows of it.
+        also_gone: The positions of other rows that are no more.
+    """
+    rows = _rows_of(table, table.schema(), task, _KEPT)
+    dead = [_positions_in(_deleted_positions(table, d), task.file.file_path) for d in task.delete_files]
+    gone = pa.chunked_array([*dead, pa.array(also_gone, pa.int64())])
+    return rows.filter(pc.invert(pc.is_in(pa.array(range(rows.num_rows), pa.int64()), gone)))
 
 
-def _is_plain(file: DataFile) -> bool:
+def is_plain(file: DataFile) -> bool:
+    """Whether a file can be read here: of parquet, and deletes of rows are by their positions."""
     from pyiceberg.manifest import DataFileContent, FileFormat
 
     return file.file_format == FileFormat.PARQUET and file.content != DataFileContent.EQUALITY_DELETES
@@ -271,164 +245,3 @@ def _deleted_positions(table: Table, file: DataFile) -> pa.Table:
 
 def _positions_in(deleted: pa.Table, path: str) -> pa.Array:
     return deleted.filter(pc.equal(deleted["file_path"], path))["pos"].combine_chunks()
-
-
-def _column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
-    if field.name not in rows.column_names:
-        return pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
-    return rows[field.name].cast(field.type)
-
-
-def _sorted(table: Table, rows: pa.Table) -> pa.Table:
-    """The rows in the order of the table's columns of sorting, as Spark writes them."""
-    from pyiceberg.transforms import IdentityTransform
-
-    names = [table.schema().find_column_name(f.source_id) for f in table.sort_order().fields]
-    plain = all(isinstance(f.transform, IdentityTransform) for f in table.sort_order().fields)
-    nested = any(n and pa.types.is_nested(rows.schema.field(n).type) for n in names if n in rows.column_names)
-    if not names or not plain or nested or not set(names) <= set(rows.column_names):
-        return rows
-    ways = [
-        (name, "descending" if "desc" in str(f.direction).lower() else "ascending")
-        for name, f in zip(names, table.sort_order().fields, strict=True)
-    ]
-    return rows.sort_by(ways)
-
-
-def _deleted(table: Table, gone: Sequence[Place]) -> Iterable[dict[str, Any]]:
-    """One file of deleted positions for each file that holds some; it lies in that file's partition."""
-    if not gone:
-        return
-    positions: dict[str, list[int]] = {}
-    for path, position in gone:
-        positions.setdefault(path, []).append(position)
-    files = {f.file_path: f for f in (task.file for task in table.scan().plan_files())}
-    for path, at in positions.items():
-        yield _deletes_in(table, files[path], sorted(at))
-
-
-def _deletes_in(table: Table, of: DataFile, positions: Sequence[int]) -> dict[str, Any]:
-    """Write the deleted positions of one data file; return how Iceberg describes the file."""
-    from pyiceberg.io.pyarrow import (
-        compute_statistics_plan,
-    )
-    from pyiceberg.schema import Schema
-    from pyiceberg.table.locations import load_location_provider
-    from pyiceberg.types import LongType, NestedField, StringType
-
-    ids = {"file_path": _PATH_ID, "pos": _POSITION_ID}
-    kinds = {"file_path": pa.string(), "pos": pa.int64()}
-    fields = [
-        pa.field(n, k, nullable=False, metadata={"PARQUET:field_id": str(ids[n])}) for n, k in kinds.items()
-    ]
-    rows = pa.table([[of.file_path] * len(positions), positions], schema=pa.schema(fields))
-    provider = load_location_provider(table.location(), table.properties)
-    place = provider.new_data_location(f"{uuid.uuid4().hex}-deletes.parquet")
-    made = table.io.new_output(place)
-    with made.create() as out:
-        pq.write_table(rows, out, compression="zstd")
-    schema = Schema(
-        NestedField(_PATH_ID, "file_path", StringType(), required=True),
-        NestedField(_POSITION_ID, "pos", LongType(), required=True),
-    )
-    whole = {"write.metadata.metrics.default": "full"}
-    facts = {
-        "spec-id": of.spec_id,
-        "content": "position-deletes",
-        "file-path": place,
-        "partition": _partition(table, of, table.specs()[of.spec_id]),
-        "file-size-in-bytes": len(made),
-        "referenced-data-file": of.file_path,
-    }
-    return facts | _metrics(_measured(table, place, schema, compute_statistics_plan(schema, whole)))
-
-
-def _described(table: Table, file: DataFile) -> dict[str, Any]:
-    """A data file as Iceberg's JSON describes it."""
-    from pyiceberg.types import StructType
-
-    facts = {
-        "spec-id": table.spec().spec_id,
-        "content": "data",
-        "file-path": file.file_path,
-        "partition": _partition(table, file, table.spec()),
-        "file-size-in-bytes": file.file_size_in_bytes,
-    }
-    names = ("record_count", "column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
-    measured = {n: getattr(file, n) for n in (*names, "lower_bounds", "upper_bounds", "split_offsets")}
-    if any(isinstance(field.field_type, StructType) for field in table.schema().fields):
-        measured |= _bounds_within_structs(table, file)
-    if table.sort_order().fields:
-        facts["sort-order-id"] = table.sort_order().order_id
-    return facts | _metrics(measured)
-
-
-def _bounds_within_structs(table: Table, file: DataFile) -> dict[str, dict[int, bytes]]:
-    """The bounds of a file's columns with those of the fields of structs, which pyiceberg leaves out.
-
-    Without the bounds of ``_order``, every file of the change log might hold any order.
-    """
-    from pyiceberg.io.pyarrow import (
-        MetricModeTypes,
-        MetricsMode,
-        compute_statistics_plan,
-        match_metrics_mode,
-    )
-    from pyiceberg.schema import sanitize_column_names
-    from pyiceberg.table import TableProperties as Named
-
-    default = table.properties.get(Named.DEFAULT_WRITE_METRICS_MODE, Named.DEFAULT_WRITE_METRICS_MODE_DEFAULT)
-    mode = match_metrics_mode(default)
-    if mode.type not in (MetricModeTypes.TRUNCATE, MetricModeTypes.FULL):
-        return {}
-    written = sanitize_column_names(table.schema())  # Avro's names: files have `GICS_x20Sector`
-    plan = compute_statistics_plan(written, table.properties)
-    for number, is_text in _within_structs(table.schema().as_struct()):
-        plan[number] = replace(plan[number], mode=mode if is_text else MetricsMode(MetricModeTypes.FULL))
-    found = _measured(table, file.file_path, written, plan)
-    return {name: found[name] for name in ("lower_bounds", "upper_bounds")}
-
-
-def _measured(table: Table, place: str, schema: Schema, plan: dict[int, Any]) -> dict[str, Any]:
-    """The counts and bounds of a written file, from its footer, as pyiceberg plans them for each field."""
-    from pyiceberg.io.pyarrow import data_file_statistics_from_parquet_metadata, parquet_path_to_id_mapping
-
-    with table.io.new_input(place).open() as opened:
-        footer = pq.read_metadata(opened)
-    found = data_file_statistics_from_parquet_metadata(footer, plan, parquet_path_to_id_mapping(schema))
-    return dict(found.to_serialized_dict())
-
-
-def _within_structs(struct: StructType) -> Iterable[tuple[int, bool]]:
-    """The ids of the simple fields of a struct and of structs in it, and whether each is text or bytes."""
-    from pyiceberg.types import BinaryType, StringType, StructType
-
-    for field in struct.fields:
-        if isinstance(field.field_type, StructType):
-            yield from _within_structs(field.field_type)
-        elif field.field_type.is_primitive:
-            yield field.field_id, isinstance(field.field_type, StringType | BinaryType)
-
-
-def _metrics(found: Mapping[str, Any]) -> dict[str, Any]:
-    counted = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
-    counts = {name.replace("_", "-"): _pairs(found[name] or {}) for name in counted}
-    bounds = {
-        name.replace("_", "-"): _pairs({k: v.hex().upper() for k, v in (found[name] or {}).items()})
-        for name in ("lower_bounds", "upper_bounds")
-    }
-    fixed = {"file-format": "parquet", "record-count": found["record_count"]}
-    return fixed | counts | bounds | {"split-offsets": list(found["split_offsets"] or [])}
-
-
-def _pairs(values: Mapping[int, Any]) -> dict[str, list[Any]]:
-    return {"keys": sorted(values), "values": [values[k] for k in sorted(values)]}
-
-
-def _partition(table: Table, file: DataFile, spec: PartitionSpec) -> list[Any]:
-    """The values of a file's partition, each as Iceberg writes single values in JSON."""
-    from pyiceberg.conversions import to_json
-
-    kinds: list[Any] = [field.field_type for field in spec.partition_type(table.schema()).fields]
-    values = [file.partition[i] for i in range(len(kinds))]
-    return [None if v is None else to_json(kind, v) for kind, v in zip(kinds, values, strict=True)]

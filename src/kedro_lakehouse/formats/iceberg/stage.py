@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kedro_lakehouse.formats.base import TableState
-    from kedro_lakehouse.formats.iceberg.rows import WrittenFiles
+    from kedro_lakehouse.formats.iceberg.new_files import MergedFiles, WrittenFiles
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
 _FEW: Final = 500_000
@@ -316,7 +316,7 @@ class IcebergStage:
 
 
 def add_files(session: SparkSession, transaction: Any, files: WrittenFiles) -> None:
-    """Add written files to a transaction, as one snapshot.
+    """Add written files to a transaction, as one snapshot; a second one replaces small files by merged ones.
 
     Nothing is validated here: the metadata is swapped only on the very state that was planned on, see
     ``swap_metadata``.
@@ -324,15 +324,40 @@ def add_files(session: SparkSession, transaction: Any, files: WrittenFiles) -> N
     if not files.data and not files.deletes:
         return
     update = transaction.newRowDelta() if files.deletes else transaction.newFastAppend()
+    parse = _parser(session, transaction)
+    add = update.addRows if files.deletes else update.appendFile
+    for text in files.data:
+        add(parse(text))
+    for text in files.deletes:
+        update.addDeletes(parse(text))
+    _commit_snapshot(session, update, files.marks)
+    if files.merge is not None:
+        _replace_small_files(session, transaction, files.merge, files.marks)
+
+
+def _replace_small_files(
+    session: SparkSession, transaction: Any, merge: MergedFiles, marks: Mapping[str, str]
+) -> None:
+    """Replace files by merged ones, as a snapshot that changes no rows."""
+    update, parse = transaction.newRewrite(), _parser(session, transaction)
+    update.validateFromSnapshot(transaction.table().currentSnapshot().snapshotId())
+    for text in (*merge.replaced, *merge.replaced_deletes):
+        update.deleteFile(parse(text))
+    for text in merge.data:
+        update.addFile(parse(text))
+    _commit_snapshot(session, update, marks)
+
+
+def _parser(session: SparkSession, transaction: Any) -> Callable[[str], Any]:
+    """What makes a file of its description as JSON."""
     specs = transaction.table().specs()
     read = java_class(session, "org.apache.iceberg.util.JsonUtil").mapper().readTree
     parse = java_class(session, "org.apache.iceberg.ContentFileParser").fromJson
-    add = update.addRows if files.deletes else update.appendFile
-    for text in files.data:
-        add(parse(read(text), specs))
-    for text in files.deletes:
-        update.addDeletes(parse(read(text), specs))
-    for key, value in files.marks.items():
+    return lambda text: parse(read(text), specs)
+
+
+def _commit_snapshot(session: SparkSession, update: Any, marks: Mapping[str, str]) -> None:
+    for key, value in marks.items():
         update.set(key, value)
     # In the calling thread: Iceberg's pool is for many manifests.
     executors = "org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors"
@@ -355,7 +380,7 @@ def refuse_other_state(table: TableName, metadata: Any, planned_on: str) -> None
 def swap_metadata(
     session: SparkSession, table: TableName, planned_on: str, change: Callable[[Any, Any], None]
 ) -> int | None:
-    """Replace the metadata of exactly the planned state by changed metadata; return its snapshot's id.
+    """Replace the metadata of exactly the planned state by changed metadata; return the snapshot of its rows.
 
     Iceberg's own retries would apply a change of properties on top of whatever was committed meanwhile.
     Here the catalog swaps one metadata for the other. If others changed the metadata (the branch of another
@@ -382,9 +407,18 @@ def swap_metadata(
             if "CommitFailedException" not in str(error.java_exception):
                 raise
         else:
-            head = after.currentSnapshot()
-            return head.snapshotId() if head is not None else None
+            return _changed_by(after)
     raise CommitConflictError(table=table, attempts=_TRIES)
+
+
+def _changed_by(metadata: Any) -> int | None:
+    """The id of the newest snapshot that changed rows; one that replaced files has those of its parent."""
+    head = metadata.currentSnapshot()
+    while (
+        head is not None and head.operation() == "replace" and metadata.snapshot(head.parentId()) is not None
+    ):
+        head = metadata.snapshot(head.parentId())
+    return head.snapshotId() if head is not None else None
 
 
 def load_table(session: SparkSession, table: TableName) -> Any:
