@@ -35,6 +35,13 @@ HOSTILE = (
 )
 VALUE = "<script>document.title='owned'</script>"
 PATIENCE = 60
+SOURCES = {
+    "shop": {
+        "type": "changes", "path": "${globals:landing}/shop", "pattern": "*.csv", "file_format": "csv",
+        "op_column": "op", "op_mapping": {"U": "upsert", "D": "delete"},
+    }
+}  # fmt: skip
+TABLES = {"shop.item": {"source": "shop", "keys": ["id"], "order_by": ["n"], "history": True}}
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,10 @@ class Console:
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """A project of files alone, indexed with the test embedder, and its console."""
-    project = TemporaryProject.make(tmp_path_factory.mktemp("console") / "project", {}, {})
+    project = TemporaryProject.make(tmp_path_factory.mktemp("console") / "project", SOURCES, TABLES)
+    lines = [f'U,7,"{VALUE}",1', 'U,7,"**later**",2', "U,8,plain,3", "X,9,unknown,4"]
+    write_text(project.landing / "shop/item/1.csv", "\n".join(["op,id,name,n", *lines, ""]))
+    project.run("ingestion", "cdc_merge", "scd2")
     project.write("parameters", {"column_index": {"models": ["hash"]}}, env="local")
     header = ",".join(f'"{name}"' for name in HOSTILE)
     write_text(project.path / "files/evil.csv", f'{header}\n"{VALUE}",2,3\n"{VALUE}",5,9\n')
@@ -160,9 +170,49 @@ def test_a_file_of_ones_own_finds_its_table(page: Chrome, console: Console, tmp_
     shows(page, "Tables like it", "place = town", "Columns like its columns")
 
 
-def test_health_is_shown_of_a_lake_without_tables(page: Chrome, console: Console) -> None:
+def enter(driver: Chrome, label: str, text: str) -> None:
+    box = f"[aria-label='{label}']"
+    act(driver, lambda d: d.find_element(By.CSS_SELECTOR, box).send_keys(text, Keys.ENTER))
+
+
+def test_rows_the_versions_of_a_key_and_the_quarantine_are_shown(page: Chrome, console: Console) -> None:
+    page.get(console.page("rows"))
+    shows(page, "shop.item", "plain", "**later**", "History of a key", "unknown_op", "1.csv")
+    assert VALUE not in everything(page)  # no longer current
+    assert "X,9,unknown,4" not in everything(page)
+    enter(page, "id", "7")
+    shows(page, VALUE, "effective_from")
+    is_harmless(page)
+    act(page, lambda d: d.find_element(By.XPATH, "//label[contains(., 'raw records')]").click())
+    shows(page, "Raw record", "unknown")
+
+
+def write_query(driver: Chrome, query: str) -> None:
+    box = "textarea[aria-label='Query']"
+    act(driver, lambda d: d.find_element(By.CSS_SELECTOR, box).send_keys(Keys.CONTROL, "a"))
+    act(driver, lambda d: d.find_element(By.CSS_SELECTOR, box).send_keys(Keys.DELETE))
+    act(driver, lambda d: d.find_element(By.CSS_SELECTOR, box).send_keys(query))
+    act(driver, lambda d: d.find_element(By.XPATH, "//button[contains(., 'Ask')]").click())
+
+
+def test_a_query_is_answered_or_its_error_is_shown(page: Chrome, console: Console) -> None:
+    page.get(console.page("sql"))
+    for query, *texts in (
+        ("select id, count(*) as versions from shop.item_history group by id", "versions"),
+        ("select nme from shop.item", "This query has no answer", "name"),
+        ("drop table shop.item", "This query has no answer"),
+        ("select * from '/etc/passwd'", "This query has no answer"),
+    ):
+        write_query(page, query)
+        shows(page, *texts)
+    assert "root:" not in everything(page)
+
+
+def test_health_opens_the_rows_of_a_table(page: Chrome, console: Console) -> None:
     page.get(console.page("health"))
-    shows(page, "Health of the lake", "quarantined events", "Nothing yet.")
+    shows(page, "Health of the lake", "shop.item", "Last batches")
+    act(page, lambda d: d.find_element(By.XPATH, "//button[contains(., 'Open')]").click())
+    shows(page, "History of a key", "plain")
 
 
 def test_it_listens_on_this_machine_only(console: Console, page: Chrome) -> None:
@@ -174,7 +224,7 @@ def test_it_listens_on_this_machine_only(console: Console, page: Chrome) -> None
     assert listening == {"0100007F"}
 
 
-PAGES = ("", "search", "table", "map", "health")
+PAGES = ("", "search", "table", "rows", "sql", "map", "health")
 REFUSED = "Open the address that `kedro lakehouse console` printed"
 
 
@@ -192,7 +242,10 @@ def test_no_page_shows_anything_without_the_token(
 
 
 def test_the_token_opens_every_page_and_leaves_the_address(page: Chrome, console: Console) -> None:
-    headings = ("Find columns", "Find columns", "files.evil", "Map of the columns", "Health of the lake")
+    headings = (
+        "Find columns", "Find columns", "files.evil", "History of a key", "Ask in SQL", "Map of the columns",
+        "Health of the lake",
+    )  # fmt: skip
     for path, heading in zip(PAGES, headings, strict=True):
         page.get(console.page(path))
         shows(page, heading)

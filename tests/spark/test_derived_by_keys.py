@@ -167,7 +167,11 @@ def test_tables_equal_the_query_after_each_transaction(
         lake.land(lake.inputs.change())
         lake.run()
         assert "of its keys are computed" in lake.said.get(f"cut.{name}", ""), (number, lake.said)
-        assert lake.rows(f"cut.{name}") == expected(lake, name), (number, name)
+        wanted = expected(lake, name)
+        if not wanted and lake.outcome.failed:  # only rows without a key: such a result is refused
+            assert set(lake.outcome.failed) == {f"cut.{name}"}
+            continue
+        assert lake.rows(f"cut.{name}") == wanted, (number, name)
         local += caplog.text.count("compared without Spark")
     # Else Spark alone would have been tried, as it is for a group whose key may be null, and where a table is
     # read twice.

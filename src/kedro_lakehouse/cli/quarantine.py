@@ -10,6 +10,7 @@ import click
 from kedro_lakehouse.cli.exclude import exclude_batch, list_decisions
 from kedro_lakehouse.cli.options import limit_option, no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_result, print_rows
+from kedro_lakehouse.monitoring.quarantined_events import quarantined_events
 
 if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
@@ -81,7 +82,7 @@ def quarantine(  # noqa: PLR0913 - one argument an option
             _replay(project, name, as_json=as_json)
             return
         nothing, right = "No such event is quarantined.", ("batch", "row")
-        found = _events(project, name, batch, raw=raw)
+        found = quarantined_events(project, name, batch, raw=raw)
         if batch is not None and not found:
             _require_batch(project, name, batch)
         print_rows(found, as_json=as_json, nothing=nothing, limit=limit, cells=_cells, right=right)
@@ -117,56 +118,10 @@ def _is_blocked(project: Project, name: TableName) -> bool:
 
 
 def _counts(project: Project, name: TableName, batch: int | None) -> list[dict[str, Any]]:
-    reasons = Counter((event["reasons"] or [""])[0] for event in _events(project, name, batch, raw=False))
+    reasons = Counter((event["reasons"] or [""])[0] for event in quarantined_events(project, name, batch))
     return [
         {"table": str(name), "first_reason": reason, "events": count}
         for reason, count in reasons.most_common()
-    ]
-
-
-def _events(project: Project, name: TableName, batch: int | None, *, raw: bool) -> list[dict[str, Any]]:
-    """The quarantined events of a table by batch, file and row; ``raw`` reads the records too."""
-    fields = ("_batch", "_position", "_reasons", "_columns", *(("_raw",) if raw else ()))
-    rows = (_scanned if project.bind(name).in_catalog else _read)(project, name, batch, fields)
-    events = []
-    for row in rows:
-        place = row["_position"] or {}
-        event = {"batch": row["_batch"], "file": place.get("file"), "row": place.get("row")}
-        event |= {"reasons": row["_reasons"], "columns": row.get("_columns") or []}
-        events.append(event | ({"raw": row["_raw"]} if raw else {}))
-    return sorted(events, key=lambda e: (e["batch"] or 0, e["file"] or "", e["row"] or 0))
-
-
-def _scanned(
-    project: Project, name: TableName, batch: int | None, fields: tuple[str, ...]
-) -> list[dict[str, Any]]:
-    """Rows of a quarantine in Iceberg; without a JVM."""
-    import pyiceberg.expressions as built
-
-    found = project.catalog.find(name.with_suffix("quarantine"))
-    if found is None:
-        return []
-    where: Any = built  # its models hide their positional arguments from type checkers
-    wanted = where.AlwaysTrue() if batch is None else where.EqualTo("_batch", batch)
-    there = {field.name for field in found.schema().fields}  # one of an earlier version names no columns
-    scan = found.scan(row_filter=wanted, selected_fields=tuple(f for f in fields if f in there))
-    rows: list[dict[str, Any]] = scan.to_arrow().to_pylist()
-    return rows
-
-
-def _read(
-    project: Project, name: TableName, batch: int | None, fields: tuple[str, ...]
-) -> list[dict[str, Any]]:
-    """Rows of a quarantine in another format; this starts Spark where there are any."""
-    table = project.bind(name)
-    state = table.state("quarantine")
-    if state is None or not state.rows:
-        return []
-    rows = table.read("quarantine")
-    wanted = rows if batch is None else rows.where(rows["_batch"] == batch)
-    return [
-        row.asDict(recursive=True)
-        for row in wanted.select(*[f for f in fields if f in state.columns]).collect()
     ]
 
 

@@ -1,4 +1,4 @@
-"""What ``kedro lakehouse console`` has Streamlit run: four pages over one project."""
+"""What ``kedro lakehouse console`` has Streamlit run: six pages over one project."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 import streamlit as st
 
-from kedro_lakehouse.console import health, map_page, search_page, table_page
+from kedro_lakehouse.console import health, map_page, rows_page, search_page, sql_page, table_page
 from kedro_lakehouse.console.access import ask_for_token, is_admitted
 from kedro_lakehouse.console.lake import opened_project
 from kedro_lakehouse.errors import LakehouseError
@@ -17,13 +17,16 @@ def main() -> None:
     """Show the page that was asked for, or what is wrong and what to do; without the token nothing."""
     st.set_page_config(page_title="kedro-lakehouse", layout="wide")
     table = st.Page(table_page.show, title="Table", url_path="table")
+    rows = st.Page(rows_page.show, title="Rows", url_path="rows")
     pages = [
         st.Page(lambda: search_page.show(table), title="Search", url_path="search", default=True),
         table,
+        rows,
+        st.Page(sql_page.show, title="SQL", url_path="sql"),
         st.Page(map_page.show, title="Map", url_path="map"),
     ]
     if CONSOLE_ROLE not in os.environ:  # what runs did, and why they failed, is granted to no role
-        pages.append(st.Page(health.show, title="Health", url_path="health"))
+        pages.append(st.Page(lambda: health.show(rows), title="Health", url_path="health"))
     admitted = is_admitted()
     page = st.navigation(pages, position="top" if admitted else "hidden")
     if not admitted:

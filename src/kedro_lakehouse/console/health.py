@@ -17,10 +17,19 @@ from kedro_lakehouse.names import TableName
 from kedro_lakehouse.ops.store import BATCHES, QUALITY_RESULTS, RUNS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlit.navigation.page import StreamlitPage
+
     from kedro_lakehouse.console.grids import Titles
+    from kedro_lakehouse.monitoring.table_status import TableStatus
+    from kedro_lakehouse.ops.table_summary import State
     from kedro_lakehouse.project import Project
 
 _LAST: Final = 50
+_URGENT: Final[tuple[State, ...]] = (
+    "failing", "refused", "held", "stale", "waiting", "running", "fresh", "empty",
+)  # fmt: skip
 _TABLES: Final[Titles] = {
     "table": "Table",
     "words": "State",
@@ -66,11 +75,15 @@ _RUNS: Final[Titles] = {
 }
 
 
-def show() -> None:
-    """The page."""
+def show(rows_page: StreamlitPage) -> None:
+    """The page: what needs attention comes first.
+
+    Args:
+        rows_page: The page that shows the rows of the table in the session's ``rows_table``.
+    """
     st.title("Health of the lake")
     project = opened_project()
-    found = statuses_of(project)
+    found = sorted(statuses_of(project), key=_most_urgent)
     numbers = st.columns(5)
     numbers[0].metric("tables", len(found))
     numbers[1].metric("failing or refused", sum(one.state in ("failing", "refused") for one in found))
@@ -79,6 +92,7 @@ def show() -> None:
     numbers[4].metric("empty", sum(one.state == "empty" for one in found))
     if found:
         show_rows([asdict(one) | {"words": one.words} for one in found], _TABLES, key="standing")
+        _link(found, rows_page)
         st.caption("Keys, partitions, histories and batches of a table are on the page Table.")
     _show_streams(project)
     quarantined = [{"table": one.table, "events": one.quarantined} for one in found if one.quarantined]
@@ -92,6 +106,20 @@ def show() -> None:
     ):
         st.subheader(heading)
         _show_last(table, titles)
+
+
+def _most_urgent(one: TableStatus) -> tuple[int, int, int, str]:
+    """Tables that failed or were refused, then those that are behind or hold events back, then the others."""
+    return _URGENT.index(one.state), -one.lag, -one.quarantined, one.table
+
+
+def _link(found: Sequence[TableStatus], rows_page: StreamlitPage) -> None:
+    """Let the user open the rows of a table; the most urgent one is offered."""
+    left, right = st.columns([3, 1], vertical_alignment="bottom")
+    chosen = left.selectbox("Look at the rows of", [one.table for one in found], key="opened")
+    if right.button("Open"):
+        st.session_state["rows_table"] = chosen
+        st.switch_page(rows_page)
 
 
 def _show_streams(project: Project) -> None:

@@ -63,3 +63,11 @@ def _lets(one: ColumnSignature) -> bool:
 def tables_of(columns: Sequence[ColumnSignature]) -> list[str]:
     """The names of the tables that columns belong to."""
     return sorted({str(one.table) for one in columns})
+
+
+def known_tables() -> list[str]:
+    """The declared tables, or those of them that the role may see."""
+    access = role_access()
+    return sorted(
+        str(name) for name in opened_project().declarations.tables if access is None or name in access.tables
+    )

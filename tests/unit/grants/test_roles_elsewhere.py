@@ -17,6 +17,7 @@ from kedro_lakehouse.column_search.indexing import change_index
 from kedro_lakehouse.column_search.lake_index import apply_change, pending_index
 from kedro_lakehouse.config.columns import ColumnIndexConfig
 from kedro_lakehouse.datasets import TableDataset
+from kedro_lakehouse.grants.access import RoleAccess
 from kedro_lakehouse.private import CONSOLE_ROLE
 from kedro_lakehouse.project import _Active
 
@@ -149,6 +150,36 @@ def test_the_console_shows_a_role_its_columns_alone(
     assert "None of the columns" in str(closed.exception[0].message)
 
 
+def _asked() -> None:
+    from kedro_lakehouse.console import rows_page, sql_page
+    from kedro_lakehouse.console.lake import opened_project, role_access
+
+    for cached in (opened_project, role_access):
+        cached.clear()  # type: ignore[attr-defined]
+    rows_page.show()
+    sql_page.show()
+
+
+def test_rows_and_answers_in_the_console_are_those_that_the_role_may_see(
+    lakes: dict[Secrets, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kedro_lakehouse.console.lake.found_project", lambda: lakes[ONE])
+    monkeypatch.setenv(CONSOLE_ROLE, "seer")
+    shown = AppTest.from_function(_asked).run(timeout=60)
+    assert not shown.exception
+    assert set(shown.selectbox(key="rows_table").options) <= set(RoleAccess.of(lakes[ONE], "seer").by_name)
+    shown.selectbox(key="rows_table").set_value("shop.customer").run(timeout=60)
+    assert {"id", "email"} <= set(shown.dataframe[0].value)
+    assert is_clean(_text(shown))
+    for table in ("shop.customer", "shop.customer_changes", "ops.runs"):
+        shown.text_area(key="query_text").set_value(f"select * from {table}")
+        shown.button[-1].click().run(timeout=60)
+        assert not shown.exception
+        assert is_clean(_text(shown))
+    assert shown.error[0].value == "This query has no answer:"
+    assert "Quarantine" not in _text(shown)
+
+
 def _text(app: AppTest) -> str:
     shown = [element.value.to_string() for element in app.dataframe]
     return "\n".join([*shown, str(app)])
@@ -167,7 +198,7 @@ def test_the_pages_about_runs_are_in_no_roles_console(monkeypatch: pytest.Monkey
     titles.clear()
     monkeypatch.setenv(CONSOLE_ROLE, "seer")
     app.main()
-    assert sorted(titles) == ["Map", "Search", "Table"]
+    assert sorted(titles) == ["Map", "Rows", "SQL", "Search", "Table"]
 
 
 def test_a_console_of_an_unknown_role_does_not_start(lakes: dict[Secrets, Any], call: Any) -> None:
