@@ -72,16 +72,16 @@ def write_files(
     written = _new_data(table, rows) if rows is not None and rows.num_rows else []
     files = {task.file.file_path: task.file for task in tasks}
     deletes = {path: _deletes_in(table, files[path], sorted(at)) for path, at in positions.items()}
-    merged = _merged(table, tasks, written, deletes, positions) if merges else ([], None)
     data = [_described(table, file) for file in written]
+    larger, merge = _merged(table, tasks, written, deletes, positions) if merges else ([], None)
     return WrittenFiles(
         data=tuple(map(json.dumps, data)),
         deletes=tuple(map(json.dumps, deletes.values())),
-        paths=tuple(str(f["file-path"]) for f in (*data, *deletes.values(), *merged[0])),
+        paths=tuple(str(f["file-path"]) for f in (*data, *deletes.values(), *larger)),
         marks=marks,
         added=sum(file.record_count for file in written),
         removed=len(gone),
-        merge=merged[1],
+        merge=merge,
     )
 
 
