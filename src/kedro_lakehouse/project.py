@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -19,9 +19,11 @@ from kedro_lakehouse.config.files import ConfigurationFiles, all_of
 from kedro_lakehouse.config.loading import (
     Declarations,
     Formats,
+    collect_declarations,
     load_column_index,
     load_declarations,
 )
+from kedro_lakehouse.config.usable import usable
 from kedro_lakehouse.config.validation import Mistakes, found_kind
 from kedro_lakehouse.environment import SMALL_BATCH, Environment
 from kedro_lakehouse.errors import ConfigurationError, LakehouseError, did_you_mean
@@ -124,16 +126,60 @@ class Project(Environment):
     def _load(
         cls, files: ConfigurationFiles, conf_source: str, env: str | None, *, base: str, default: str
     ) -> Project:
-        args = CONFIG_LOADER_ARGS | {"base_env": base, "default_run_env": default}
-        loader = OmegaConfigLoader(conf_source=conf_source, env=env, **args)
-        section = cache(partial(_section, loader))  # of many tables each reading takes a tenth of a second
+        loader = _loader(conf_source, env, base=base, default=default)
+        mistakes = Mistakes()
+        project = cls._made(files, partial(_section, loader), env or default, mistakes, load_declarations)
+        mistakes.refuse()
+        return project
+
+    @classmethod
+    def checked(
+        cls, conf_source: str, env: str | None, *, base: str = "base", default: str = "local"
+    ) -> tuple[Project, list[ConfigurationError]]:
+        """What of an environment's declarations can be used, and every mistake in all of its files.
+
+        Raises:
+            ConfigurationError: There is no such environment.
+        """
+        files = configuration_files(conf_source, env, base=base, default=default)
+        files.require_environment(env if env != default else None)
+        loader = _loader(conf_source, env, base=base, default=default)
+        unread = files.all_mistakes(KINDS)
+        mistakes = Mistakes()
+
+        def section(kind: str) -> Mapping[str, Any]:
+            return usable(files, kind) if unread else _section(loader, kind)
+
+        made = partial(cls._made, files, section, env or default, mistakes)
+        project = made(lambda *raw, **more: collect_declarations(mistakes, *raw, **more))
+        for name in ("maintenance", "discovery", "service", "conversions", "grants"):
+            with mistakes.collected():
+                getattr(project, name)
+        for one in mistakes.found:
+            files.placed(one)
+        # What is found in a line that cannot be read follows from that.
+        places = {one.place for one in unread}
+        return project, [*unread, *(one for one in mistakes.found if one.place not in places)]
+
+    @classmethod
+    def _made(
+        cls,
+        files: ConfigurationFiles,
+        read: Callable[[str], Mapping[str, Any]],
+        env: str,
+        mistakes: Mistakes,
+        load: Callable[..., Declarations],
+    ) -> Project:
+        """The project of what ``read`` gives for each kind of file; what is wrong of it is added to mistakes."""
+        section = cache(read)  # of many tables each reading takes a tenth of a second
         settings = section("globals")
         default_format = str(settings.get("table_format") or OWN_FORMAT)
-        mistakes = Mistakes()
-        tables = _with_table_settings(section("tables"), settings.get("table_settings"))
+        tables = section("tables")
         declarations, column_index, monitoring = Declarations({}, {}), ColumnIndexConfig(), None
         with mistakes.collected():
-            declarations = load_declarations(
+            tables = _with_table_settings(tables, settings.get("table_settings"))
+        with mistakes.collected():
+            declarations = load(
                 section("sources"),
                 tables,
                 _config_models(SOURCES),
@@ -154,11 +200,10 @@ class Project(Environment):
         with mistakes.collected():
             _check_registries(section("registries"), declarations)
         mistakes.add("globals.yml", _wrong_paths(settings))
-        mistakes.refuse()
         lakehouse = str(settings.get("lakehouse") or project_path("data/lakehouse"))
         spark = {k: str(v) for k, v in section("spark").items() if v is not None}
         return cls(
-            env=env or default,
+            env=env,
             declarations=declarations,
             spark_conf=spark,
             lakehouse=lakehouse,
@@ -171,13 +216,13 @@ class Project(Environment):
             default_format=default_format,
             logs_folder=settings.get("logs"),
             table_settings=settings.get("table_settings"),
-            _convert=lambda: _section(loader, "convert"),
-            _grants=lambda: _section(loader, "grants"),
-            _maintenance=lambda: _section(loader, "maintenance"),
-            _discovery=lambda: _section(loader, "discovery"),
-            _service=lambda: _section(loader, "service"),
+            _convert=lambda: section("convert"),
+            _grants=lambda: section("grants"),
+            _maintenance=lambda: section("maintenance"),
+            _discovery=lambda: section("discovery"),
+            _service=lambda: section("service"),
             _files=files,
-            _credentials=lambda: _section(loader, "credentials"),
+            _credentials=lambda: read("credentials"),
             _registries=lambda: section("registries"),
         )
 
@@ -272,6 +317,24 @@ class Project(Environment):
     def placed(self, error: ConfigurationError) -> ConfigurationError:
         """The error with the file and line of its key, where these are found."""
         return self._files.placed(error)
+
+    def find(self, file: str, key: str, *, below: int = 0) -> tuple[str, int]:
+        """The path and the line of a key in the environment's files: see ``ConfigurationFiles.find``."""
+        return self._files.find(file, key, below=below)
+
+    @property
+    def credential_names(self) -> list[str]:
+        """The entries of credentials.yml that have keys below them."""
+        return [str(name) for name, held in self._credentials().items() if isinstance(held, dict)]
+
+    def registry_credentials(self) -> dict[str, str]:
+        """The entry of credentials.yml that each registry of registries.yml names."""
+        found: dict[str, str] = {}
+        for name in map(str, self._registries()):
+            with suppress(ConfigurationError):
+                if entry := self.registry_config(name).credentials:
+                    found[name] = entry
+        return found
 
     def tables_in(self, format_name: str) -> list[TableName]:
         """The declared tables of a format."""
@@ -431,6 +494,11 @@ def _with_table_settings(tables: Mapping[str, Any], declared: object) -> Mapping
 
     read = read_parameters_below if service == "ssm" else read_secrets_below
     return merged_over(tables, read(below), store=TABLE_SETTINGS[service], below=f"{below.rstrip('/')}/")
+
+
+def _loader(conf_source: str, env: str | None, *, base: str, default: str) -> OmegaConfigLoader:
+    args = CONFIG_LOADER_ARGS | {"base_env": base, "default_run_env": default}
+    return OmegaConfigLoader(conf_source=conf_source, env=env, **args)
 
 
 def _section(loader: OmegaConfigLoader, name: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from kedro_lakehouse.cli.changes import changes
+from kedro_lakehouse.cli.check import check
 from kedro_lakehouse.cli.console import console
 from kedro_lakehouse.cli.crawl import crawl
 from kedro_lakehouse.cli.deploy import deploy
@@ -94,6 +95,7 @@ def commands() -> None:
 
 
 _LOOK: Final = (
+    check,
     tables,
     sql,
     changes,

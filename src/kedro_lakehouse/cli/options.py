@@ -45,6 +45,31 @@ def project_options(command: _Command) -> _Command:
     return env_option(json_option(command))
 
 
+def output_option(command: _Command) -> _Command:
+    """The option --output, for who is used to it: `--output json` is `--json`."""
+    return click.option(
+        "--output",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        expose_value=False,
+        callback=_as_json,
+        is_eager=True,
+        help="How to print; json is the same as --json.",
+    )(command)
+
+
+def _as_json(ctx: click.Context, _: click.Parameter, value: str) -> None:
+    if value == "json":
+        ctx.meta[AS_JSON] = True
+        ctx.default_map = {**(ctx.default_map or {}), "as_json": True}
+
+
+def env_name() -> str | None:
+    """The environment that is asked for: by --env, or by KEDRO_ENV; None for the default one."""
+    return click.get_current_context().meta.get(_ENV) or os.environ.get("KEDRO_ENV")
+
+
 def role_option(what: str) -> Callable[[_Command], _Command]:
     """The option by which a command shows what one role of grants.yml may see."""
     return click.option("--as", "role", metavar="ROLE", help=what)
@@ -120,8 +145,7 @@ def open_project() -> Project:
 
     root = find_root()
     bootstrap_project(root)
-    env = click.get_current_context().meta.get(_ENV) or os.environ.get("KEDRO_ENV")
-    project = activate(Project.load(str(root / settings.CONF_SOURCE), env))
+    project = activate(Project.load(str(root / settings.CONF_SOURCE), env_name()))
     click.get_current_context().meta[_PROJECT] = project
     return project
 

@@ -121,9 +121,34 @@ class ConfigurationFiles:
         found = [mistake for kind in kinds for mistake in self._unreadable(kind)]
         return found or [mistake for kind in kinds for mistake in self._unresolved(kind)]
 
+    def all_mistakes(self, kinds: Sequence[str]) -> list[ConfigurationError]:
+        """The same, with values that cannot be filled in also where another kind of file cannot be read."""
+        if not self.on_disk:
+            return []
+        unreadable = {kind: list(self._unreadable(kind)) for kind in dict.fromkeys(("globals", *kinds))}
+        found = [mistake for mistakes in unreadable.values() for mistake in mistakes]
+        if unreadable["globals"]:
+            return found
+        return found + [m for kind in kinds if not unreadable[kind] for m in self._unresolved(kind)]
+
+    def find(self, file: str, key: str, *, below: int = 0) -> tuple[str, int]:
+        """The path and the line of a key; the name of the file, and line 0, where it is not found.
+
+        With ``below``, the line of the key's text that has this number, from 1 on.
+        """
+        found = self._find(file, key)
+        if found is None:
+            return file, 0
+        _, _, node = _led_to(_composed(found.file), key)
+        in_block = below and isinstance(node, yaml.ScalarNode) and node.style == "|"
+        line = node.start_mark.line + 1 + below if in_block else found.line
+        return self._shown(found.file), line
+
     def _line(self, file: Path, line: int) -> str:
-        shown = file.relative_to(self.folder.parent) if file.is_relative_to(self.folder.parent) else file
-        return f"{shown}, line {line}" if line else str(shown)
+        return f"{self._shown(file)}, line {line}" if line else self._shown(file)
+
+    def _shown(self, file: Path) -> str:
+        return str(file.relative_to(self.folder.parent) if file.is_relative_to(self.folder.parent) else file)
 
     def _find(self, file: str, key: str) -> Place | None:
         kind = next((k for k in self.patterns if file.startswith(k)), None)
@@ -220,7 +245,7 @@ class ConfigurationFiles:
         if not files:
             return
         merged: Any = OmegaConf.unsafe_merge(*map(OmegaConf.load, files))
-        for key in _leaves(OmegaConf.to_container(merged, resolve=False)):
+        for key in leaves(OmegaConf.to_container(merged, resolve=False)):
             try:
                 OmegaConf.select(merged, key, throw_on_resolution_failure=True)
             except (OmegaConfBaseException, ValueError) as error:
@@ -306,13 +331,13 @@ def _holds(known: Mapping[Any, Any], name: str) -> bool:
     return True
 
 
-def _leaves(value: Any, path: str = "") -> Iterator[str]:
+def leaves(value: Any, path: str = "") -> Iterator[str]:
     """The paths of the texts that hold ``${...}``, as OmegaConf selects them."""
     if isinstance(value, str) and "${" in value:
         yield path
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in pairs:
-        yield from _leaves(inner, f"{path}[{key}]")
+        yield from leaves(inner, f"{path}[{key}]")
 
 
 def _composed(file: Path) -> Any:
@@ -323,7 +348,13 @@ def _composed(file: Path) -> Any:
 
 
 def _line_of(node: Any, key: str) -> tuple[int, int]:
-    """The line in which a key, or the nearest key above it, stands, and how many letters of it led there.
+    """The line in which a key, or the nearest key above it, stands, and how many letters of it led there."""
+    line, matched, _ = _led_to(node, key)
+    return line, matched
+
+
+def _led_to(node: Any, key: str) -> tuple[int, int, Any]:
+    """The same, with the value of the key that was reached.
 
     A name may hold dots, as tables' names do: the longest one that fits is followed.
     """
@@ -342,7 +373,7 @@ def _line_of(node: Any, key: str) -> tuple[int, int]:
             break
         name, value = max(fitting, key=lambda pair: len(pair[0].value))
         line, node, rest = name.start_mark.line + 1, value, rest[len(name.value) :].removeprefix(".")
-    return line, len(key) - len(rest)
+    return line, len(key) - len(rest), node
 
 
 def _leads(name: str, key: str) -> bool:

@@ -93,22 +93,55 @@ def load_declarations(
         ConfigurationError: Something is wrong in the files; every such key is named.
     """
     mistakes = Mistakes()
+    found = _declarations(mistakes, sources, tables, source_models, suites, formats)
+    mistakes.refuse()
+    return found
+
+
+def collect_declarations(  # noqa: PLR0913 - the files, and what they are read with
+    mistakes: Mistakes,
+    sources: Mapping[str, Any],
+    tables: Mapping[str, Any],
+    source_models: Mapping[str, type[SourceConfig]],
+    suites: Mapping[str, Any] | None = None,
+    *,
+    formats: Formats | None = None,
+) -> Declarations:
+    """Return those declarations that can be used, and add everything that is wrong to ``mistakes``."""
+    return _declarations(mistakes, sources, tables, source_models, suites, formats, goes_on=True)
+
+
+def _declarations(  # noqa: PLR0913 - the files, and what they are read with
+    mistakes: Mistakes,
+    sources: Mapping[str, Any],
+    tables: Mapping[str, Any],
+    source_models: Mapping[str, type[SourceConfig]],
+    suites: Mapping[str, Any] | None,
+    formats: Formats | None,
+    *,
+    goes_on: bool = False,
+) -> Declarations:
+    """The declarations that are right by themselves; if the look ``goes_on``, all mistakes of the others."""
     checked_sources: dict[str, SourceConfig] = {}
     checked_tables: dict[TableName, TableConfig] = {}
     checked_suites: dict[str, SuiteConfig] = {}
-    with mistakes.collected():
-        for name, raw in entries(sources, SOURCES_FILE, mistakes).items():
-            with mistakes.collected():
-                checked_sources[name] = of_type(source_models, raw, SOURCES_FILE, name, what="source")
+    for name, raw in entries(sources, SOURCES_FILE, mistakes).items():
+        with mistakes.collected():
+            checked_sources[name] = of_type(source_models, raw, SOURCES_FILE, name, what="source")
+    # A source whose own keys are wrong is reported there.
+    declared = dict.fromkeys(map(str, _without_none(sources))) | checked_sources
     for text, raw in entries(tables, TABLES_FILE, mistakes).items():
         with mistakes.collected():
             table_id = table_name(text, TABLES_FILE)
-            source = checked_sources.get(str(raw.get("source")))
-            written = {"entity": table_id.table, **raw, **_pull(raw, source, text)}
+            source, pull = checked_sources.get(str(raw.get("source"))), None
+            with mistakes.collected():
+                pull = _pull(raw, source, text)
+            own = raw if pull is not None else {key: raw[key] for key in raw if key != "pull"}
+            written = {"entity": table_id.table, **own, **(pull or {})}
             table = validated(TableConfig, written, TABLES_FILE, text)
+            if pull is None:
+                continue
             checked_tables[table_id] = source.completed(table) if source else table
-            # A source whose own keys are wrong is reported there.
-            declared = dict.fromkeys(map(str, _without_none(sources))) | checked_sources
             mistakes.add(TABLES_FILE, _table_problems(table, declared, formats), f"{text}.")
     for text, raw in entries(suites or {}, SUITES_FILE, mistakes).items():
         with mistakes.collected():
@@ -116,18 +149,25 @@ def load_declarations(
     if formats is not None:
         mistakes.add(TABLES_FILE, _unknown_formats(checked_tables, formats.known))
         mistakes.add("globals.yml", _unknown_format("table_format", formats.default, formats.known))
-    mistakes.refuse()
+    if not goes_on:
+        mistakes.refuse()
     # What tables say of each other: of tables that cannot be used, it would follow from that.
+    unusable = {str(name) for name in tables} - set(map(str, checked_tables))
     for problems_of in (_collisions, _view_names, _bad_inputs, _read_while_rows_leave):
-        mistakes.add(TABLES_FILE, problems_of(checked_tables))
+        mistakes.add(TABLES_FILE, _not_about(problems_of(checked_tables), unusable))
     for text, suite in checked_suites.items():
-        mistakes.add(SUITES_FILE, _suite_problems(suite, checked_tables), f"{text}.expectations")
-    mistakes.refuse()
+        found = _not_about(_suite_problems(suite, checked_tables), unusable)
+        mistakes.add(SUITES_FILE, found, f"{text}.expectations")
     return Declarations(
         sources=MappingProxyType(checked_sources),
         tables=MappingProxyType(checked_tables),
         suites=MappingProxyType(checked_suites),
     )
+
+
+def _not_about(found: Iterable[TableProblem], unusable: Collection[str]) -> Iterator[TableProblem]:
+    """The problems but those that name a table which is declared with mistakes of its own."""
+    yield from (one for one in found if not any(f"'{name}'" in one.problem for name in unusable))
 
 
 def _pull(raw: Mapping[Any, Any], source: SourceConfig | None, table: str) -> dict[str, Any]:

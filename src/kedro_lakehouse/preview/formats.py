@@ -1,0 +1,54 @@
+"""Tables that this environment cannot write as they are declared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kedro_lakehouse.errors import LakehouseError, SparkLineError, UnknownPluginError
+from kedro_lakehouse.preview.mistakes import Mistake, at, of_error
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.project import Project
+
+
+def unwritable_tables(project: Project) -> list[Mistake]:
+    """A mistake for each format that the environment does not load, and for what a format cannot hold."""
+    found, refused = list[Mistake](), set[str]()
+    for name in project.declarations.tables:
+        table = project.bind(name)
+        key = f"{name}.format" if table.config.format else str(name)
+        try:
+            project.format(table.format_name)
+        except UnknownPluginError:
+            continue  # it was found while the declarations were read
+        except SparkLineError as error:
+            return [of_error(project, error, "spark.yml", "spark.kedro_lakehouse.line")]
+        except LakehouseError as error:
+            if table.format_name not in refused:
+                found.append(of_error(project, error, "tables.yml", key))
+            refused.add(table.format_name)
+            continue
+        found += _beyond(project, table, key)
+    return found
+
+
+def _beyond(project: Project, table: LakeTable, key: str) -> list[Mistake]:
+    """What the planner of a run refuses, beyond the format itself."""
+    from kedro_lakehouse.ingestion.landing import planner_of
+
+    try:
+        _ = table.format
+        if table.declared_source is not None or table.config.derive is not None:
+            planner_of(table)
+        if table.is_pulled:
+            table.open_pulled()
+    except LakehouseError as error:
+        if getattr(error, "file", "") == "credentials.yml":
+            return []
+        return [of_error(project, error, "tables.yml", key)]
+    except ImportError as error:
+        problem = f"the package {error.name} is not installed, which its source needs."
+        remedy = "Install the extra of its type of source: see docs/index.md."
+        return [at(project, "tables.yml", f"{table}.source", problem, remedy)]
+    return []

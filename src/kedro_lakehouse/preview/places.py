@@ -1,0 +1,77 @@
+"""Sources that cannot be reached: folders that are not there; where asked, also streams and databases."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kedro_lakehouse.config.sources import StreamSourceConfig
+from kedro_lakehouse.errors import LakehouseError, SourceNotFoundError
+from kedro_lakehouse.ingestion.landing import planner_of
+from kedro_lakehouse.ingestion.pulling import pulls_of
+from kedro_lakehouse.ops.failures import known
+from kedro_lakehouse.preview.mistakes import Mistake, at, of_error
+from kedro_lakehouse.pulls.errors import SourceFault
+
+if TYPE_CHECKING:
+    from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.project import Project
+
+_AT_ONCE: Final = 8
+
+
+def unreachable_places(project: Project, *, reach: bool) -> list[Mistake]:
+    """A mistake for each table whose source cannot be asked; what lies beyond this machine only if ``reach``."""
+    tables = [project.bind(name) for name, one in project.declarations.tables.items() if one.source]
+    asked = [one for one in tables if one.declared_source is not None and (reach or _is_local(one))]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = list(pool.map(partial(_mistake, project), asked))
+    return list(dict.fromkeys(one for one in found if one is not None))
+
+
+def _is_local(table: LakeTable) -> bool:
+    """Whether a table's files lie in a folder of this machine, into which others put them."""
+    config = table.source_config
+    return not (table.is_pulled or isinstance(config, StreamSourceConfig) or "://" in config.path)
+
+
+def _mistake(project: Project, table: LakeTable) -> Mistake | None:
+    try:
+        _ask(table)
+    except SourceNotFoundError as error:
+        return _lacking(project, table, error)
+    except LakehouseError as error:
+        if getattr(error, "file", "") == "credentials.yml":
+            return None  # told of the entry itself
+        return of_error(project, error, "tables.yml", f"{table}.source")
+    except Exception as error:
+        if (found := known(error, "")) is None:
+            raise
+        return of_error(project, found, "tables.yml", f"{table}.source")
+    return None
+
+
+def _ask(table: LakeTable) -> None:
+    if table.is_pulled:
+        pulls, source = pulls_of(table), table.open_pulled()
+        try:
+            source.describe()
+        except SourceFault as fault:
+            raise pulls.explained(fault) from fault
+        finally:
+            source.close()
+    elif isinstance(table.source_config, StreamSourceConfig):
+        planner_of(table).waiting()
+    else:
+        table.open_source().files()
+
+
+def _lacking(project: Project, table: LakeTable, error: SourceNotFoundError) -> Mistake:
+    """One mistake of the source where its own folder is not there, else one of the table."""
+    source, root = str(table.config.source), table.source_config.path
+    if _is_local(table) and not Path(root).is_dir():
+        problem = f"there is no folder {root}."
+        return at(project, "sources.yml", f"{source}.path", problem, "Create it, or correct the path.")
+    return of_error(project, error, "tables.yml", f"{table}.entity")

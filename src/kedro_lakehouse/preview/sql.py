@@ -1,0 +1,108 @@
+"""The SQL of all declarations: conditions of checks, and the queries of derived tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kedro_lakehouse.errors import did_you_mean, listed
+from kedro_lakehouse.preview.known_columns import known_columns
+from kedro_lakehouse.preview.mistakes import Mistake, at
+from kedro_lakehouse.preview.sql_text import (
+    parse_condition,
+    parse_query,
+    resolve_query,
+    unknown_in_condition,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from kedro_lakehouse.names import TableName
+    from kedro_lakehouse.project import Project
+
+
+def wrong_sql(project: Project) -> tuple[int, list[Mistake]]:
+    """How many texts of SQL there are, and all that is wrong with them and with names of columns."""
+    look = _Look(project)
+    found = [mistake for name in project.declarations.tables for mistake in look.of_table(name)]
+    return look.texts, found
+
+
+class _Look:
+    """One look at all tables: the columns of each are found once."""
+
+    def __init__(self, project: Project) -> None:
+        self._project, self._columns = project, dict[str, "Collection[str] | None"]()
+        self.texts = 0
+
+    def of_table(self, name: TableName) -> list[Mistake]:
+        """What is wrong with the SQL and the names of columns of one table."""
+        config, mistakes = self._project.declarations.tables[name], list[Mistake]()
+        if config.derive is not None:
+            self.texts += 1
+            mistakes += self._of_query(name)
+        columns = self._of(str(name))
+        for check, text in config.checks.items():
+            self.texts += 1
+            parsed, key = parse_condition(text), f"{name}.checks.{check}"
+            if parsed.tree is not None and columns is not None:
+                parsed.found += unknown_in_condition(parsed.tree, columns)
+            for one in parsed.found:
+                mistakes.append(at(self._project, "tables.yml", key, one.problem, one.remedy, below=one.line))
+        if columns is not None:
+            mistakes += self._of_names(name, columns)
+        return mistakes
+
+    def _of(self, name: str) -> Collection[str] | None:
+        """The columns of a table; None where they are not known. The query of a derived one tells its own."""
+        if name not in self._columns:
+            self._columns[name] = None  # in a circle of tables, nothing is known
+            tables = {str(one): one for one in self._project.declarations.tables}
+            if name in tables:
+                self._columns[name] = self._found(tables[name])
+        return self._columns[name]
+
+    def _found(self, name: TableName) -> Collection[str] | None:
+        table = self._project.bind(name)
+        if table.config.derive is None:
+            return known_columns(table)
+        parsed = parse_query(table.config.derive.sql)
+        resolve_query(parsed, self._inputs(name))
+        if parsed.outputs is None:
+            return None
+        rename = table.config.rename
+        kept = table.config.columns_kept
+        found = {rename.get(one, one) for one in parsed.outputs}
+        return frozenset(found if kept is None else found & kept)
+
+    def _inputs(self, name: TableName) -> dict[str, Collection[str] | None]:
+        derive = self._project.declarations.tables[name].derive
+        return {alias: self._of(table) for alias, table in (derive.inputs if derive else {}).items()}
+
+    def _of_query(self, name: TableName) -> Iterator[Mistake]:
+        config = self._project.declarations.tables[name]
+        assert config.derive is not None  # noqa: S101 - the caller looked
+        parsed = parse_query(config.derive.sql)
+        resolve_query(parsed, self._inputs(name))
+        key = f"{name}.derive.sql"
+        for one in parsed.found:
+            yield at(self._project, "tables.yml", key, one.problem, one.remedy, below=one.line)
+        if parsed.outputs is None or parsed.found:
+            return
+        given = {config.rename.get(one, one).lower() for one in parsed.outputs}
+        for wanted in config.keys:
+            if wanted.lower() not in given:
+                problem = f"the query gives no column '{wanted}'.{did_you_mean(wanted, parsed.outputs)}"
+                remedy = f"It gives: {listed(parsed.outputs)}."
+                yield at(self._project, "tables.yml", f"{name}.keys", problem, remedy)
+
+    def _of_names(self, name: TableName, columns: Collection[str]) -> Iterator[Mistake]:
+        """Columns of expectations that the table does not have."""
+        config, lower = self._project.declarations.tables[name], {one.lower() for one in columns}
+        for number, expectation in enumerate(config.expectations):
+            for column in expectation.columns:
+                if column.lower() not in lower and not column.startswith("_"):
+                    key = f"{name}.expectations[{number}]"
+                    problem = f"there is no column '{column}'.{did_you_mean(column, columns)}"
+                    remedy = f"Columns are: {listed(sorted(columns))}."
+                    yield at(self._project, "tables.yml", key, problem, remedy)

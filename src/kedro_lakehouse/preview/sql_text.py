@@ -1,0 +1,256 @@
+"""Mistakes in a text of SQL, by sqlglot: its grammar, and names of columns, tables and functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from kedro_lakehouse.errors import did_you_mean, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from sqlglot import Expression
+    from sqlglot import expressions as exp
+    from sqlglot.optimizer.scope import Scope
+
+_DIALECT: Final = "spark"
+_NEAR: Final = 0.75
+Columns = "Collection[str] | None"
+"""The columns of a table, or None where they are not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What is wrong in a text, in which of its lines (from 1 on), and what to do."""
+
+    line: int
+    problem: str
+    remedy: str
+
+
+@dataclass
+class Parsed:
+    """A text of SQL: its tree, where it has one, and what is wrong with it."""
+
+    tree: Expression | None = None
+    found: list[Found] = field(default_factory=list)
+    outputs: tuple[str, ...] | None = None
+    """The columns that a query gives; None where they are not known."""
+
+
+def parse_condition(text: str) -> Parsed:
+    """Parse a condition on a row."""
+    from sqlglot import exp
+
+    return _parsed(text, exp.Condition)
+
+
+def parse_query(text: str) -> Parsed:
+    """Parse one SELECT, also one after WITH, or several that are united."""
+    from sqlglot import exp
+
+    found = _parsed(text, None)
+    if found.tree is not None and not isinstance(found.tree, exp.Query):
+        problem = "the text is no query."
+        return Parsed(None, [Found(line=1, problem=problem, remedy="Write one SELECT over the inputs.")])
+    return found
+
+
+def _parsed(text: str, into: type[Expression] | None) -> Parsed:
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    more = {} if into is None else {"into": into}
+    try:
+        tree = sqlglot.parse_one(text.rstrip().rstrip(";"), read=_DIALECT, **more)
+    except SqlglotError as error:
+        return Parsed(None, [_refused(error)])
+    return Parsed(tree, list(_unknown_functions(tree)))
+
+
+def _refused(error: Exception) -> Found:
+    """What the parser says; it shows no more of the text than one word, for the rest may be values."""
+    said = next(iter(getattr(error, "errors", None) or ()), {})
+    line, word = int(said.get("line") or 1), str(said.get("highlight") or "")
+    plain = word if word.isidentifier() or not word.strip("=<>!+-*/%,.()[]|&^~ ") else ""
+    place = f" at '{plain}'" if plain else ""
+    return Found(
+        line=line,
+        problem=f"the SQL cannot be parsed{place} (line {line}, column {said.get('col', '?')} of it).",
+        remedy="Correct it: something is missing there, or too much.",
+    )
+
+
+def unknown_in_condition(tree: Expression, columns: Collection[str]) -> Iterator[Found]:
+    """The columns of a condition that are none of these; names that begin with '_' are the framework's."""
+    from sqlglot import exp
+
+    known = {name.lower() for name in columns}
+    seen = set[str]()
+    for node in tree.find_all(exp.Column):
+        name = _root(node)
+        if name.lower() not in known | seen and not name.startswith("_"):
+            seen.add(name.lower())
+            yield Found(
+                line=_line(node),
+                problem=f"there is no column '{name}'.{did_you_mean(name, columns)}",
+                remedy=f"Columns are: {listed(sorted(columns))}.",
+            )
+
+
+def resolve_query(parsed: Parsed, inputs: Mapping[str, Collection[str] | None]) -> None:
+    """Add to a query what its names do not stand for, and the columns that it gives.
+
+    Args:
+        parsed: The query.
+        inputs: The columns of each input, by the input's name in the query.
+    """
+    from sqlglot.errors import SqlglotError
+    from sqlglot.optimizer.scope import traverse_scope
+
+    if parsed.tree is None:
+        return
+    try:
+        scopes = traverse_scope(parsed.tree)
+    except SqlglotError:
+        return  # names that are given twice and the like: Spark will say it
+    given = {name.lower(): columns for name, columns in inputs.items()}
+    for scope in scopes:
+        parsed.found += _unknown_tables(scope, given, inputs)
+        parsed.found += _unknown_columns(scope, given)
+    if scopes:
+        parsed.outputs = _outputs(scopes[-1], given)
+
+
+def _unknown_tables(
+    scope: Scope, given: Mapping[str, object], inputs: Iterable[str]
+) -> Iterator[Found]:
+    from sqlglot import exp
+
+    for source in scope.sources.values():
+        # A name of several parts is a table of a catalog, which Spark looks up.
+        if isinstance(source, exp.Table) and source.name and not source.db and source.name.lower() not in given:
+            yield Found(
+                line=_line(source),
+                problem=f"there is no input '{source.name}'.{did_you_mean(source.name, inputs)}",
+                remedy=f"Inputs are: {listed(inputs)}; or declare it under `derive.inputs`.",
+            )
+
+
+def _unknown_columns(scope: Scope, given: Mapping[str, Collection[str] | None]) -> Iterator[Found]:
+    sources = {name.lower(): _columns_of(source, given) for name, source in scope.sources.items()}
+    if scope.expression.args.get("laterals"):
+        sources["<lateral view>"] = None
+    aliases = {name.lower() for name in scope.expression.named_selects} if _is_select(scope) else set()
+    seen = set[str]()
+    for node in scope.columns:
+        found = _unknown(node, sources, aliases, is_outer=scope.is_correlated_subquery or bool(scope.parent))
+        if found is not None and found.problem not in seen:
+            seen.add(found.problem)
+            yield found
+
+
+def _is_select(scope: Scope) -> bool:
+    from sqlglot import exp
+
+    return isinstance(scope.expression, exp.Select)
+
+
+def _unknown(
+    node: exp.Column, sources: Mapping[str, Collection[str] | None], aliases: set[str], *, is_outer: bool
+) -> Found | None:
+    """What a column's name does not stand for; None where it does, or may."""
+    qualifier, name = node.table, node.name
+    if qualifier and qualifier.lower() in sources:
+        columns = sources[qualifier.lower()]
+        if columns is None or name == "*" or name.lower() in {one.lower() for one in columns}:
+            return None
+        problem = f"'{qualifier}' has no column '{name}'.{did_you_mean(name, columns)}"
+        remedy = f"It has: {listed(sorted(columns))}."
+        return Found(line=_line(node), problem=problem, remedy=remedy)
+    if any(columns is None for columns in sources.values()) or not sources:
+        return None
+    known = {one for columns in sources.values() for one in columns or ()}
+    root = _root(node)
+    # A subquery may also name columns of the query around it, and a SELECT its own names.
+    if root.lower() in {one.lower() for one in known} | aliases or is_outer or root == "*":
+        return None
+    if qualifier:
+        problem = f"nothing in the query is named '{root}'.{did_you_mean(root, sources)}"
+        return Found(line=_line(node), problem=problem, remedy=f"Names are: {listed(sorted(sources))}.")
+    problem = f"there is no column '{root}'.{did_you_mean(root, known)}"
+    return Found(line=_line(node), problem=problem, remedy=f"Columns are: {listed(sorted(known))}.")
+
+
+def _columns_of(source: object, given: Mapping[str, Collection[str] | None]) -> Collection[str] | None:
+    from sqlglot import exp
+    from sqlglot.optimizer.scope import Scope
+
+    if isinstance(source, exp.Table):
+        return None if source.db else given.get(source.name.lower())
+    return _outputs(source, given) if isinstance(source, Scope) else None
+
+
+def _outputs(scope: Scope, given: Mapping[str, Collection[str] | None]) -> tuple[str, ...] | None:
+    """The columns that a query gives; None where a star stands for unknown ones, or they have no names."""
+    from sqlglot import exp
+
+    query: object = scope.expression
+    if isinstance(query, exp.SetOperation):
+        return _outputs(scope.union_scopes[0], given) if scope.union_scopes else None
+    if not isinstance(query, exp.Select):
+        return None
+    found: list[str] = []
+    for one in query.expressions:
+        star = one if isinstance(one, exp.Star) else one.this if isinstance(one, exp.Column) else None
+        if isinstance(star, exp.Star):
+            if star.args.get("except_") or star.args.get("except") or star.args.get("replace"):
+                return None
+            of = one.table.lower() if isinstance(one, exp.Column) else ""
+            for name, source in scope.sources.items():
+                if not of or name.lower() == of:
+                    columns = _columns_of(source, given)
+                    if columns is None:
+                        return None
+                    found += columns
+        elif one.alias_or_name:
+            found.append(one.alias_or_name)
+        else:
+            return None
+    return tuple(found)
+
+
+def _unknown_functions(tree: Expression) -> Iterator[Found]:
+    """Functions that Spark does not have, and that are spelled nearly as one that it has.
+
+    A name that is near to none may be a function that somebody has registered.
+    """
+    from sqlglot import exp
+
+    for node in tree.find_all(exp.Anonymous):
+        name = str(node.this).lower()
+        if name not in _functions() and (near := did_you_mean(name, _functions())):
+            problem = f"there is no function '{name}'.{near}"
+            yield Found(line=_line(node), problem=problem, remedy="Correct its name.")
+
+
+@cache
+def _functions() -> frozenset[str]:
+    from pyspark.sql import functions
+    from sqlglot.dialects.spark import Spark
+
+    own = {name.lower() for name in Spark.Parser.FUNCTIONS}
+    return frozenset(own | {name for name in dir(functions) if not name.startswith("_")})
+
+
+def _root(node: exp.Column) -> str:
+    """The first part of a column's name: ``a`` of the field ``a.b``."""
+    return next((part.name for part in node.parts), node.name)
+
+
+def _line(node: Expression) -> int:
+    """The line of a text in which a name stands; 1 where the parser does not tell."""
+    lines = [one.meta["line"] for one in node.walk() if "line" in one.meta]
+    return int(min(lines, default=1))
