@@ -170,7 +170,7 @@ class Project(Environment):
         mistakes: Mistakes,
         load: Callable[..., Declarations],
     ) -> Project:
-        """The project of what ``read`` gives for each kind of file; what is wrong of it is added to mistakes."""
+        """The project of what ``read`` gives for each kind of file; adds what is wrong to the mistakes."""
         section = cache(read)  # of many tables each reading takes a tenth of a second
         settings = section("globals")
         default_format = str(settings.get("table_format") or OWN_FORMAT)

@@ -23,6 +23,7 @@ from kedro_lakehouse.cli.logs import logs
 from kedro_lakehouse.cli.maintain import maintain
 from kedro_lakehouse.cli.messages import ErrorAsJson, MisuseAsJson, error_of, shown
 from kedro_lakehouse.cli.options import AS_JSON, env_option, opened_project
+from kedro_lakehouse.cli.plan import plan
 from kedro_lakehouse.cli.plugins import plugins
 from kedro_lakehouse.cli.pull import pull
 from kedro_lakehouse.cli.quarantine import quarantine
@@ -96,6 +97,7 @@ def commands() -> None:
 
 _LOOK: Final = (
     check,
+    plan,
     tables,
     sql,
     changes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -17,7 +17,7 @@ from kedro_lakehouse.config.pulled import PulledSourceConfig
 from kedro_lakehouse.config.references import reference_problems
 from kedro_lakehouse.config.sources import TableProblem
 from kedro_lakehouse.config.tables import TableConfig
-from kedro_lakehouse.config.validation import Mistakes, found_kind, validated
+from kedro_lakehouse.config.validation import Mistakes, as_it_is, found_kind, validated, what_is_right
 from kedro_lakehouse.errors import ConfigurationError, InvalidNameError, did_you_mean, listed
 from kedro_lakehouse.names import OWN_FORMAT, ROLES, TableName
 
@@ -111,7 +111,7 @@ def collect_declarations(  # noqa: PLR0913 - the files, and what they are read w
     return _declarations(mistakes, sources, tables, source_models, suites, formats, goes_on=True)
 
 
-def _declarations(  # noqa: PLR0913 - the files, and what they are read with
+def _declarations(  # noqa: PLR0913, PLR0917 - the files, and what they are read with
     mistakes: Mistakes,
     sources: Mapping[str, Any],
     tables: Mapping[str, Any],
@@ -125,27 +125,30 @@ def _declarations(  # noqa: PLR0913 - the files, and what they are read with
     checked_sources: dict[str, SourceConfig] = {}
     checked_tables: dict[TableName, TableConfig] = {}
     checked_suites: dict[str, SuiteConfig] = {}
+    made = what_is_right if goes_on else as_it_is
     for name, raw in entries(sources, SOURCES_FILE, mistakes).items():
         with mistakes.collected():
-            checked_sources[name] = of_type(source_models, raw, SOURCES_FILE, name, what="source")
+            of_it = partial(of_type, source_models, file=SOURCES_FILE, entry=name, what="source")
+            checked_sources[name] = made(of_it, raw, name, mistakes)
     # A source whose own keys are wrong is reported there.
     declared = dict.fromkeys(map(str, _without_none(sources))) | checked_sources
     for text, raw in entries(tables, TABLES_FILE, mistakes).items():
         with mistakes.collected():
             table_id = table_name(text, TABLES_FILE)
-            source, pull = checked_sources.get(str(raw.get("source"))), None
+            source, before = checked_sources.get(str(raw.get("source"))), len(mistakes.found)
+            pull: Mapping[str, Any] = {"pull": None}
             with mistakes.collected():
                 pull = _pull(raw, source, text)
-            own = raw if pull is not None else {key: raw[key] for key in raw if key != "pull"}
-            written = {"entity": table_id.table, **own, **(pull or {})}
-            table = validated(TableConfig, written, TABLES_FILE, text)
-            if pull is None:
-                continue
+            of_table = partial(validated, TableConfig, file=TABLES_FILE, entry=text)
+            right_pull = len(mistakes.found) == before
+            table = made(of_table, {"entity": table_id.table, **raw, **pull}, text, mistakes)
+            if not right_pull:
+                continue  # the key `pull` is wrong, and its source would judge by it
             checked_tables[table_id] = source.completed(table) if source else table
             mistakes.add(TABLES_FILE, _table_problems(table, declared, formats), f"{text}.")
     for text, raw in entries(suites or {}, SUITES_FILE, mistakes).items():
         with mistakes.collected():
-            checked_suites[text] = _suite(text, raw)
+            checked_suites[text] = made(partial(_suite, text), raw, text, mistakes)
     if formats is not None:
         mistakes.add(TABLES_FILE, _unknown_formats(checked_tables, formats.known))
         mistakes.add("globals.yml", _unknown_format("table_format", formats.default, formats.known))

@@ -22,11 +22,11 @@ _CANNOT: Final = (yaml.YAMLError, OmegaConfBaseException, ValueError)
 
 
 def blocks(text: str) -> Iterator[tuple[int, str]]:
-    """The parts of a text that begin without indentation, each with the number of lines before it.
+    r"""The parts of a text that begin without indentation, each with the number of lines before it.
 
     Example:
-        >>> list(blocks("a:\\n  b: 1\\nc: 2\\n"))
-        [(0, 'a:\\n  b: 1\\n'), (2, 'c: 2\\n')]
+        >>> list(blocks("a:\n  b: 1\nc: 2\n"))
+        [(0, 'a:\n  b: 1\n'), (2, 'c: 2\n')]
     """
     lines = 0
     for part in _BEGIN.split(text):
@@ -36,7 +36,7 @@ def blocks(text: str) -> Iterator[tuple[int, str]]:
 
 
 def usable(files: ConfigurationFiles, kind: str) -> dict[str, Any]:
-    """What can be read of the files of a kind, merged as Kedro does; a value that cannot be resolved is None."""
+    """What can be read of the files of a kind, merged as Kedro does; what cannot be resolved is None."""
     merged: dict[str, Any] = {}
     for environment in reversed(files.environments):
         folder = files.folder / environment

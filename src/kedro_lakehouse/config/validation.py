@@ -14,11 +14,12 @@ from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.errors import ConfigurationError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pydantic_core import ErrorDetails
 
 _D = TypeVar("_D", bound=Declaration)
+_T = TypeVar("_T")
 
 _COLUMNS: Final = ("a list of column names, such as [id]", "Write it in square brackets.")
 _KEYS: Final = ("keys with their values", "Write them, indented, below it.")
@@ -96,8 +97,13 @@ _FOUND: Final = (
     (Mapping, "keys"),
     (list | tuple, "a list"),
 )
+_INDEX: Final = re.compile(r"\[(\d+)\]\.?")
 _PYDANTICS: Final = re.compile(r"<|\[key\]|[\w-]+\[")
 _BRANCHES: Final = frozenset({"bool", "int", "float", "datetime", "date", "str"})
+
+
+class UnusableError(Exception):
+    """Nothing can be made of an entry; what is wrong of it was added to the mistakes."""
 
 
 class Mistakes:
@@ -117,6 +123,8 @@ class Mistakes:
         """Add what the block raises, and go on after it."""
         try:
             yield
+        except UnusableError:
+            pass  # its mistakes were added where it was raised
         except ConfigurationError as error:
             self.found += [error, *error.others]
 
@@ -151,6 +159,68 @@ def validated(model: type[_D], raw: Mapping[Any, Any], file: str, entry: str) ->
         first.others = tuple(others)
         first.describe()
         raise first from error
+
+
+def as_it_is(
+    make: Callable[[Mapping[Any, Any]], _T], raw: Mapping[Any, Any], entry: str, mistakes: Mistakes
+) -> _T:
+    """Make something of an entry of a file.
+
+    Raises:
+        ConfigurationError: Keys are wrong.
+    """
+    del entry, mistakes
+    return make(raw)
+
+
+def what_is_right(
+    make: Callable[[Mapping[Any, Any]], _T], raw: Mapping[Any, Any], entry: str, mistakes: Mistakes
+) -> _T:
+    """Make something of an entry of a file without its keys that are wrong, of which each is a mistake.
+
+    So what depends on the other keys can be looked at as well.
+
+    Raises:
+        UnusableError: Without the wrong keys nothing can be made of it.
+    """
+    told = set[str]()
+    while True:
+        try:
+            return make(raw)
+        except ConfigurationError as error:
+            wrong = [one for one in (error, *error.others) if not _follows(one.key, told)]
+            mistakes.found += wrong
+            told |= {one.key for one in wrong}
+            smaller = raw
+            for key in sorted((one.key.removeprefix(entry).removeprefix(".") for one in wrong), reverse=True):
+                smaller = _without(
+                    smaller, key
+                )  # of a list the last item first: the others keep their places
+            if smaller == raw:
+                raise UnusableError from error
+            raw = smaller
+
+
+def _follows(key: str, told: Iterable[str]) -> bool:
+    """Whether a key is one of those, or above or below one."""
+    return any(
+        f"{key}.".startswith((f"{one}.", f"{one}[")) or f"{one}.".startswith((f"{key}.", f"{key}["))
+        for one in told
+    )
+
+
+def _without(raw: Any, key: str) -> Any:
+    """A mapping or a list without what a key leads to; a name may hold dots: the longest that fits counts."""
+    if isinstance(raw, list) and (index := _INDEX.match(key)) and int(index[1]) < len(raw):
+        at, rest = int(index[1]), key[index.end() :]
+        return [*raw[:at], *([_without(raw[at], rest)] if rest else []), *raw[at + 1 :]]
+    known = raw if isinstance(raw, Mapping) else ()
+    names = [n for n in known if key == n or key.startswith((f"{n}.", f"{n}["))]
+    if not names:
+        return raw
+    name = max(names, key=len)
+    rest = key[len(name) :].removeprefix(".")
+    return {n: (_without(v, rest) if n == name else v) for n, v in raw.items() if rest or n != name}
 
 
 def _path(entry: str, detail: ErrorDetails) -> str:

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.ingestion.planner import Planner
     from kedro_lakehouse.ingestion.small_results import ComparedResult
     from kedro_lakehouse.ingestion.touched_keys import KeyCut
+    from kedro_lakehouse.names import TableName
     from kedro_lakehouse.sources.base import GivesExtracts
     from kedro_lakehouse.sources.extract import ExtractOrder
     from kedro_lakehouse.sources.files import FileShape
@@ -163,6 +164,28 @@ class _SeenResult:
     files: Sequence[LandedFile]
     compared: ComparedResult
     counts: dict[int, ExtractCounts]
+
+
+def late_extracts(
+    new: Sequence[LandedFile],
+    accepted: Sequence[LandedFile],
+    order: Callable[[LandedFile], ExtractOrder],
+    name: TableName,
+) -> tuple[list[LandedFile], dict[LandedFile, RefusedExtractError]]:
+    """The new extracts that are not later than the last accepted one, and the error of each.
+
+    A second copy of an accepted extract (same name and size) is refused without an error.
+    """
+    if not accepted:
+        return [], {}
+    last = max(accepted, key=order)
+    late = [f for f in new if order(f) <= order(last)]
+    delivered = {(f.name, f.size) for f in accepted}
+    return late, {
+        file: SnapshotOutOfOrderError(table=name, extract=file.name, last=last.name)
+        for file in late
+        if (file.name, file.size) not in delivered
+    }
 
 
 class ExtractBatches:
@@ -288,18 +311,8 @@ class ExtractBatches:
     def _in_order(self, chain: Chain) -> list[LandedFile]:
         """The new files that are later than the last accepted extract; earlier ones are refused for good."""
         new = [f for f in chain.new(self._planner.listed()) if f not in self._waiting]
-        accepted = chain.accepted()
-        if not accepted:
-            return new
-        last = max(accepted, key=self._order)
-        late = [f for f in new if self._order(f) <= self._order(last)]
-        delivered = {(f.name, f.size) for f in accepted}
-        # A second copy of an accepted extract (same name and size) is refused without an error.
-        for file in late:
-            if (file.name, file.size) not in delivered:
-                self._refused[file] = SnapshotOutOfOrderError(
-                    table=self._table.name, extract=file.name, last=last.name
-                )
+        late, refused = late_extracts(new, chain.accepted(), self._order, self._table.name)
+        self._refused |= refused
         if late:
             self._planner.ledger.refuse(chain, dict.fromkeys(late, SnapshotOutOfOrderError.code))
         return [f for f in new if f not in late]

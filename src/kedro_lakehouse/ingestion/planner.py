@@ -150,19 +150,20 @@ class Planner:
         if anew:
             self.ledger.read_again()
             drop_given_up(self.table, self.ledger)
-        while (chain := self._published()).is_given_up:
+        while (chain := self.published()).is_given_up:
             drop_given_up(self.table, self.ledger)
         with contextlib.suppress(CommitConflictError):  # the faster run has looked at it too
             clear_void_quarantine(self.table, chain)
         return chain
 
-    def _published(self) -> Chain:
+    def published(self) -> Chain:
+        """The published batches and the plans that may follow, as they are now; nothing is written."""
         self._seen = self.state()
         return self.ledger.chain(self._seen.bookmark if self._seen else None)
 
     def has_news(self) -> bool:
         """Whether files or records are in no batch yet, a plan is unfinished, or a target lacks a batch."""
-        chain, seen = self._published(), self._seen
+        chain, seen = self.published(), self._seen
         if (now := self.references.snapshots()) is None:
             return False
         if any(not (plan.is_replay or plan.is_repair) for plan in chain.open) or chain.is_given_up:
@@ -184,7 +185,7 @@ class Planner:
         Raises:
             OffsetsGoneError, TopicReplacedError, SourceUnreachableError: A stream cannot go on, or be asked.
         """
-        chain = self._published()
+        chain = self.published()
         if isinstance(self.source, StreamSource):
             known, begun = known_ranges(chain), self.ledger.planned_ever()
             before = known if known or begun else self.source.before_start()

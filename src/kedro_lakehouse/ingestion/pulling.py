@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, cast
 
@@ -15,6 +16,7 @@ from kedro_lakehouse.pulls.run import TablePulls, pull_together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from kedro_lakehouse.config.pulled import PulledSourceConfig
     from kedro_lakehouse.lake_table import LakeTable
@@ -46,6 +48,24 @@ def is_pull_due(table: LakeTable) -> bool:
     A table without ``every``, which each run pulls, is due every five minutes.
     """
     return table.is_pulled and any(pulls_of(one).is_due(_IN_A_LOOP) for one in _together(table))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextPull:
+    """Whether the next run pulls a table, from when on it would, and what the last pull held."""
+
+    is_due: bool
+    due_at: datetime | None
+    last: Manifest | None
+
+
+def next_pull(table: LakeTable) -> NextPull | None:
+    """What the next run pulls for a table, without asking the source; None where records arrive."""
+    if not table.is_pulled:
+        return None
+    own = pulls_of(table)
+    due = any(pulls_of(one).is_due() for one in _together(table))
+    return NextPull(is_due=due, due_at=None if due else own.due_at(), last=own.sealed.last())
 
 
 def pull_if_due(table: LakeTable) -> LakehouseError | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kedro_lakehouse.config.enrich import enriched_columns
-from kedro_lakehouse.errors import LakehouseError
 from kedro_lakehouse.names import is_reserved_column
 from kedro_lakehouse.ops.failures import known
 
@@ -24,12 +23,10 @@ def declared_columns(table: LakeTable) -> frozenset[str]:
 
 def stored_columns(table: LakeTable) -> frozenset[str] | None:
     """The columns of the stored table; None where there is none, or only a JVM can tell."""
-    if not table.environment.capabilities(table.format_name).spark:
-        return None
     try:
         state = table.state("changes")
     except Exception as error:
-        if known(error, "") is None and not isinstance(error, LakehouseError | NotImplementedError):
+        if known(error, "") is None:
             raise
         return None  # what keeps the table from being read, a run will say
     if state is None:

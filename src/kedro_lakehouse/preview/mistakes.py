@@ -24,7 +24,9 @@ class Mistake:
     code: str = ConfigurationError.code
 
 
-def at(project: Project, file: str, key: str, problem: str, remedy: str, *, below: int = 0) -> Mistake:
+def at(  # noqa: PLR0913 - what a mistake consists of
+    project: Project, file: str, key: str, problem: str, remedy: str, *, below: int = 0
+) -> Mistake:
     """A mistake of a key of a file; ``below`` is the line within the key's text, from 1 on."""
     path, line = project.find(file, key, below=below)
     return Mistake(file=path, line=line, key=key, problem=problem, remedy=remedy)

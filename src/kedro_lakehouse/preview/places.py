@@ -23,7 +23,7 @@ _AT_ONCE: Final = 8
 
 
 def unreachable_places(project: Project, *, reach: bool) -> list[Mistake]:
-    """A mistake for each table whose source cannot be asked; what lies beyond this machine only if ``reach``."""
+    """A mistake for each table whose source cannot be asked; other machines are asked only if ``reach``."""
     tables = [project.bind(name) for name, one in project.declarations.tables.items() if one.source]
     asked = [one for one in tables if one.declared_source is not None and (reach or _is_local(one))]
     with ThreadPoolExecutor(_AT_ONCE) as pool:

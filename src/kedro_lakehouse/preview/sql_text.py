@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import did_you_mean, listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from sqlglot import Expression
+    from sqlglot import Expr
     from sqlglot import expressions as exp
     from sqlglot.optimizer.scope import Scope
 
 _DIALECT: Final = "spark"
-_NEAR: Final = 0.75
-Columns = "Collection[str] | None"
-"""The columns of a table, or None where they are not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +31,7 @@ class Found:
 class Parsed:
     """A text of SQL: its tree, where it has one, and what is wrong with it."""
 
-    tree: Expression | None = None
+    tree: Expr | None = None
     found: list[Found] = field(default_factory=list)
     outputs: tuple[str, ...] | None = None
     """The columns that a query gives; None where they are not known."""
@@ -58,13 +55,12 @@ def parse_query(text: str) -> Parsed:
     return found
 
 
-def _parsed(text: str, into: type[Expression] | None) -> Parsed:
+def _parsed(text: str, into: type[Expr] | None) -> Parsed:
     import sqlglot
     from sqlglot.errors import SqlglotError
 
-    more = {} if into is None else {"into": into}
     try:
-        tree = sqlglot.parse_one(text.rstrip().rstrip(";"), read=_DIALECT, **more)
+        tree = sqlglot.parse_one(text.rstrip().rstrip(";"), read=_DIALECT, into=into)
     except SqlglotError as error:
         return Parsed(None, [_refused(error)])
     return Parsed(tree, list(_unknown_functions(tree)))
@@ -72,7 +68,7 @@ def _parsed(text: str, into: type[Expression] | None) -> Parsed:
 
 def _refused(error: Exception) -> Found:
     """What the parser says; it shows no more of the text than one word, for the rest may be values."""
-    said = next(iter(getattr(error, "errors", None) or ()), {})
+    said: Mapping[str, Any] = next(iter(getattr(error, "errors", None) or ()), {})
     line, word = int(said.get("line") or 1), str(said.get("highlight") or "")
     plain = word if word.isidentifier() or not word.strip("=<>!+-*/%,.()[]|&^~ ") else ""
     place = f" at '{plain}'" if plain else ""
@@ -83,7 +79,7 @@ def _refused(error: Exception) -> Found:
     )
 
 
-def unknown_in_condition(tree: Expression, columns: Collection[str]) -> Iterator[Found]:
+def unknown_in_condition(tree: Expr, columns: Collection[str]) -> Iterator[Found]:
     """The columns of a condition that are none of these; names that begin with '_' are the framework's."""
     from sqlglot import exp
 
@@ -124,14 +120,17 @@ def resolve_query(parsed: Parsed, inputs: Mapping[str, Collection[str] | None]) 
         parsed.outputs = _outputs(scopes[-1], given)
 
 
-def _unknown_tables(
-    scope: Scope, given: Mapping[str, object], inputs: Iterable[str]
-) -> Iterator[Found]:
+def _unknown_tables(scope: Scope, given: Mapping[str, object], inputs: Iterable[str]) -> Iterator[Found]:
     from sqlglot import exp
 
     for source in scope.sources.values():
         # A name of several parts is a table of a catalog, which Spark looks up.
-        if isinstance(source, exp.Table) and source.name and not source.db and source.name.lower() not in given:
+        if (
+            isinstance(source, exp.Table)
+            and source.name
+            and not source.db
+            and source.name.lower() not in given
+        ):
             yield Found(
                 line=_line(source),
                 problem=f"there is no input '{source.name}'.{did_you_mean(source.name, inputs)}",
@@ -140,22 +139,19 @@ def _unknown_tables(
 
 
 def _unknown_columns(scope: Scope, given: Mapping[str, Collection[str] | None]) -> Iterator[Found]:
+    from sqlglot import exp
+
     sources = {name.lower(): _columns_of(source, given) for name, source in scope.sources.items()}
     if scope.expression.args.get("laterals"):
         sources["<lateral view>"] = None
-    aliases = {name.lower() for name in scope.expression.named_selects} if _is_select(scope) else set()
+    select = scope.expression
+    aliases = {name.lower() for name in select.named_selects} if isinstance(select, exp.Select) else set()
     seen = set[str]()
     for node in scope.columns:
         found = _unknown(node, sources, aliases, is_outer=scope.is_correlated_subquery or bool(scope.parent))
         if found is not None and found.problem not in seen:
             seen.add(found.problem)
             yield found
-
-
-def _is_select(scope: Scope) -> bool:
-    from sqlglot import exp
-
-    return isinstance(scope.expression, exp.Select)
 
 
 def _unknown(
@@ -199,7 +195,8 @@ def _outputs(scope: Scope, given: Mapping[str, Collection[str] | None]) -> tuple
 
     query: object = scope.expression
     if isinstance(query, exp.SetOperation):
-        return _outputs(scope.union_scopes[0], given) if scope.union_scopes else None
+        first = next(iter(getattr(scope, "union_scopes", None) or ()), None)
+        return _outputs(first, given) if first is not None else None
     if not isinstance(query, exp.Select):
         return None
     found: list[str] = []
@@ -222,7 +219,7 @@ def _outputs(scope: Scope, given: Mapping[str, Collection[str] | None]) -> tuple
     return tuple(found)
 
 
-def _unknown_functions(tree: Expression) -> Iterator[Found]:
+def _unknown_functions(tree: Expr) -> Iterator[Found]:
     """Functions that Spark does not have, and that are spelled nearly as one that it has.
 
     A name that is near to none may be a function that somebody has registered.
@@ -250,7 +247,7 @@ def _root(node: exp.Column) -> str:
     return next((part.name for part in node.parts), node.name)
 
 
-def _line(node: Expression) -> int:
+def _line(node: Expr) -> int:
     """The line of a text in which a name stands; 1 where the parser does not tell."""
     lines = [one.meta["line"] for one in node.walk() if "line" in one.meta]
     return int(min(lines, default=1))

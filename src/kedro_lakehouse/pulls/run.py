@@ -126,6 +126,13 @@ class TablePulls:
             return True
         return datetime.now(UTC) - time_of(last.sealed_at) >= every
 
+    def due_at(self) -> datetime | None:
+        """When the next pull is due by ``every``; None without that key, and before the first pull."""
+        last = self.sealed.last()
+        return (
+            None if last is None or self.config.every is None else time_of(last.sealed_at) + self.config.every
+        )
+
     @property
     def declaration(self) -> str:
         """The hash of what says which rows a pull holds: where it differs, all rows are pulled again."""

@@ -192,7 +192,7 @@ def _leads_inside(fs: Any, path: str, source: str) -> bool:
     return not isinstance(fs, LocalFileSystem) or Path(path).resolve().is_relative_to(Path(source).resolve())
 
 
-def _opened(file: LandedFile, mode: str, **options: Any) -> Any:
+def opened(file: LandedFile, mode: str, **options: Any) -> Any:
     """Open a landed file by its path: fsspec would split an address such as ``a::b`` into several."""
     import fsspec
 
@@ -254,7 +254,7 @@ def _parquet_shape(file: LandedFile, load: Load, table: TableName) -> FileShape:
     from kedro_lakehouse.session.arrow import as_spark_reads, unread_by_spark
 
     try:
-        with _opened(file, "rb") as handle:
+        with opened(file, "rb") as handle:
             footer = pq.ParquetFile(handle)
             rows = footer.metadata.num_rows
             if (unread := unread_by_spark(footer.schema_arrow)) is not None:
@@ -294,7 +294,7 @@ def parquet_rows(file: LandedFile, schema: pa.Schema) -> pa.Table | None:
     """
     import pyarrow.parquet as pq
 
-    with _opened(file, "rb") as handle:
+    with opened(file, "rb") as handle:
         found = pq.ParquetFile(handle, page_checksum_verification=True)
         kinds = [found.schema.column(i).physical_type for i in range(len(found.schema))]
         written = found.metadata.metadata or {}
@@ -312,7 +312,7 @@ def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableN
     from pyspark.sql import types as T
 
     try:
-        with _opened(
+        with opened(
             file, "rt", compression=options.compression or "infer", encoding=options.encoding, newline=""
         ) as handle:
             names = next(csv.reader(handle, **_dialect(options)), [])
@@ -344,7 +344,7 @@ def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableN
 
 def first_lines(file: LandedFile, options: CsvOptions) -> list[str]:
     """The whole lines among the first characters of a text file, without its byte order mark."""
-    with _opened(file, "rt", compression=options.compression or "infer", encoding=options.encoding) as handle:
+    with opened(file, "rt", compression=options.compression or "infer", encoding=options.encoding) as handle:
         text: str = handle.read(_FIRST_CHARACTERS)
     lines = text.removeprefix("\ufeff").split("\n")
     return lines if len(text) < _FIRST_CHARACTERS else lines[:-1]
@@ -352,7 +352,7 @@ def first_lines(file: LandedFile, options: CsvOptions) -> list[str]:
 
 def _kind_by_first_bytes(file: LandedFile) -> tuple[str, str]:
     """What kind of file begins with these bytes, and the remedy; empty texts where no known kind does."""
-    with _opened(file, "rb") as handle:
+    with opened(file, "rb") as handle:
         first = handle.read(4)
     known = {
         b"PAR1": ("parquet, not csv", "Correct file_format in sources.yml, or the file's name"),
