@@ -33,16 +33,23 @@ def unwritable_tables(project: Project) -> list[Mistake]:
     return found
 
 
+def _is_whole(project: Project, table: LakeTable) -> bool:
+    """Whether the source, or all tables that the table is made from, are declared as they should."""
+    declared = {str(name) for name in project.declarations.tables}
+    has_origin = table.declared_source is not None or table.config.derive is not None
+    return has_origin and declared.issuperset(table.config.tables_read)
+
+
 def _beyond(project: Project, table: LakeTable, key: str) -> list[Mistake]:
     """What the planner of a run refuses, beyond the format itself."""
     from kedro_lakehouse.ingestion.landing import planner_of
 
     try:
         _ = table.format
-        if table.declared_source is not None or table.config.derive is not None:
+        if _is_whole(project, table):
             planner_of(table)
-        if table.is_pulled:
-            table.open_pulled()
+            if table.is_pulled:
+                table.open_pulled()
     except LakehouseError as error:
         if getattr(error, "file", "") == "credentials.yml":
             return []
