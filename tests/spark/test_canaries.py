@@ -54,6 +54,8 @@ TABLES: dict[str, Any] = {
 
 Words = tuple[str, ...]
 COMMANDS: dict[str, list[Words]] = {
+    "check": [()],
+    "plan": [()],
     "tables": [()],
     "runs": [()],
     "logs": [(), ("nobody",)],
