@@ -208,3 +208,45 @@ def test_all_planted_mistakes_are_told_at_once_with_file_and_line(root):
         assert wanted[one["file"], one["line"]] in said, one
         assert one["remedy"].endswith("."), one
     assert "hush-hush" not in done.output
+
+
+def test_a_block_that_is_no_yaml_hides_only_itself(root):
+    tables = RIGHT["tables"] + "shop.bad:\n\tsource: shop\nshop.line:\n  source: shop\n  keyz: [id]\n"
+    write(root, RIGHT | {"tables": tables})
+    (root / "landing/shop/bad").mkdir()
+    done = check()
+    assert done.exit_code == 1
+    assert "2 mistakes in 1 file" in done.stdout
+    assert "line 18: YAML  [CONFIGURATION]\n    a tab stands where YAML wants blanks." in done.stdout
+    assert "line 21: shop.line.keyz  [CONFIGURATION]" in done.stdout
+
+
+def test_what_follows_from_a_mistake_is_not_told(root):
+    tables = (
+        "a.b: {source: shop, keys: 7}\na.c: {derive: {inputs: {b: a.b}, sql: SELECT * FROM b}, keys: [x]}\n"
+    )
+    write(root, RIGHT | {"tables": tables})
+    found = json.loads(check("--json").stdout)["mistakes"]
+    assert [(one["line"], one["key"]) for one in found] == [(1, "a.b.keys")]
+
+
+def test_places_beyond_this_machine_are_asked_only_where_that_is_wanted(root):
+    sources = "shop: {type: dms, path: memory://no/such/place}\n"
+    write(root, RIGHT | {"sources": sources})
+    assert check().exit_code == 0
+    (one,) = json.loads(check("--reach", "--json").stdout)["mistakes"]
+    assert (one["code"], one["key"]) == ("SOURCE_NOT_FOUND", "shop.item.entity")
+
+
+def test_a_line_that_cannot_be_filled_in_is_told_once(root):
+    write(root, RIGHT | {"sources": "shop:\n  type: dms\n  path: ${oc.env:NO_SUCH_PLACE}/shop\n"})
+    found = json.loads(check("--json").stdout)["mistakes"]
+    assert [(one["file"], one["line"]) for one in found] == [("conf/base/sources.yml", 3)]
+    assert "NO_SUCH_PLACE is not set" in found[0]["problem"]
+
+
+def test_an_environment_that_is_not_there_is_told_as_by_every_command(root):
+    write(root, RIGHT)
+    done = check("--env", "nowhere")
+    assert done.exit_code == 1
+    assert "conf/nowhere does not exist" in done.output

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _ENDINGS: Final = (".yml", ".yaml", ".json")
 _PACKED: Final = (".tar", ".tar.gz", ".tgz", ".zip")
 _GLOBAL: Final = re.compile(r"\$\{globals:\s*([^},\s]+)\s*\}")
+_BLOCK: Final = re.compile(r"^(?=[^\s#])", re.MULTILINE)
 _INDEX: Final = re.compile(r"\[(\d+)\]\.?")
 _INDENT: Final = "Indent with blanks, keys of one level alike."
 _SYNTAX: Final = {
@@ -341,10 +342,35 @@ def leaves(value: Any, path: str = "") -> Iterator[str]:
 
 
 def _composed(file: Path) -> Any:
+    """The nodes of a file; where it is no YAML, those of its readable part."""
     try:
-        return yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        text = file.read_text(encoding="utf-8")
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return yaml.compose(readable_part(text), Loader=yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError):
         return None
+
+
+def readable_part(text: str) -> str:
+    r"""The text without the blocks that are no YAML, whose lines are empty; a block is not indented.
+
+    Example:
+        >>> readable_part("a:\n\tb: 1\nc: 2\n")
+        '\n\nc: 2\n'
+    """
+    if _is_yaml(text):
+        return text
+    parts = [part if _is_yaml(part) else "\n" * part.count("\n") for part in _BLOCK.split(text)]
+    found = "".join(parts)
+    return found if _is_yaml(found) else ""
+
+
+def _is_yaml(text: str) -> bool:
+    try:
+        return yaml.compose(text, Loader=yaml.SafeLoader) is not None or not text.strip()
+    except yaml.YAMLError:
+        return False
 
 
 def _line_of(node: Any, key: str) -> tuple[int, int]:

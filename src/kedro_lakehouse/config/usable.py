@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from kedro_lakehouse.config.files import leaves
+from kedro_lakehouse.config.files import leaves, readable_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from kedro_lakehouse.config.files import ConfigurationFiles
 
-_BEGIN: Final = re.compile(r"^(?=[^\s#])", re.MULTILINE)
 _CANNOT: Final = (yaml.YAMLError, OmegaConfBaseException, ValueError)
-
-
-def blocks(text: str) -> Iterator[tuple[int, str]]:
-    r"""The parts of a text that begin without indentation, each with the number of lines before it.
-
-    Example:
-        >>> list(blocks("a:\n  b: 1\nc: 2\n"))
-        [(0, 'a:\n  b: 1\n'), (2, 'c: 2\n')]
-    """
-    lines = 0
-    for part in _BEGIN.split(text):
-        if part.strip():
-            yield lines, part
-        lines += part.count("\n")
 
 
 def usable(files: ConfigurationFiles, kind: str) -> dict[str, Any]:
@@ -52,20 +35,11 @@ def _readable(file: Path) -> Any:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return OmegaConf.create({})
-    found = _created(text)
-    if found is None:
-        parts = [one for _, part in blocks(text) if (one := _created(part)) is not None]
-        found = OmegaConf.unsafe_merge(OmegaConf.create({}), *parts)
-    return found
-
-
-def _created(text: str) -> Any:
-    """The mapping that a text holds; None if it is none."""
     try:
-        found = OmegaConf.create(text)
+        found = OmegaConf.create(readable_part(text))
     except _CANNOT:
-        return None
-    return found if OmegaConf.is_dict(found) else None
+        return OmegaConf.create({})
+    return found if OmegaConf.is_dict(found) else OmegaConf.create({})
 
 
 def _resolved(config: Any) -> dict[str, Any]:

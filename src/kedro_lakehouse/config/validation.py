@@ -97,6 +97,7 @@ _FOUND: Final = (
     (Mapping, "keys"),
     (list | tuple, "a list"),
 )
+_NEAR: Final = re.compile(r"Did you mean '([^']*)'")
 _INDEX: Final = re.compile(r"\[(\d+)\]\.?")
 _PYDANTICS: Final = re.compile(r"<|\[key\]|[\w-]+\[")
 _BRANCHES: Final = frozenset({"bool", "int", "float", "datetime", "date", "str"})
@@ -190,7 +191,7 @@ def what_is_right(
         except ConfigurationError as error:
             wrong = [one for one in (error, *error.others) if not _follows(one.key, told)]
             mistakes.found += wrong
-            told |= {one.key for one in wrong}
+            told |= {key for one in wrong for key in (one.key, *_meant(one))}
             smaller = raw
             for key in sorted((one.key.removeprefix(entry).removeprefix(".") for one in wrong), reverse=True):
                 smaller = _without(
@@ -199,6 +200,12 @@ def what_is_right(
             if smaller == raw:
                 raise UnusableError from error
             raw = smaller
+
+
+def _meant(mistake: ConfigurationError) -> Iterator[str]:
+    """The key that was meant: that it is missing follows from the misspelled one."""
+    if near := _NEAR.search(mistake.problem):
+        yield f"{mistake.key.rpartition('.')[0]}.{near[1]}"
 
 
 def _follows(key: str, told: Iterable[str]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kedro_lakehouse.preview.credentials import missing_credentials
 from kedro_lakehouse.preview.formats import unwritable_tables
 from kedro_lakehouse.preview.mistakes import Mistake, placed
-from kedro_lakehouse.preview.places import unreachable_places
+from kedro_lakehouse.preview.places import unreachable_catalog, unreachable_places
 from kedro_lakehouse.preview.sql import wrong_sql
 from kedro_lakehouse.project import Project
 
@@ -47,7 +47,9 @@ def check_project(
     found += missing_credentials(project)
     found += unwritable_tables(project)
     found += unreachable_places(project, reach=reach)
-    queries, of_sql = wrong_sql(project)
+    of_catalog = unreachable_catalog(project) if reach else []
+    found += of_catalog
+    queries, of_sql = wrong_sql(project, reach=reach and not of_catalog)
     found += of_sql
     if spark:
         from kedro_lakehouse.preview.spark_sql import refused_by_spark

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kedro_lakehouse.errors import LakehouseError, SparkLineError, UnknownPluginError
 from kedro_lakehouse.preview.mistakes import Mistake, at, of_error
+from kedro_lakehouse.session.catalog import catalog_properties
 
 if TYPE_CHECKING:
     from kedro_lakehouse.lake_table import LakeTable
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 def unwritable_tables(project: Project) -> list[Mistake]:
     """A mistake for each format that the environment does not load, and for what a format cannot hold."""
     found, refused = list[Mistake](), set[str]()
+    try:
+        catalog_properties(project.spark_conf)
+    except LakehouseError as error:
+        found.append(of_error(project, error, "spark.yml", "spark.sql.catalog.lake.type"))
     for name in project.declarations.tables:
         table = project.bind(name)
         key = f"{name}.format" if table.config.format else str(name)

@@ -21,8 +21,14 @@ def declared_columns(table: LakeTable) -> frozenset[str]:
     return frozenset(named)
 
 
-def stored_columns(table: LakeTable) -> frozenset[str] | None:
-    """The columns of the stored table; None where there is none, or only a JVM can tell."""
+def stored_columns(table: LakeTable, *, reach: bool) -> frozenset[str] | None:
+    """The columns of the stored table; None where there is none.
+
+    Tables beyond this machine are looked at only if ``reach``.
+    """
+    environment = table.environment
+    if not reach and ("://" in environment.lakehouse or not environment.catalog.is_embedded):
+        return None
     try:
         state = table.state("changes")
     except Exception as error:
@@ -34,9 +40,9 @@ def stored_columns(table: LakeTable) -> frozenset[str] | None:
     return frozenset(name for name in state.columns if not is_reserved_column(name))
 
 
-def known_columns(table: LakeTable) -> frozenset[str] | None:
+def known_columns(table: LakeTable, *, reach: bool) -> frozenset[str] | None:
     """All columns of a table that is not derived, by its stored table or its declaration; else None."""
-    stored, declared = stored_columns(table), declared_columns(table)
+    stored, declared = stored_columns(table, reach=reach), declared_columns(table)
     if stored is not None:
         return stored | declared
     chosen = table.config.columns

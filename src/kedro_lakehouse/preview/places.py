@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.config.sources import StreamSourceConfig
-from kedro_lakehouse.errors import LakehouseError, SourceNotFoundError
+from kedro_lakehouse.errors import SourceNotFoundError, SourceUnreachableError
 from kedro_lakehouse.ingestion.landing import planner_of
 from kedro_lakehouse.ingestion.pulling import pulls_of
 from kedro_lakehouse.ops.failures import known
@@ -31,6 +31,21 @@ def unreachable_places(project: Project, *, reach: bool) -> list[Mistake]:
     return list(dict.fromkeys(one for one in found if one is not None))
 
 
+def unreachable_catalog(project: Project) -> list[Mistake]:
+    """A mistake if the catalog of tables cannot be asked."""
+    name = next(iter(project.declarations.tables), None)
+    try:
+        if name is not None:
+            project.catalog.find(name)
+    except Exception as error:  # noqa: BLE001 - what the client of a service raises is not known here
+        key = "spark.sql.catalog.lake.type"
+        if found := known(error, project.catalog.place):
+            return [of_error(project, found, "spark.yml", key)]
+        problem = f"the catalog of tables cannot be asked ({type(error).__name__})."
+        return [at(project, "spark.yml", key, problem, "Look at its address and credentials, and at it.")]
+    return []
+
+
 def _is_local(table: LakeTable) -> bool:
     """Whether a table's files lie in a folder of this machine, into which others put them."""
     config = table.source_config
@@ -42,15 +57,22 @@ def _mistake(project: Project, table: LakeTable) -> Mistake | None:
         _ask(table)
     except SourceNotFoundError as error:
         return _lacking(project, table, error)
-    except LakehouseError as error:
-        if getattr(error, "file", "") == "credentials.yml":
-            return None  # told of the entry itself
-        return of_error(project, error, "tables.yml", f"{table}.source")
-    except Exception as error:
-        if (found := known(error, "")) is None:
-            raise
-        return of_error(project, found, "tables.yml", f"{table}.source")
+    except SourceUnreachableError as error:
+        return _silent(project, table, f"{error.place}: {error.detail}")
+    except Exception as error:  # noqa: BLE001 - what the client of a service raises is not known here
+        found = known(error, "")
+        if found is None:
+            return _silent(project, table, type(error).__name__)
+        if getattr(found, "file", "") != "credentials.yml":  # else it is told of the entry itself
+            return of_error(project, found, "tables.yml", f"{table}.source")
     return None
+
+
+def _silent(project: Project, table: LakeTable, said: str) -> Mistake:
+    """One mistake of a source that does not answer, however many tables it has."""
+    problem = f"it cannot be asked ({said})."
+    remedy = "Look at its address and credentials, and at it."
+    return at(project, "sources.yml", str(table.config.source), problem, remedy)
 
 
 def _ask(table: LakeTable) -> None:

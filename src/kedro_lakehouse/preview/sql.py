@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from kedro_lakehouse.project import Project
 
 
-def wrong_sql(project: Project) -> tuple[int, list[Mistake]]:
+def wrong_sql(project: Project, *, reach: bool) -> tuple[int, list[Mistake]]:
     """How many texts of SQL there are, and all that is wrong with them and with names of columns."""
-    look = _Look(project)
+    look = _Look(project, reach=reach)
     found = [mistake for name in project.declarations.tables for mistake in look.of_table(name)]
     return look.texts, found
 
@@ -31,8 +31,9 @@ def wrong_sql(project: Project) -> tuple[int, list[Mistake]]:
 class _Look:
     """One look at all tables: the columns of each are found once."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, *, reach: bool) -> None:
         self._project, self._columns = project, dict[str, "Collection[str] | None"]()
+        self._reach = reach
         self.texts = 0
 
     def of_table(self, name: TableName) -> list[Mistake]:
@@ -65,7 +66,7 @@ class _Look:
     def _found(self, name: TableName) -> Collection[str] | None:
         table = self._project.bind(name)
         if table.config.derive is None:
-            return known_columns(table)
+            return known_columns(table, reach=self._reach)
         parsed = parse_query(table.config.derive.sql)
         resolve_query(parsed, self._inputs(name))
         if parsed.outputs is None:

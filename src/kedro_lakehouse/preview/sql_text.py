@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from sqlglot.optimizer.scope import Scope
 
 _DIALECT: Final = "spark"
+_NEAR: Final = 0.75
+_SHORT: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,7 @@ def parse_query(text: str) -> Parsed:
     from sqlglot import exp
 
     found = _parsed(text, None)
-    if found.tree is not None and not isinstance(found.tree, exp.Query):
+    if found.tree is not None and not isinstance(found.tree, exp.Query | exp.Values):
         problem = "the text is no query."
         return Parsed(None, [Found(line=1, problem=problem, remedy="Write one SELECT over the inputs.")])
     return found
@@ -145,38 +148,47 @@ def _unknown_columns(scope: Scope, given: Mapping[str, Collection[str] | None]) 
     if scope.expression.args.get("laterals"):
         sources["<lateral view>"] = None
     select = scope.expression
-    aliases = {name.lower() for name in select.named_selects} if isinstance(select, exp.Select) else set()
+    named = select.expressions if isinstance(select, exp.Select) else []
+    aliases = {one.alias.lower() for one in named if isinstance(one, exp.Alias)}
+    is_inner = any(one.is_subquery for one in _with_parents(scope))
     seen = set[str]()
     for node in scope.columns:
-        found = _unknown(node, sources, aliases, is_outer=scope.is_correlated_subquery or bool(scope.parent))
+        if node.find_ancestor(exp.Select) is not select:
+            continue  # it is a subquery's own
+        found = _unknown(node, sources, aliases, is_inner=is_inner)
         if found is not None and found.problem not in seen:
             seen.add(found.problem)
             yield found
 
 
+def _with_parents(scope: Scope) -> Iterator[Scope]:
+    at: Scope | None = scope
+    while at is not None:
+        yield at
+        at = at.parent
+
+
 def _unknown(
-    node: exp.Column, sources: Mapping[str, Collection[str] | None], aliases: set[str], *, is_outer: bool
+    node: exp.Column, sources: Mapping[str, Collection[str] | None], aliases: set[str], *, is_inner: bool
 ) -> Found | None:
     """What a column's name does not stand for; None where it does, or may."""
-    qualifier, name = node.table, node.name
-    if qualifier and qualifier.lower() in sources:
-        columns = sources[qualifier.lower()]
-        if columns is None or name == "*" or name.lower() in {one.lower() for one in columns}:
+    first, *rest = [part.name for part in node.parts]
+    if rest and first.lower() in sources:
+        columns = sources[first.lower()]
+        if columns is None or rest[0] == "*" or rest[0].lower() in {one.lower() for one in columns}:
             return None
-        problem = f"'{qualifier}' has no column '{name}'.{did_you_mean(name, columns)}"
-        remedy = f"It has: {listed(sorted(columns))}."
-        return Found(line=_line(node), problem=problem, remedy=remedy)
+        problem = f"'{first}' has no column '{rest[0]}'.{did_you_mean(rest[0], columns)}"
+        return Found(line=_line(node), problem=problem, remedy=f"It has: {listed(sorted(columns))}.")
     if any(columns is None for columns in sources.values()) or not sources:
         return None
     known = {one for columns in sources.values() for one in columns or ()}
-    root = _root(node)
     # A subquery may also name columns of the query around it, and a SELECT its own names.
-    if root.lower() in {one.lower() for one in known} | aliases or is_outer or root == "*":
+    if first.lower() in {one.lower() for one in known} | aliases or is_inner or first == "*":
         return None
-    if qualifier:
-        problem = f"nothing in the query is named '{root}'.{did_you_mean(root, sources)}"
+    if rest:
+        problem = f"nothing in the query is named '{first}'.{did_you_mean(first, sources)}"
         return Found(line=_line(node), problem=problem, remedy=f"Names are: {listed(sorted(sources))}.")
-    problem = f"there is no column '{root}'.{did_you_mean(root, known)}"
+    problem = f"there is no column '{first}'.{did_you_mean(first, known)}"
     return Found(line=_line(node), problem=problem, remedy=f"Columns are: {listed(sorted(known))}.")
 
 
@@ -195,7 +207,7 @@ def _outputs(scope: Scope, given: Mapping[str, Collection[str] | None]) -> tuple
 
     query: object = scope.expression
     if isinstance(query, exp.SetOperation):
-        first = next(iter(getattr(scope, "union_scopes", None) or ()), None)
+        first = next(iter(scope.set_operation_scopes), None)
         return _outputs(first, given) if first is not None else None
     if not isinstance(query, exp.Select):
         return None
@@ -212,7 +224,7 @@ def _outputs(scope: Scope, given: Mapping[str, Collection[str] | None]) -> tuple
                     if columns is None:
                         return None
                     found += columns
-        elif one.alias_or_name:
+        elif isinstance(one, exp.Alias | exp.Column):
             found.append(one.alias_or_name)
         else:
             return None
@@ -228,8 +240,9 @@ def _unknown_functions(tree: Expr) -> Iterator[Found]:
 
     for node in tree.find_all(exp.Anonymous):
         name = str(node.this).lower()
-        if name not in _functions() and (near := did_you_mean(name, _functions())):
-            problem = f"there is no function '{name}'.{near}"
+        near = [] if name in _functions() else get_close_matches(name, sorted(_functions()), 1, _NEAR)
+        if near and len(name) >= _SHORT:
+            problem = f"there is no function '{name}'. Did you mean '{near[0]}'?"
             yield Found(line=_line(node), problem=problem, remedy="Correct its name.")
 
 

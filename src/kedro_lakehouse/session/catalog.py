@@ -167,6 +167,11 @@ class MetadataCatalog:
         return embedded["path"] if embedded else uri
 
     @property
+    def is_embedded(self) -> bool:
+        """Whether it is a file of this machine."""
+        return re.match(_EMBEDDED, self._conf.get(f"{_PREFIX}uri", "")) is not None
+
+    @property
     def is_glue(self) -> bool:
         """Whether it is the Glue Data Catalog, in which other engines find tables too."""
         return self._conf.get(f"{_PREFIX}type") == "glue"
