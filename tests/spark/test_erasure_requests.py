@@ -15,6 +15,7 @@ from kedro_lakehouse.erasure.requests import DONE, known_erasures
 from kedro_lakehouse.errors import ErasureNotDoneError
 from kedro_lakehouse.file_search.search import search_files
 from kedro_lakehouse.file_search.wanted import Wanted
+from kedro_lakehouse.preview.plan import plan_run
 from kedro_lakehouse.project import Project, activate
 
 HEAD = "op,request,customer,until,n,ts"
@@ -36,8 +37,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
 def test_requests_of_a_table_are_met_and_go_with_the_person(project: TemporaryProject) -> None:
     land(project, "request", 1, HEAD, [f"U,1,{BELA},2026-03-01,1", f"U,2,{BELA},2026-02-01,1", "U,3,,,1"])
     project.run("ingestion", "cdc_merge", "scd2")
+    opened = activate(Project.load(str(project.path / "conf"), None))
+    assert plan_run(opened).erasures == [{"table": "shop.request", "requests": 2}]
     project.run("erasure")
     opened = activate(Project.load(str(project.path / "conf"), None))
+    assert plan_run(opened).erasures == []
     last = known_erasures(opened.ops)[0]
     assert (last.status, last.subjects, last.due) == (DONE, 1, datetime(2026, 2, 1, tzinfo=UTC))
     assert last.is_late(datetime.now(UTC))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -48,7 +50,8 @@ def plan(*, namespaces: str, everything: bool, as_json: bool) -> None:
     project = open_project()
     spaces = [space.strip() for space in namespaces.split(",") if space.strip()]
     _require(project, spaces)
-    found = plan_run(project, spaces)
+    with _without_its_log():
+        found = plan_run(project, spaces)
     if as_json:
         print_json(
             {
@@ -65,6 +68,18 @@ def plan(*, namespaces: str, everything: bool, as_json: bool) -> None:
         click.echo()
     for line in (*(line for one in shown for line in _notes(one)), *_last(found)):
         click.echo(printable(redacted(line)))
+
+
+@contextmanager
+def _without_its_log() -> Iterator[None]:
+    """What the planner logs of tables that wait is in the plan."""
+    log = logging.getLogger("kedro_lakehouse.ingestion")
+    before = log.level
+    log.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _require(project: Project, spaces: Sequence[str]) -> None:

@@ -344,12 +344,10 @@ def leaves(value: Any, path: str = "") -> Iterator[str]:
 def _composed(file: Path) -> Any:
     """The nodes of a file; where it is no YAML, those of its readable part."""
     try:
-        text = file.read_text(encoding="utf-8")
-        return yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        return yaml.compose(readable_part(text), Loader=yaml.SafeLoader)
+        text = readable_part(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return None
+    return yaml.compose(text, Loader=yaml.SafeLoader)
 
 
 def readable_part(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from kedro_lakehouse.preview.upcoming import NextBatch, Upcoming, upcoming
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.project import Project
 
 _AT_ONCE: Final = 4
@@ -138,12 +139,12 @@ class _Effects:
     def of(self, table: str) -> str:  # noqa: PLR0911 - a table of cases
         """What becomes of a table: see ``TablePlan``."""
         own, config = self._found[table], self._project.table(TableName.parse(table))
+        if own.waits_for and self._lacking(table):
+            return "waits"
         if own.error is not None and not own.batches:
             return "fails"
         if config.derive is not None and (own.batches or self.causes(table)):
             return "waits" if self._lacking(table) else "computed"
-        if own.waits_for and self._lacking(table):
-            return "waits"
         if own.batches:
             return "batches"
         if own.pull is not None and own.pull.is_due:
@@ -161,11 +162,13 @@ class _Effects:
 
     def completed(self, table: str) -> Upcoming:
         """What comes for a table, with the batch of a derived one that follows from its inputs."""
-        own = self._found[table]
-        if self.of(table) == "computed" and not own.batches:
+        own, becomes = self._found[table], self.of(table)
+        if becomes == "waits":
+            return replace(own, batches=[], rows=None, error=None, waits_for=tuple(self._lacking(table)))
+        if becomes == "computed" and not own.batches:
             state = self._project.bind(TableName.parse(table)).state("changes")
-            own.batches.append(NextBatch(number=(state.batch if state else 0) + 1))
-        return own
+            return replace(own, batches=[NextBatch(number=(state.batch if state else 0) + 1)])
+        return replace(own, waits_for=())
 
     def _changes(self, table: str) -> bool:
         return table in self._found and self.of(table) not in ("nothing", "fails", "waits")
@@ -191,22 +194,32 @@ def _facts_of(batch: NextBatch) -> dict[str, Any]:
 
 def _erasures(project: Project, names: Sequence[TableName]) -> list[dict[str, Any]]:
     """The requests in tables with ``erasure_requests``, and the erasures that are not done."""
-    found: list[dict[str, Any]] = []
-    for name in names:
-        if project.table(name).erasure_requests is not None:
-            try:
-                state = project.bind(name).state("current")
-            except LakehouseError:
-                continue  # told of the table itself
-            if state is not None and state.rows:
-                found.append({"table": str(name), "requests": state.rows})
+    asked = [(str(n), _requests(project.bind(n))) for n in names if project.table(n).erasure_requests]
     now = datetime.now(UTC)
-    found += [
-        {"erasure": one.erasure, "status": one.status, "late": one.is_late(now), "due": one.due}
-        for one in known_erasures(project.ops)
-        if one.status != DONE
+    return [
+        *({"table": table, "requests": number} for table, number in asked if number),
+        *(
+            {"erasure": one.erasure, "status": one.status, "late": one.is_late(now), "due": one.due}
+            for one in known_erasures(project.ops)
+            if one.status != DONE
+        ),
     ]
-    return found
+
+
+def _requests(table: LakeTable) -> int:
+    """How many rows of a table of requests name a person; of tables that only a JVM reads, all rows."""
+    try:
+        state, subject = table.state("current"), table.config.subject
+    except LakehouseError:
+        return 0  # told of the table itself
+    if state is None or not state.rows or subject is None:
+        return 0
+    if not table.in_catalog or (stored := table.environment.catalog.find(table.name)) is None:
+        return state.rows
+    from pyiceberg.expressions import NotNull
+
+    named: Any = NotNull
+    return int(stored.scan(row_filter=named(subject.column)).count())
 
 
 def _grants(project: Project) -> dict[str, Any] | None:

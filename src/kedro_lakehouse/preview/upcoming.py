@@ -75,7 +75,7 @@ class Upcoming:
     repairs: bool = False
     """Whether rows follow a reference that has changed."""
     waits_for: tuple[str, ...] = ()
-    """The tables that hold nothing yet and are needed."""
+    """The tables that events are looked up in, where one of them holds nothing yet."""
     error: LakehouseError | None = None
     """The error with which the run will fail for this table; what was planned before it is done."""
     replay: bool = False
@@ -109,16 +109,16 @@ def _look(table: LakeTable, found: Upcoming) -> None:
         chain, seen = planner.ledger.chain(None), None
     found.replay = any(plan.is_replay for plan in chain.open)
     found.behind = tuple(_behind(table, seen))
-    if (now := planner.references.snapshots()) is None:
+    now = planner.references.snapshots()
+    if now is None:  # in vain, unless another table of the same run fills them
         found.waits_for = tuple(entry.table for entry in table.config.enrich)
-        return
     if isinstance(planner.source, StreamSource):
         found.waiting = planner.waiting()
         if chain.open or found.waiting.files:
             found.batches.append(NextBatch(number=chain.batch + 1, is_unfinished=bool(_open(chain))))
     else:
         _look_at_files(planner, chain, found)
-    if chain.last and planner.references.repairs and chain.last.references != now:
+    if chain.last and planner.references.repairs and now not in (None, chain.last.references):
         found.repairs = True
     if seen is not None:
         look_at_declaration(table, seen)
