@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from harness.oracle import DMS_TABLES, differences, differences_from_expected, extracts_differing
+from harness.planned import committed, foreseen
 from harness.project import DATA, ROOT, TemporaryProject
 from harness.soak import only_in_soak
 
@@ -38,7 +39,8 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
         tmp_path_factory.mktemp("bundled") / "project", *declared(), as_shipped=True
     )
     shutil.copytree(DATA / "01_raw", project.landing, dirs_exist_ok=True)
-    project.run()
+    planned = foreseen(project)
+    assert committed(project, project.run()) == planned
     return project
 
 
@@ -150,8 +152,10 @@ def test_a_dropped_file_is_all_that_is_read_and_a_broken_table_stops_no_other(
     pq.write_table(pa.Table.from_pylist([event], schema=pq.read_schema(log)), dropped)
     players = bundled.state("dms_sample.player").rows
 
+    planned = foreseen(bundled)
     outcome = bundled.attempt()
 
+    assert committed(bundled, outcome.reports) == planned
     assert {t: getattr(e, "code", e) for t, e in outcome.failed.items()} == {
         "dms_sample.person": "SOURCE_NOT_FOUND"
     }

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from harness.planned import committed
 from harness.project import TemporaryProject, write_parquet, write_text
-
-from kedro_lakehouse.ops.store import BATCH_LEDGER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,20 +70,6 @@ def plan_of(answer: Callable[..., Any]) -> Plan:
 def batches(plan: Plan) -> dict[tuple[str, int], list[str]]:
     """The files of each batch that a plan foresees."""
     return {(t, batch["number"]): batch["files"] for t, one in plan.items() for batch in one["batches"]}
-
-
-def committed(project: TemporaryProject, reports: list[Any]) -> dict[tuple[str, int], list[str]]:
-    """The files of each batch that a run committed; those of a derived table are no files."""
-    done = {(r.table, r.batch) for r in reports if r.stage == "ingestion"}
-    return {
-        (row["table"], row["batch"]): [
-            name
-            for file in row["files"]
-            if not (name := file["path"].rpartition("/")[2]).startswith("derived:")
-        ]
-        for row in project.ops(BATCH_LEDGER)
-        if (row["table"], row["batch"]) in done
-    }
 
 
 def files_in(folder: Path) -> set[str]:

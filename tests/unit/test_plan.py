@@ -145,7 +145,7 @@ def test_people_read_a_table_and_a_line_for_each_thing_worth_saying(root):
     assert "shop.hint  waits" in told
     assert "shop.hint: needs shop.line, which holds nothing yet" in told
     assert "erp.price: 20260101.csv would be refused, for it is empty [SNAPSHOT_EMPTY]" in told
-    assert told.splitlines()[-1].startswith("`kedro run` changes 4 of 6 tables, by ")
+    assert told.splitlines()[-1].startswith("The next run changes 4 of 6 tables, by ")
     assert "secret" not in told
     assert "db.customer" not in told
 

@@ -178,11 +178,9 @@ def _last(found: RunPlan) -> Iterator[str]:
         yield f"Nothing is new for {counted(len(found.tables), 'table')} (environment {found.environment})."
         return
     plural = "batch" if batches == 1 else "batches"
-    words = (
-        f"`kedro run` changes {len(busy)} of {counted(len(found.tables), 'table')}, by {batches:,} {plural}"
-    )
-    words += f" of {size(sum(one.bytes for one in found.tables))}" if batches else ""
-    words += f"; {counted(fails, 'table')} fail" if fails else ""
+    words = f"The next run changes {len(busy)} of {counted(len(found.tables), 'table')}"
+    words += f", by {batches:,} {plural} of {size(sum(one.bytes for one in found.tables))}" if batches else ""
+    words += f"; {counted(fails, 'table')} {'fails' if fails == 1 else 'fail'}" if fails else ""
     yield f"{words} (environment {found.environment})."
 
 
