@@ -3,6 +3,8 @@
 import json
 import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -250,3 +252,14 @@ def test_an_environment_that_is_not_there_is_told_as_by_every_command(root):
     done = check("--env", "nowhere")
     assert done.exit_code == 1
     assert "conf/nowhere does not exist" in done.output
+
+
+def test_columns_are_known_from_landed_files_before_anything_ran(root):
+    tables = "shop.raw: {source: shop, keys: [id], rename: {nm: name}, checks: {named: length(nam) > 0}}\n"
+    write(root, RIGHT | {"tables": tables})
+    (root / "landing/shop/raw").mkdir()
+    assert check().exit_code == 0
+    columns = {"Op": ["I"], "id": [1], "nm": ["x"]}
+    pq.write_table(pa.table(columns), root / "landing/shop/raw/20260101.parquet")
+    (one,) = json.loads(check("--json").stdout)["mistakes"]
+    assert one["problem"] == "there is no column 'nam'. Did you mean 'name'?"

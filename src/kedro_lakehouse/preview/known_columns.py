@@ -1,15 +1,29 @@
-"""Which columns a table has, as far as that is known without its data: stored, declared, or of its query."""
+"""Which columns a table has, as far as that is known without its rows: stored, landed, or declared."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kedro_lakehouse.config.enrich import enriched_columns
+from kedro_lakehouse.config.sources import StreamSourceConfig
+from kedro_lakehouse.ingestion.landing import planner_of
 from kedro_lakehouse.names import is_reserved_column
 from kedro_lakehouse.ops.failures import known
 
 if TYPE_CHECKING:
     from kedro_lakehouse.lake_table import LakeTable
+
+
+_NEWEST: Final = 3
+"""So many files of a table are opened."""
+
+
+def is_local(table: LakeTable) -> bool:
+    """Whether a table's files lie in a folder of this machine, into which others put them."""
+    if table.declared_source is None or table.is_pulled:
+        return False
+    config = table.source_config
+    return not isinstance(config, StreamSourceConfig) and "://" not in config.path
 
 
 def declared_columns(table: LakeTable) -> frozenset[str]:
@@ -40,10 +54,29 @@ def stored_columns(table: LakeTable, *, reach: bool) -> frozenset[str] | None:
     return frozenset(name for name in state.columns if not is_reserved_column(name))
 
 
+def landed_columns(table: LakeTable) -> frozenset[str] | None:
+    """The columns of the newest files in a folder of this machine; None where only reading tells."""
+    if not is_local(table):
+        return None
+    try:
+        planner = planner_of(table)
+        if planner.reader.file_format not in ("parquet", "csv"):
+            return None
+        shapes = planner.reader.look(planner.listed()[-_NEWEST:])
+    except Exception as error:
+        if known(error, "") is None:
+            raise
+        return None  # it is told of the source, or by the plan of a run
+    rename = table.config.rename
+    return frozenset(rename.get(name, name) for shape in shapes for name, _ in shape.columns) or None
+
+
 def known_columns(table: LakeTable, *, reach: bool) -> frozenset[str] | None:
-    """All columns of a table that is not derived, by its stored table or its declaration; else None."""
-    stored, declared = stored_columns(table, reach=reach), declared_columns(table)
-    if stored is not None:
-        return stored | declared
+    """All columns of a table that is not derived, as far as they are known; None if they are not.
+
+    The stored table tells them, the newest files, or a declaration that lists them all.
+    """
     chosen = table.config.columns
-    return declared if chosen is not None and chosen.include is not None else None
+    lists_all = chosen is not None and chosen.include is not None
+    found = [one for one in (stored_columns(table, reach=reach), landed_columns(table)) if one is not None]
+    return declared_columns(table).union(*found) if found or lists_all else None

@@ -12,6 +12,7 @@ from kedro_lakehouse.errors import SourceNotFoundError, SourceUnreachableError
 from kedro_lakehouse.ingestion.landing import planner_of
 from kedro_lakehouse.ingestion.pulling import pulls_of
 from kedro_lakehouse.ops.failures import known
+from kedro_lakehouse.preview.known_columns import is_local
 from kedro_lakehouse.preview.mistakes import Mistake, at, of_error
 from kedro_lakehouse.pulls.errors import SourceFault
 
@@ -25,7 +26,7 @@ _AT_ONCE: Final = 8
 def unreachable_places(project: Project, *, reach: bool) -> list[Mistake]:
     """A mistake for each table whose source cannot be asked; other machines are asked only if ``reach``."""
     tables = [project.bind(name) for name, one in project.declarations.tables.items() if one.source]
-    asked = [one for one in tables if one.declared_source is not None and (reach or _is_local(one))]
+    asked = [one for one in tables if one.declared_source is not None and (reach or is_local(one))]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(partial(_mistake, project), asked))
     return list(dict.fromkeys(one for one in found if one is not None))
@@ -44,12 +45,6 @@ def unreachable_catalog(project: Project) -> list[Mistake]:
         problem = f"the catalog of tables cannot be asked ({type(error).__name__})."
         return [at(project, "spark.yml", key, problem, "Look at its address and credentials, and at it.")]
     return []
-
-
-def _is_local(table: LakeTable) -> bool:
-    """Whether a table's files lie in a folder of this machine, into which others put them."""
-    config = table.source_config
-    return not (table.is_pulled or isinstance(config, StreamSourceConfig) or "://" in config.path)
 
 
 def _mistake(project: Project, table: LakeTable) -> Mistake | None:
@@ -93,7 +88,7 @@ def _ask(table: LakeTable) -> None:
 def _lacking(project: Project, table: LakeTable, error: SourceNotFoundError) -> Mistake:
     """One mistake of the source where its own folder is not there, else one of the table."""
     source, root = str(table.config.source), table.source_config.path
-    if _is_local(table) and not Path(root).is_dir():
+    if is_local(table) and not Path(root).is_dir():
         problem = f"there is no folder {root}."
         return at(project, "sources.yml", f"{source}.path", problem, "Create it, or correct the path.")
     return of_error(project, error, "tables.yml", f"{table}.entity")

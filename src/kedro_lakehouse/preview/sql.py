@@ -42,7 +42,7 @@ class _Look:
         if config.derive is not None:
             self.texts += 1
             mistakes += self._of_query(name)
-        columns = self._of(str(name))
+        columns = self._of(str(name)) if config.checks or config.expectations else None
         for check, text in config.checks.items():
             self.texts += 1
             parsed, key = parse_condition(text), f"{name}.checks.{check}"
