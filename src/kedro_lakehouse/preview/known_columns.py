@@ -71,12 +71,17 @@ def landed_columns(table: LakeTable) -> frozenset[str] | None:
     return frozenset(rename.get(name, name) for shape in shapes for name, _ in shape.columns) or None
 
 
-def known_columns(table: LakeTable, *, reach: bool) -> frozenset[str] | None:
+def known_columns(table: LakeTable, *, reach: bool, thorough: bool) -> frozenset[str] | None:
     """All columns of a table that is not derived, as far as they are known; None if they are not.
 
-    The stored table tells them, the newest files, or a declaration that lists them all.
+    The newest files tell them, the stored table, or a declaration that lists them all. To open a stored table
+    takes longer than all else: beside files it is only looked at if ``thorough``.
     """
-    chosen = table.config.columns
+    chosen, landed = table.config.columns, landed_columns(table)
     lists_all = chosen is not None and chosen.include is not None
-    found = [one for one in (stored_columns(table, reach=reach), landed_columns(table)) if one is not None]
-    return declared_columns(table).union(*found) if found or lists_all else None
+    stored = None
+    if thorough or (landed is None and not lists_all):
+        stored = stored_columns(table, reach=reach)
+    if landed is None and stored is None and not lists_all:
+        return None
+    return declared_columns(table) | (landed or frozenset()) | (stored or frozenset())

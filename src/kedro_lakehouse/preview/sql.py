@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 def wrong_sql(project: Project, *, reach: bool) -> tuple[int, list[Mistake]]:
     """How many texts of SQL there are, and all that is wrong with them and with names of columns."""
-    look = _Look(project, reach=reach)
+    texts, found = _looked(project, reach=reach, thorough=False)
+    return _looked(project, reach=reach, thorough=True) if found else (texts, found)
+
+
+def _looked(project: Project, *, reach: bool, thorough: bool) -> tuple[int, list[Mistake]]:
+    look = _Look(project, reach=reach, thorough=thorough)
     found = [mistake for name in project.declarations.tables for mistake in look.of_table(name)]
     return look.texts, found
 
@@ -31,9 +36,9 @@ def wrong_sql(project: Project, *, reach: bool) -> tuple[int, list[Mistake]]:
 class _Look:
     """One look at all tables: the columns of each are found once."""
 
-    def __init__(self, project: Project, *, reach: bool) -> None:
+    def __init__(self, project: Project, *, reach: bool, thorough: bool) -> None:
         self._project, self._columns = project, dict[str, "Collection[str] | None"]()
-        self._reach = reach
+        self._reach, self._thorough = reach, thorough
         self.texts = 0
 
     def of_table(self, name: TableName) -> list[Mistake]:
@@ -66,7 +71,7 @@ class _Look:
     def _found(self, name: TableName) -> Collection[str] | None:
         table = self._project.bind(name)
         if table.config.derive is None:
-            return known_columns(table, reach=self._reach)
+            return known_columns(table, reach=self._reach, thorough=self._thorough)
         parsed = parse_query(table.config.derive.sql)
         resolve_query(parsed, self._inputs(name))
         if parsed.outputs is None:
