@@ -136,6 +136,7 @@ suite:
     - type: expect_table_row_count_to_equal_other_table
       table: shop.item
       other_table: shop.itm                              #! Did you mean 'shop.item'?
+    - {type: expect_column_values_to_not_be_null, table: shop.item, column: idd}  #! Did you mean 'id'?
 """,
     "monitoring": """
 stale_after: {default: 3 dys}                            #! a number with a unit

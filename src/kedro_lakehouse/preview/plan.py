@@ -135,9 +135,15 @@ class _Effects:
 
     def __init__(self, project: Project, found: Mapping[str, Upcoming]) -> None:
         self._project, self._found = project, found
+        self._becomes: dict[str, str] = {}
 
-    def of(self, table: str) -> str:  # noqa: PLR0911 - a table of cases
+    def of(self, table: str) -> str:
         """What becomes of a table: see ``TablePlan``."""
+        if table not in self._becomes:
+            self._becomes[table] = self._of(table)
+        return self._becomes[table]
+
+    def _of(self, table: str) -> str:  # noqa: PLR0911 - a table of cases
         own, config = self._found[table], self._project.table(TableName.parse(table))
         if own.waits_for and self._lacking(table):
             return "waits"
@@ -171,7 +177,10 @@ class _Effects:
         return replace(own, waits_for=())
 
     def _changes(self, table: str) -> bool:
-        return table in self._found and self.of(table) not in ("nothing", "fails", "waits")
+        if table not in self._found or self.of(table) in ("nothing", "fails", "waits"):
+            return False
+        state = self._project.bind(TableName.parse(table)).state("current")
+        return state is None or not state.is_held  # what a rollback holds does not change
 
     def _lacking(self, table: str) -> list[str]:
         """The tables that this one needs, that hold nothing, and into which nothing comes."""

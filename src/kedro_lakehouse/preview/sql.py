@@ -15,7 +15,7 @@ from kedro_lakehouse.preview.sql_text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
@@ -30,7 +30,7 @@ def wrong_sql(project: Project, *, reach: bool) -> tuple[int, list[Mistake]]:
 def _looked(project: Project, *, reach: bool, thorough: bool) -> tuple[int, list[Mistake]]:
     look = _Look(project, reach=reach, thorough=thorough)
     found = [mistake for name in project.declarations.tables for mistake in look.of_table(name)]
-    return look.texts, found
+    return look.texts, [*found, *look.of_suites()]
 
 
 class _Look:
@@ -47,7 +47,7 @@ class _Look:
         if config.derive is not None:
             self.texts += 1
             mistakes += self._of_query(name)
-        columns = self._of(str(name)) if config.checks or config.expectations else None
+        columns = self._of(str(name)) if config.checks else None
         for check, text in config.checks.items():
             self.texts += 1
             parsed, key = parse_condition(text), f"{name}.checks.{check}"
@@ -55,9 +55,32 @@ class _Look:
                 parsed.found += unknown_in_condition(parsed.tree, columns)
             for one in parsed.found:
                 mistakes.append(at(self._project, "tables.yml", key, one.problem, one.remedy, below=one.line))
-        if columns is not None:
-            mistakes += self._of_names(name, columns)
+        for number, expectation in enumerate(config.expectations):
+            key = f"{name}.expectations[{number}]"
+            mistakes += self._unknown("tables.yml", key, str(name), expectation.columns)
         return mistakes
+
+    def of_suites(self) -> list[Mistake]:
+        """Columns of suites across tables that the tables do not have."""
+        found = list[Mistake]()
+        for suite, config in self._project.declarations.suites.items():
+            for number, one in enumerate(config.expectations):
+                key = f"{suite}.expectations[{number}]"
+                found += self._unknown("expectations.yml", key, one.table, one.columns)
+                if one.other_table is not None:
+                    others = one.other_column_list or one.column_list
+                    found += self._unknown("expectations.yml", key, one.other_table, others)
+        return found
+
+    def _unknown(self, file: str, key: str, table: str, names: Sequence[str]) -> Iterator[Mistake]:
+        """The names that are no columns of a table; those that begin with '_' are the framework's."""
+        columns = self._of(table) if names else None
+        known = {one.lower() for one in columns or ()}
+        for name in names if columns is not None else ():
+            if name.lower() not in known and not name.startswith("_"):
+                problem = f"'{table}' has no column '{name}'.{did_you_mean(name, columns or ())}"
+                remedy = f"Columns are: {listed(sorted(columns or ()))}."
+                yield at(self._project, file, key, problem, remedy)
 
     def _of(self, name: str) -> Collection[str] | None:
         """The columns of a table; None where they are not known. The query of a derived one tells its own."""
@@ -101,14 +124,3 @@ class _Look:
                 problem = f"the query gives no column '{wanted}'.{did_you_mean(wanted, parsed.outputs)}"
                 remedy = f"It gives: {listed(parsed.outputs)}."
                 yield at(self._project, "tables.yml", f"{name}.keys", problem, remedy)
-
-    def _of_names(self, name: TableName, columns: Collection[str]) -> Iterator[Mistake]:
-        """Columns of expectations that the table does not have."""
-        config, lower = self._project.declarations.tables[name], {one.lower() for one in columns}
-        for number, expectation in enumerate(config.expectations):
-            for column in expectation.columns:
-                if column.lower() not in lower and not column.startswith("_"):
-                    key = f"{name}.expectations[{number}]"
-                    problem = f"there is no column '{column}'.{did_you_mean(column, columns)}"
-                    remedy = f"Columns are: {listed(sorted(columns))}."
-                    yield at(self._project, "tables.yml", key, problem, remedy)
