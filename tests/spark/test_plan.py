@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -121,3 +122,20 @@ def test_the_plan_is_what_the_run_does(project: TemporaryProject, answer: Callab
     assert {one: getattr(error, "code", "") for one, error in project.attempt().failed.items()} == {
         "shop.fixed": "SCHEMA_FIXED"
     }
+
+
+def test_spark_refuses_what_only_its_analyser_knows(
+    project: TemporaryProject, call: Callable[..., Any], answer: Callable[..., Any]
+) -> None:
+    """Runs after the other: the tables are stored."""
+    checks = {"is_odd": "array_size(name) > 1", "is_even": "length(name) > 0"}
+    derive = TABLES["shop.priced"]["derive"] | {"sql": "SELECT i.id, array_size(i.name) AS n FROM i"}
+    changed = {"shop.item": TABLES["shop.item"] | {"checks": checks}}
+    changed["shop.priced"] = TABLES["shop.priced"] | {"derive": derive}
+    project.declare(SOURCES, TABLES | changed)
+    assert answer("check")["mistakes"] == []
+    done = call("check", "--spark", "--output", "json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)["mistakes"]
+    assert [one["key"] for one in found] == ["shop.item.checks.is_odd", "shop.priced.derive.sql"]
+    assert all("Spark refuses" in one["problem"] and one["line"] for one in found)

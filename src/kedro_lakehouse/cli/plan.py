@@ -145,6 +145,10 @@ def _notes(one: TablePlan) -> Iterator[str]:  # noqa: C901 - a line for each thi
         yield f"{name}: {refused.file} {again}, for it {refused.reason} [{refused.code}]"
     if len(own.refused) > _FEW:
         yield f"{name}: and {len(own.refused) - _FEW} more refused files"
+    if own.waiting is not None and own.waiting.files:
+        since = own.waiting.seconds
+        waits = counted(own.waiting.files, "partition") + " with new records"
+        yield f"{name}: {waits}" + (f", the first for {since:,.0f} s" if since is not None else "")
     if own.silent:
         yield f"{name}: {counted(len(own.silent), 'file')} without rows wait for the first with rows"
     if own.pull is not None and own.pull.last is not None:

@@ -114,8 +114,9 @@ def _look(table: LakeTable, found: Upcoming) -> None:
         found.waits_for = tuple(entry.table for entry in table.config.enrich)
     if isinstance(planner.source, StreamSource):
         found.waiting = planner.waiting()
-        if chain.open or found.waiting.files:
-            found.batches.append(NextBatch(number=chain.batch + 1, is_unfinished=bool(_open(chain))))
+        is_unfinished = bool(_open(chain))
+        if is_unfinished or found.waiting.files:
+            found.batches.append(NextBatch(number=chain.batch + 1, is_unfinished=is_unfinished))
     else:
         _look_at_files(planner, chain, found)
     if chain.last and planner.references.repairs and now not in (None, chain.last.references):
