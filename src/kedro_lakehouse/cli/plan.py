@@ -120,7 +120,7 @@ def _words(one: TablePlan) -> str:  # noqa: PLR0911 - a table of cases
         case "behind":
             return f"brings {' and '.join(own.behind)} up to date"
         case "repaired":
-            return "rows follow their reference"
+            return f"batch {own.batches[0].number}, rows follow a reference"
         case "fails":
             return "fails"
         case "waits":

@@ -155,7 +155,7 @@ class _Effects:
             return "batches"
         if own.pull is not None and own.pull.is_due:
             return "pull"
-        if own.repairs or (config.repairs_rows and self.causes(table)):
+        if own.published and self._is_repaired(table, own):
             return "repaired"
         return "behind" if own.behind else "nothing"
 
@@ -174,7 +174,16 @@ class _Effects:
         if becomes == "computed" and not own.batches:
             state = self._project.bind(TableName.parse(table)).state("changes")
             return replace(own, batches=[NextBatch(number=(state.batch if state else 0) + 1)])
+        if own.published and self._is_repaired(table, own):
+            repair = NextBatch(number=own.published + 1, is_repair=True)
+            later = [replace(one, number=one.number + 1, is_unfinished=False) for one in own.batches]
+            return replace(own, batches=[repair, *later], repairs=True, waits_for=())
         return replace(own, waits_for=())
+
+    def _is_repaired(self, table: str, own: Upcoming) -> bool:
+        """Whether rows follow a reference that has changed, or changes in the same run."""
+        follows = self._project.table(TableName.parse(table)).repairs_rows
+        return own.repairs or (follows and bool(self.causes(table)))
 
     def _changes(self, table: str) -> bool:
         if table not in self._found or self.of(table) in ("nothing", "fails", "waits"):
@@ -198,6 +207,7 @@ def _facts_of(batch: NextBatch) -> dict[str, Any]:
         "files": [file.name for file in batch.files],
         "bytes": sum(file.size for file in batch.files),
         "unfinished": batch.is_unfinished,
+        "repair": batch.is_repair,
     }
 
 

@@ -40,6 +40,8 @@ class NextBatch:
     files: tuple[LandedFile, ...] = ()
     is_unfinished: bool = False
     """Whether an earlier run has planned it, and was ended before it was committed."""
+    is_repair: bool = False
+    """Whether it has no files, and looks up again the events that a changed reference concerns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,8 @@ class Upcoming:
     """What the next run does for one table, by itself: what follows from other tables is added later."""
 
     table: str
+    published: int = 0
+    """The number of the last published batch."""
     batches: list[NextBatch] = field(default_factory=list)
     waiting: Waiting | None = None
     """What a stream holds that no batch has."""
@@ -107,6 +111,7 @@ def _look(table: LakeTable, found: Upcoming) -> None:
     chain, seen = planner.published(), planner.state()
     if chain.is_given_up:  # a rebuild has begun: the run drops the tables, and takes all files again
         chain, seen = planner.ledger.chain(None), None
+    found.published = chain.batch
     found.replay = any(plan.is_replay for plan in chain.open)
     found.behind = tuple(_behind(table, seen))
     now = planner.references.snapshots()
