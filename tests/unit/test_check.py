@@ -253,6 +253,9 @@ def test_an_environment_that_is_not_there_is_told_as_by_every_command(root):
     done = check("--env", "nowhere")
     assert done.exit_code == 1
     assert "conf/nowhere does not exist" in done.output
+    for words in (("--output", "json"), ("--output=json",), ("--json",)):
+        error = json.loads(check("--env", "nowhere", *words).stderr)["error"]
+        assert (error["code"], "conf/nowhere" in error["message"]) == ("CONFIGURATION", True)
 
 
 def test_columns_are_known_from_landed_files_before_anything_ran(root):

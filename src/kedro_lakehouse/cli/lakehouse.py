@@ -47,7 +47,7 @@ class LakehouseGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remember whether JSON is asked for: also where the command's own words cannot be understood."""
-        ctx.meta[AS_JSON] = "--json" in args
+        ctx.meta[AS_JSON] = "--json" in args or "--output json" in " ".join(args).replace("=", " ")
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
