@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import struct
 import threading
@@ -18,7 +19,7 @@ class Line:
     """Passes bytes on between clients and a port of this machine.
 
     ``cut_at`` is the number of bytes of answers after which the connection is reset that brings the next one;
-    it happens once. While ``silent`` is set, no byte of an answer is passed on.
+    it happens once. From ``silent_at`` bytes on ``silent`` is set: then no byte of an answer is passed on.
     """
 
     def __init__(self, port: int) -> None:
@@ -27,15 +28,16 @@ class Line:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.cut_at: int | None = None
+        self.silent_at: int | None = None
         self.passed = self.cuts = 0
         self.silent = threading.Event()
         self._turn, self._closed = threading.Lock(), threading.Event()
         self._sockets: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def restart(self, cut_at: int | None = None) -> None:
-        """Count from the beginning, and cut once after so many bytes."""
-        self.passed, self.cut_at = 0, cut_at
+    def restart(self, cut_at: int | None = None, silent_at: int | None = None) -> None:
+        """Count from the beginning, and cut once after so many bytes, or fall silent."""
+        self.passed, self.cut_at, self.silent_at = 0, cut_at, silent_at
 
     def close(self) -> None:
         """End all connections."""
@@ -58,7 +60,7 @@ class Line:
 
     def _pass(self, source: socket.socket, to: socket.socket, is_answer: bool) -> None:
         try:
-            while content := source.recv(_AT_ONCE):
+            while content := self._received(source):
                 if is_answer:
                     while self.silent.is_set():
                         self._closed.wait(0.05)
@@ -67,7 +69,7 @@ class Line:
                         _reset(to)
                         return
                 to.sendall(content)
-        except OSError:
+        except (OSError, ValueError):  # a closed socket has no number
             pass
         finally:
             for one in (source, to):
@@ -75,10 +77,20 @@ class Line:
                     one.shutdown(socket.SHUT_RDWR)
                     one.close()
 
+    def _received(self, source: socket.socket) -> bytes:
+        """The next bytes; a thread that waits in the call would keep another's reset from being sent."""
+        while not self._closed.is_set():
+            if select.select([source], [], [], 0.02)[0]:
+                return source.recv(_AT_ONCE)
+        return b""
+
     def _left(self, size: int) -> int | None:
         """How many of the next bytes are passed on before the cut; None if it does not lie in them."""
         with self._turn:
             before, self.passed = self.passed, self.passed + size
+            if self.silent_at is not None and self.passed >= self.silent_at:
+                self.silent_at = None
+                self.silent.set()
             if self.cut_at is None or self.passed <= self.cut_at:
                 return None
             left, self.cut_at = max(0, self.cut_at - before), None

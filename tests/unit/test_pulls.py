@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -280,6 +281,23 @@ def test_pauses_are_told_with_what_is_left_of_the_budget(shelf: Shelf, tmp_path:
     (wait,) = told
     assert (wait.table, wait.reason, wait.left) == (NAME, "lost", 30)
     assert patience.pauses == [wait.seconds]
+
+
+@pytest.mark.parametrize(
+    ("every", "minutes", "due"),
+    [("1 h", 55.1, True), ("1 h", 54.9, False), ("10 min", 9.1, True), ("10 min", 8.9, False)],
+)
+def test_a_schedule_as_long_as_every_finds_each_pull_due(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: str, minutes: float, due: bool
+) -> None:
+    """It comes some seconds early, or the last pull took some: both count from the begin."""
+    pull_together([pulls(shelf, tmp_path, every=every)])
+    monkeypatch.setattr(run, "_looked", {})
+    found = pulls(shelf, tmp_path, every=every)
+    sealed_at = (datetime.now(UTC) - timedelta(minutes=minutes - 1)).isoformat()
+    last = replace(found.sealed.read(1), sealed_at=sealed_at, seconds=60.0)
+    monkeypatch.setattr(found.sealed, "last", lambda: last)
+    assert found.is_due() is due
 
 
 def test_another_server_is_refused_and_accepted_by_command(shelf: Shelf, tmp_path: Path) -> None:
