@@ -45,14 +45,19 @@ class Line:
         self.silent.clear()
         for one in (self._listener, *self._sockets):
             with contextlib.suppress(OSError):
-                one.close()
+                one.shutdown(socket.SHUT_RDWR)  # ends a wait in it
+            one.close()
 
     def _accept(self) -> None:
         while not self._closed.is_set():
             try:
                 client, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
                 server = socket.create_connection(("127.0.0.1", self._server))
             except OSError:
+                _reset(client)
                 continue
             self._sockets += [client, server]
             for words in ((client, server, False), (server, client, True)):

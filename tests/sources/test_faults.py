@@ -18,12 +18,14 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
 pytest.importorskip("adbc_driver_postgresql", reason="`make test-sources` installs the extra sql")
 import pyarrow.parquet as pq
+from harness.cluster import free_port
 from harness.project import TemporaryProject, environment
 from harness.proxy import Line, line_to
 from harness.pulled import CREDENTIALS, DIALECTS, Shop, bound
@@ -86,18 +88,33 @@ def ids_in(path: Path) -> list[int]:
     return found
 
 
-@pytest.fixture(scope="module")
-def filled(shops: dict[str, Shop]) -> dict[str, Shop]:
-    """Both databases, with a table ``thing``."""
+def filled(dialect: str, server: Any) -> Shop:
+    """A database with a table ``thing``."""
+    shop = Shop(dialect, server)
     rows = ", ".join(f"({n}, '{'x' * 200}')" for n in range(ROWS))
-    for shop in shops.values():
-        shop.script("CREATE TABLE thing (id int PRIMARY KEY, note text);")
-        shop.script(f"INSERT INTO thing VALUES {rows};")
-    return shops
+    shop.script("CREATE TABLE thing (id int PRIMARY KEY, note text);")
+    shop.script(f"INSERT INTO thing VALUES {rows};")
+    return shop
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[RestApi]:
+def with_postgresql(postgres: Any) -> Shop:
+    return filled("postgresql", postgres)
+
+
+@pytest.fixture(scope="module")
+def with_mariadb(mariadb: Any) -> Shop:
+    return filled("mariadb", mariadb)
+
+
+@pytest.fixture(scope="module")
+def with_nobody() -> Shop:
+    """A database where nobody listens."""
+    return Shop("mariadb", cast("Any", SimpleNamespace(port=free_port())))
+
+
+@pytest.fixture(scope="module")
+def with_rest() -> Iterator[RestApi]:
     """An API with as many records."""
     records = [json.dumps({"id": n, "note": "x" * 200}) for n in range(ROWS)]
     with rest_api(RestApi(records, auth="bearer", size=300)) as api:
@@ -110,9 +127,7 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     with ExitStack() as stack:
 
         def make(kind: str, **more: Any) -> Place:
-            wanted = "served" if kind == "rest" else "filled"
-            given: Any = request.getfixturevalue(wanted)
-            one, folder = given if kind == "rest" else given[kind], tmp_path / kind
+            one, folder = request.getfixturevalue(f"with_{kind}"), tmp_path / kind
             port = one.port if kind == "rest" else one.server.port
             line = stack.enter_context(line_to(port))
             if kind == "rest":
@@ -249,8 +264,7 @@ def _pulling(place: Place) -> subprocess.Popen[bytes]:
 
 def test_at_a_terminal_it_is_said_what_is_waited_for_and_ctrl_c_ends_it(places: Any) -> None:
     """The declared budget of ten minutes is a run's: someone at a terminal waits half a minute at most."""
-    place = places("mariadb")
-    place.line.close()
+    place = places("nobody")
     controller, terminal = pty.openpty()
     process = subprocess.Popen(
         [KEDRO, "lakehouse", "pull", "a.thing"], cwd=place.project.path, env=environment(),
@@ -272,8 +286,7 @@ def test_at_a_terminal_it_is_said_what_is_waited_for_and_ctrl_c_ends_it(places: 
 
 
 def test_elsewhere_the_declared_budget_holds_unless_another_is_given(places: Any) -> None:
-    place = places("mariadb", retry={"budget": "2 s"})
-    place.line.close()
+    place = places("nobody", retry={"budget": "2 s"})
     for words, longest in (((), 2), (("--wait", "1 s"), 1)):
         begun = time.monotonic()
         done = subprocess.run(
