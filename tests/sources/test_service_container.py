@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.sources
 
+WITHOUT_SPARK = """
+import sys
+sys.modules["pyspark"] = sys.modules["py4j"] = None
+from kedro_lakehouse.service.container import main
+main()
+"""
+"""What the image runs, which has no PySpark."""
+
 
 def asked(address: str, token: str = "") -> tuple[int, Any]:
     """Status and content of an answer; 0 while nobody answers."""
@@ -68,7 +76,7 @@ def test_a_container_serves_the_environment_until_it_is_asked_to_end(tmp_path: P
         words[words.index("--port") + 1] = str(port)
         with (tmp_path / "log").open("w", encoding="utf-8") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "kedro_lakehouse.service.container", *words],
+                [sys.executable, "-c", WITHOUT_SPARK, *words],
                 env=environment(), stdout=log, stderr=log, cwd=tmp_path,
             )  # fmt: skip
         try:
