@@ -573,7 +573,7 @@ def test_the_dag_has_a_task_a_namespace_and_starts_paused(deploy):
     ast.parse(text)
     assert dag.name == "kedro_lakehouse_aws_dag.py"
     assert "is_paused_upon_creation=True" in text
-    assert 'schedule="@hourly"' in text
+    assert 'with graph("", "@hourly"):' in text
     assert 'for namespace in ("dms_sample", "sp500", "ops", )' in text
     assert 'tasks["dms_sample"] >> tasks["ops"]' in text
 

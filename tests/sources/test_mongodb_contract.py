@@ -86,8 +86,10 @@ class TestMongoDb(PulledSourceContract):
 
     def opened(self, origin: Any, mode: Any, folder: str, **credentials: str) -> Any:
         config, name, table = self.declared(origin, mode, folder)
-        secrets = {"uri": origin.uri, "username": USER, "password": PASSWORD} | credentials
-        return MongoSource(config, name, config.completed(table), secrets)
+        return MongoSource(config, name, config.completed(table), self.credentials(origin) | credentials)
+
+    def credentials(self, origin: Any) -> dict[str, str]:
+        return {"uri": origin.uri, "username": USER, "password": PASSWORD}
 
     def pulled(self, origin: Any, mode: Any, folder: Path) -> Rows | None:
         sealed = pull_together([self.pulls(origin, mode, folder)])

@@ -66,8 +66,9 @@ def put(declared, content):
 def test_declarations_of_the_pages_are_accepted():
     known = plugins.list_plugins(plugins.SOURCES)
     models = {name: plugins.load_plugin(plugins.SOURCES, name).config_model for name in known}
-    sys.path.append(str(ROOT / "examples/sqlite-source/src"))
-    models["sqlite"] = import_module("lakehouse_sqlite").SqliteConfig  # of an example
+    for name, model in (("sqlite", "SqliteConfig"), ("dlt", "DltConfig")):  # of the examples
+        sys.path.append(str(ROOT / f"examples/{name}-source/src"))
+        models[name] = getattr(import_module(f"lakehouse_{name}"), model)
     sources, base = (
         yaml.safe_load((ROOT / f"conf/base/{kind}.yml").read_text()) for kind in ("sources", "tables")
     )

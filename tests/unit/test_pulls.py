@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -35,6 +37,7 @@ from kedro_lakehouse.pulls.errors import InexactFault, TerminalFault, TransientF
 from kedro_lakehouse.pulls.landing import LandingFile
 from kedro_lakehouse.pulls.manifest import SealedPulls
 from kedro_lakehouse.pulls.protocol import Chunk, Entity, Pull, PullCapabilities, Since, window_begin
+from kedro_lakehouse.pulls.retries import Retries, Wait
 from kedro_lakehouse.pulls.run import TablePulls, pull_together
 from kedro_lakehouse.testing.pulls import PulledSourceContract
 
@@ -247,6 +250,54 @@ def test_a_pull_that_takes_too_long_is_ended(shelf: Shelf, tmp_path: Path, monke
     monkeypatch.setattr(ShelfSource, "read", read)
     with pytest.raises(PullTooLargeError, match="0:00:01"):
         pull_together([pulls(shelf, tmp_path, limits={"time": "1 s"})])
+
+
+def test_a_pull_whose_source_is_silent_ends_with_the_process(
+    shelf: Shelf, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Also one that takes being closed for the end of its rows."""
+    closed, asked_to_end = threading.Event(), threading.Event()
+    monkeypatch.setattr(ShelfSource, "close", lambda _: closed.set())
+
+    def read(*_: object) -> Iterator[Chunk]:
+        yield Chunk(rows=[b'{"id": 1}'], state={"id": 1})
+        asked_to_end.set()
+        assert closed.wait(10)
+
+    monkeypatch.setattr(ShelfSource, "read", read)
+    begun = time.monotonic()
+    with pytest.raises(SourceUnreachableError, match="asked to end"):
+        pull_together([pulls(shelf, tmp_path, asked_to_end)])
+    assert time.monotonic() - begun < 5
+    assert not [f for f in tmp_path.rglob("*") if f.is_file()]
+
+
+def test_pauses_are_told_with_what_is_left_of_the_budget(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.faults, patience = [TransientFault("lost"), TransientFault("busy", retry_after=31)], Patience()
+    told: list[Wait] = []
+    retries = Retries(timedelta(seconds=30), told.append)
+    with pytest.raises(SourceUnreachableError, match="busy"):
+        pull_together([pulls(shelf, tmp_path, patience)], retries=retries)
+    (wait,) = told
+    assert (wait.table, wait.reason, wait.left) == (NAME, "lost", 30)
+    assert patience.pauses == [wait.seconds]
+
+
+@pytest.mark.parametrize(
+    ("every", "minutes", "due"),
+    [("1 h", 55.1, True), ("1 h", 54.9, False), ("10 min", 9.1, True), ("10 min", 8.9, False)],
+)
+def test_a_schedule_as_long_as_every_finds_each_pull_due(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: str, minutes: float, due: bool
+) -> None:
+    """It comes some seconds early, or the last pull took some: both count from the begin."""
+    pull_together([pulls(shelf, tmp_path, every=every)])
+    monkeypatch.setattr(run, "_looked", {})
+    found = pulls(shelf, tmp_path, every=every)
+    sealed_at = (datetime.now(UTC) - timedelta(minutes=minutes - 1)).isoformat()
+    last = replace(found.sealed.read(1), sealed_at=sealed_at, seconds=60.0)
+    monkeypatch.setattr(found.sealed, "last", lambda: last)
+    assert found.is_due() is due
 
 
 def test_another_server_is_refused_and_accepted_by_command(shelf: Shelf, tmp_path: Path) -> None:

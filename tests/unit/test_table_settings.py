@@ -12,7 +12,7 @@ from harness.project import TemporaryProject
 from moto import mock_aws
 
 from kedro_lakehouse.config.table_settings import merged_over
-from kedro_lakehouse.deploy.access import _table_settings as rights
+from kedro_lakehouse.deploy.access import table_settings as rights
 from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import Project

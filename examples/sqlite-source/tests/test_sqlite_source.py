@@ -62,6 +62,21 @@ class TestSqlite(PulledSourceContract):
     def test_wrong_credentials_are_terminal(self) -> None:
         pytest.skip("a file asks for no password")
 
+    def test_a_crawl_with_wrong_credentials_is_terminal(self) -> None:
+        pytest.skip("a file asks for no password")
+
+    def test_a_crawl_tells_tables_and_views_with_their_keys(self, origin: Base, tmp_path: Path) -> None:
+        origin.run("CREATE VIEW names AS SELECT name FROM item")
+        found = {one.name: one for one in self.crawled(origin, tmp_path)}
+        assert {name: one.kind for name, one in found.items()} == {"item": "table", "names": "view"}
+        assert found["item"].entity.keys == ("id",)
+
+    def test_a_crawl_makes_no_file(self, origin: Base, tmp_path: Path) -> None:
+        origin.file.unlink()
+        with pytest.raises(TerminalFault, match="SQLITE_CANTOPEN"):
+            list(self.crawled(origin, tmp_path))
+        assert not origin.file.exists()
+
     @pytest.mark.parametrize(("change", "words"), [("gone", "no such file"), ("drop table item", "no table")])
     def test_what_is_not_there_is_terminal(
         self, origin: Base, tmp_path: Path, change: str, words: str

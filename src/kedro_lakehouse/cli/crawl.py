@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 def crawl(*, source: str, whole: bool, as_json: bool) -> None:
     """Look at what SOURCE holds, and propose tables: of MongoDB every collection and view.
 
-    Of a database of SQL, these are the declared tables, as its own catalog describes them. What is printed is
-    a tables.yml. Of MongoDB, its comments say which fields have values of several kinds, which are missing in
-    how many documents, and which have data for names, such as codes, so that they should be maps; with --json
-    it is said of every field. What was found is recorded: a second crawl reports the fields, tables and
-    collections that came, changed or went since, and `kedro lakehouse discovered` shows all versions.
+    So it is with any type of source that tells all that it holds. Of others, such as a database of SQL, these
+    are the declared tables, as its own catalog describes them. What is printed is a tables.yml. Of MongoDB,
+    its comments say which fields have values of several kinds, which are missing in how many documents, and
+    which have data for names, such as codes, so that they should be maps; with --json it is said of every
+    field. What was found is recorded: a second crawl reports the fields, tables and collections that came,
+    changed or went since, and `kedro lakehouse discovered` shows all versions.
     """
     from kedro_lakehouse.discovery.crawled import compare_crawls, proposed_tables
     from kedro_lakehouse.discovery.versions import newest_versions, record_versions
@@ -48,25 +49,18 @@ def crawl(*, source: str, whole: bool, as_json: bool) -> None:
 
 
 def _found(project: Project, source: str, *, whole: bool) -> list[Crawled]:
-    """What is there now: of MongoDB all collections and views, of others the declared tables.
+    """What is there now: all that the source tells, or its declared tables.
 
     Raises:
         UnknownNameError: There is no such source, or it is not asked for its records.
     """
-    from kedro_lakehouse.config.mongodb import MongoSourceConfig
     from kedro_lakehouse.config.pulled import PulledSourceConfig
-    from kedro_lakehouse.discovery.crawl import crawl_database
-    from kedro_lakehouse.discovery.described import crawl_tables
+    from kedro_lakehouse.discovery.crawl import crawl_source
     from kedro_lakehouse.errors import UnknownNameError
 
     config = project.declarations.sources.get(source)
-    names = project.tables_of_source(source)
-    if isinstance(config, MongoSourceConfig):
-        tables = {str(name): project.declarations.tables[name] for name in names}
-        secrets = project.credentials(config.credentials) if config.credentials else {}
-        return crawl_database(source, config, secrets, tables, sample=0 if whole else config.sample)
     if isinstance(config, PulledSourceConfig):
-        return crawl_tables(source, [project.bind(name) for name in names])
+        return crawl_source(project, source, config, whole=whole)
     declared = project.declarations.sources.items()
     raise UnknownNameError(
         option="SOURCE", kind="source that is asked for its records", name=source,

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--target", type=click.Choice(["emr-serverless", "glue", "airflow"]), required=True, help="What runs it."
+    "--target",
+    type=click.Choice(["emr-serverless", "glue", "airflow", "service"]),
+    required=True,
+    help="What runs it; `service` is `kedro lakehouse serve` on Fargate.",
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write; by default build/deploy/<target>. For EMR and Glue it is written anew.",
+    help="Folder to write; by default build/deploy/<target>. Except for Airflow it is written anew.",
 )
 @click.option(
     "--jars",
@@ -55,17 +58,20 @@ def deploy(  # noqa: PLR0913 - one an option
     every: float | None,
     as_json: bool,
 ) -> None:
-    """Render what runs this project on EMR Serverless, on Glue or by Airflow.
+    """Render what runs this project on EMR Serverless, on Glue or by Airflow; or its service on Fargate.
 
-    For EMR Serverless and Glue: a CloudFormation template (job, roles with least privilege, a schedule that
-    is created disabled, buckets with their rules), the wheel, the configuration and the script that is
-    started. For Airflow: a DAG. Nothing is sent anywhere; the commands that come next are printed.
+    For EMR Serverless and Glue: a CloudFormation template (job, roles with least privilege, schedules that
+    are created disabled, buckets with their rules), the wheel, the configuration and the script that is
+    started. For Airflow: a DAG, and one for each `every` of pulled sources. For the service: a template of
+    its own, without a task until there is an image, and a Dockerfile. Nothing is sent anywhere; the commands
+    that come next are printed.
 
     \b
     Examples:
       kedro lakehouse deploy --target glue --env aws
       kedro lakehouse deploy --target glue --env aws --loop '10 s'
       kedro lakehouse deploy --target airflow --env aws --out dags
+      kedro lakehouse deploy --target service --env aws
     """  # noqa: D301 - \b keeps click from wrapping the examples
     from kedro.framework.project import settings
     from kedro.framework.startup import bootstrap_project

@@ -54,12 +54,11 @@ class MongoSourceConfig(PulledSourceConfig):
     """So many documents of a collection are looked at by `kedro lakehouse crawl`; 0: all."""
 
     def place_of(self, table: TableConfig) -> str:
-        """The entry of credentials.yml, which names the server, the database and the collection."""
-        return self.place_in(table.entity)
+        """The entry of credentials.yml, which names the server, the database and the collection.
 
-    def place_in(self, collection: str) -> str:
-        """The same of any collection; an address with a server's name could hold a password."""
-        return f"mongodb://{self.credentials or 'default'}/{self.database}/{collection}".rstrip("/")
+        An address with a server's name could hold a password.
+        """
+        return f"mongodb://{self.credentials or 'default'}/{self.database}/{table.entity}".rstrip("/")
 
     def table_problem(self, table: TableConfig) -> TableProblem | None:
         """The server does not tell which transactions are open."""

@@ -40,6 +40,10 @@ class QueryConfig(Declaration):
     """
     workgroup: Name = "primary"
     """Workgroup of Athena that runs the queries."""
+    scanned: Annotated[int, BeforeValidator(parse_bytes), Field(ge=10**7)] = 100 * 2**30
+    """The most that one query may read in that workgroup, such as 10 GiB; Athena then ends it. `deploy`
+    writes it into the workgroup that it renders. Athena takes no less than 10 MB.
+    """
     memory: Annotated[int, BeforeValidator(parse_bytes), Field(ge=2**28)] = 2 * 2**30
     """The most that a query's process may hold, such as 2 GiB; it is ended when it holds more."""
     time: Annotated[Duration, Field(gt=dt.timedelta(0))] = dt.timedelta(minutes=5)

@@ -45,48 +45,48 @@ def statements(deployment: Deployment) -> list[dict[str, Any]]:
     prefix, bucket = deployment.lakehouse.prefix, "${LakehouseBucket}"
     written = [f"{prefix}/{zone}" for zone in ("warehouse", "leases", "logs", "reports")]
     found = [
-        _allow(
+        allow(
             "Warehouse",
             ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
-            [_objects(bucket, zone) for zone in written],
+            [objects(bucket, zone) for zone in written],
         ),
-        _allow("Artifacts", ("s3:GetObject",), [_objects(bucket, deployment.artifacts)]),
-        _list("ListLakehouse", bucket, [*written, deployment.artifacts]),
+        allow("Artifacts", ("s3:GetObject",), [objects(bucket, deployment.artifacts)]),
+        listed("ListLakehouse", bucket, [*written, deployment.artifacts]),
     ]
     for number, (place, where) in enumerate(_named(deployment, deployment.landing), 1):
-        found.append(_allow(f"Landing{number}", ("s3:GetObject",), [_objects(where, place.prefix)]))
-        found.append(_list(f"ListLanding{number}", where, [place.prefix]))
+        found.append(allow(f"Landing{number}", ("s3:GetObject",), [objects(where, place.prefix)]))
+        found.append(listed(f"ListLanding{number}", where, [place.prefix]))
     for number, (place, where) in enumerate(_named(deployment, deployment.pulled), 1):
         lands = ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
-        found.append(_allow(f"Pulls{number}", lands, [_objects(where, place.prefix)]))
+        found.append(allow(f"Pulls{number}", lands, [objects(where, place.prefix)]))
     for number, (place, where) in enumerate(_named(deployment, deployment.copies), 1):
-        found.append(_allow(f"RawCopies{number}", ("s3:PutObject",), [_objects(where, place.prefix)]))
-        found.append(_list(f"ListRawCopies{number}", where, [place.prefix]))
+        found.append(allow(f"RawCopies{number}", ("s3:PutObject",), [objects(where, place.prefix)]))
+        found.append(listed(f"ListRawCopies{number}", where, [place.prefix]))
     for number, place in enumerate(_in_s3(deployment), 1):
-        found.append(_allow(f"Discovery{number}", ("s3:GetObject",), [_objects(place.bucket, place.prefix)]))
-        found.append(_list(f"ListDiscovery{number}", place.bucket, [place.prefix]))
+        found.append(allow(f"Discovery{number}", ("s3:GetObject",), [objects(place.bucket, place.prefix)]))
+        found.append(listed(f"ListDiscovery{number}", place.bucket, [place.prefix]))
     glue = "arn:${AWS::Partition}:glue:${AWS::Region}:${AWS::AccountId}:"
     names = [f"database/{space}" for space in deployment.namespaces]
     names += [f"table/{space}/*" for space in deployment.namespaces]
-    found.append(_allow("Tables", _TABLES, [sub(glue + name) for name in ("catalog", *names)]))
+    found.append(allow("Tables", _TABLES, [sub(glue + name) for name in ("catalog", *names)]))
     logs = "arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:log-group:"
     writes = ("logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents")
-    found.append(_allow("LogGroup", writes, [sub(f"{logs}{LOG_GROUP}*:*")]))
+    found.append(allow("LogGroup", writes, [sub(f"{logs}{LOG_GROUP}*:*")]))
     # EMR Serverless looks its group up among the names of all.
-    found.append(_allow("LogGroups", ("logs:DescribeLogGroups",), [sub(f"{logs}*")]))
+    found.append(allow("LogGroups", ("logs:DescribeLogGroups",), [sub(f"{logs}*")]))
     if deployment.streams:
-        found.append(_allow("Streams", _STREAMS, [_stream(*one) for one in deployment.streams]))
+        found.append(allow("Streams", _STREAMS, [_stream(*one) for one in deployment.streams]))
     if deployment.asks_registry:
         # A version is asked for by its own id, which belongs to no registry's name.
-        found.append(_allow("Schemas", ("glue:GetSchemaVersion",), ["*"]))
+        found.append(allow("Schemas", ("glue:GetSchemaVersion",), ["*"]))
     if deployment.secrets:
         # Secrets Manager adds six characters of its own to a secret's ARN.
         arn = "arn:${AWS::Partition}:secretsmanager:${AWS::Region}:${AWS::AccountId}:secret:"
         secrets = [sub(f"{arn}{name}-??????") for name in deployment.secrets]
-        found.append(_allow("Secrets", ("secretsmanager:GetSecretValue",), secrets))
-    found += [*_scans(deployment.scanned), *_table_settings(deployment.table_settings)]
+        found.append(allow("Secrets", ("secretsmanager:GetSecretValue",), secrets))
+    found += [*_scans(deployment.scanned), *table_settings(deployment.table_settings)]
     if deployment.topics:
-        found.append(_allow("Topics", ("sns:Publish",), list(deployment.topics)))
+        found.append(allow("Topics", ("sns:Publish",), list(deployment.topics)))
     return found
 
 
@@ -96,10 +96,10 @@ def _scans(tables: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
         sub(f"arn:${{AWS::Partition}}:dynamodb:{region or '${AWS::Region}'}:${{AWS::AccountId}}:table/{name}")
         for region, name in tables
     ]
-    return [_allow("Scans", ("dynamodb:DescribeTable", "dynamodb:Scan"), arns)] if arns else []
+    return [allow("Scans", ("dynamodb:DescribeTable", "dynamodb:Scan"), arns)] if arns else []
 
 
-def _table_settings(declared: str | None) -> list[dict[str, Any]]:
+def table_settings(declared: str | None) -> list[dict[str, Any]]:
     """The right to read the settings of tables that stand below a path or prefix."""
     if declared is None:
         return []
@@ -107,11 +107,11 @@ def _table_settings(declared: str | None) -> list[dict[str, Any]]:
     arn = "arn:${AWS::Partition}:" + service + ":${AWS::Region}:${AWS::AccountId}:"
     if service == "ssm":
         place = f"{arn}parameter/{below.strip('/')}"
-        return [_allow("TableSettings", ("ssm:GetParametersByPath",), [sub(place), sub(f"{place}/*")])]
+        return [allow("TableSettings", ("ssm:GetParametersByPath",), [sub(place), sub(f"{place}/*")])]
     secrets = [sub(f"{arn}secret:{below.rstrip('/')}/*")]
     return [
-        _allow("TableSettings", ("secretsmanager:GetSecretValue",), secrets),
-        _allow("ListedSecrets", ("secretsmanager:ListSecrets",), ["*"]),
+        allow("TableSettings", ("secretsmanager:GetSecretValue",), secrets),
+        allow("ListedSecrets", ("secretsmanager:ListSecrets",), ["*"]),
     ]
 
 
@@ -135,15 +135,18 @@ def _in_s3(deployment: Deployment) -> list[Place]:
     return [place for place in places if place.prefix]
 
 
-def _objects(bucket: str, prefix: str) -> dict[str, str]:
+def objects(bucket: str, prefix: str) -> dict[str, str]:
+    """All objects below a prefix."""
     return sub(f"arn:${{AWS::Partition}}:s3:::{bucket}/{prefix}/*")
 
 
-def _list(sid: str, bucket: str, prefixes: Sequence[str]) -> dict[str, Any]:
+def listed(sid: str, bucket: str, prefixes: Sequence[str]) -> dict[str, Any]:
+    """A statement with the right to list these prefixes."""
     below = [pattern for prefix in prefixes for pattern in (prefix, f"{prefix}/*")]
-    listed = _allow(sid, ("s3:ListBucket",), [sub(f"arn:${{AWS::Partition}}:s3:::{bucket}")])
-    return listed | {"Condition": {"StringLike": {"s3:prefix": below}}}
+    found = allow(sid, ("s3:ListBucket",), [sub(f"arn:${{AWS::Partition}}:s3:::{bucket}")])
+    return found | {"Condition": {"StringLike": {"s3:prefix": below}}}
 
 
-def _allow(sid: str, actions: Sequence[str], resources: list[Any]) -> dict[str, Any]:
+def allow(sid: str, actions: Sequence[str], resources: list[Any]) -> dict[str, Any]:
+    """A statement that allows these actions."""
     return {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": resources}

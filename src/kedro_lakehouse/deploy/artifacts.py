@@ -28,7 +28,8 @@ from kedro_lakehouse.deploy.job import main
 
 main()
 '''
-_EXTRAS: Final = ("aws", "delta", "quality")
+EXTRAS_OF_JOBS: Final = ("aws", "delta", "quality")
+EXTRAS_OF_THE_SERVICE: Final = ("aws", "delta", "service")
 _OF_THE_PLATFORM: Final = ("hadoop-aws", "software.amazon", "com.amazonaws", "wildfly")
 
 
@@ -75,15 +76,11 @@ def build_wheel(root: Path, to: Path) -> Path:
     return max(to.glob("*.whl"), key=lambda file: file.stat().st_mtime_ns)
 
 
-def needed_modules(*more: str) -> list[str]:
+def needed_modules(*extras: str) -> list[str]:
     """What the package needs on AWS beyond what its wheel brings by itself, pinned as its extras are.
 
     The same on each line of Spark: PySpark, and with it all that the locks differ in, is the platform's.
-
-    Args:
-        more: Extras that are needed beside those of every job.
     """
-    extras = (*_EXTRAS, *more)
     found = []
     for text in requires("kedro-lakehouse") or ():
         needed = Requirement(text)

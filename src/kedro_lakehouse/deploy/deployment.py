@@ -69,6 +69,8 @@ class Deployment:
     """Folders for raw copies of streams: the job writes them."""
     pulled: tuple[Place, ...] = ()
     """Folders of sources that are asked for their records: the job lands what they say."""
+    pulls: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    """Minutes after which pulls are due again by `every`, and the namespaces of their tables."""
     asks_registry: bool = False
     """Whether Glue's schema registry is asked."""
     discovered: tuple[PlaceConfig, ...] = ()
@@ -106,6 +108,7 @@ class Deployment:
             "streams": _streams(project),
             "copies": _copies(project),
             "pulled": _pulled(project),
+            "pulls": pulls_of(project),
             "asks_registry": any(config.type == "glue" for config in _registries(project)),
             "discovered": project.discovery.places,
             "platform": platform_of(project.spark_conf),
@@ -165,6 +168,17 @@ def _pulled(project: Project) -> tuple[Place, ...]:
     sources = project.declarations.sources.items()
     found = {n: one.path for n, one in sources if isinstance(one, PulledSourceConfig)}
     return tuple(sorted({_in_s3(path, "sources.yml", f"{name}.path") for name, path in found.items()}))
+
+
+def pulls_of(project: Project) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Namespaces with tables whose source is asked so often, by the minutes between."""
+    found: dict[int, set[str]] = {}
+    for name, table in project.declarations.tables.items():
+        source = project.declarations.sources.get(table.source or "")
+        if isinstance(source, PulledSourceConfig) and source.every is not None:
+            minutes = max(1, int(source.every.total_seconds() // 60))
+            found.setdefault(minutes, set()).add(name.namespace)
+    return tuple((minutes, tuple(sorted(spaces))) for minutes, spaces in sorted(found.items()))
 
 
 def _secrets(project: Project) -> tuple[str, ...]:

@@ -6,16 +6,32 @@ from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.deploy.access import LOG_GROUP, sub
 from kedro_lakehouse.deploy.artifacts import ENTRY
-from kedro_lakehouse.deploy.template import job_arguments, part, scheduled_run, template
+from kedro_lakehouse.deploy.template import job_arguments, part, pull_task, scheduled_run, template
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kedro_lakehouse.deploy.deployment import Deployment
+    from kedro_lakehouse.logs.scheduler import SchedulerRun
 
 
 def glue_template(deployment: Deployment) -> dict[str, Any]:
-    """The template of a Glue job, its role, schedule, logs and buckets."""
-    words = scheduled_run(deployment).step_arguments()
-    job = part(
+    """The template of a Glue job, its role, schedules, logs and buckets."""
+    requests = {
+        minutes: _job(deployment, scheduled_run(deployment, pull_task(minutes)), namespaces)["Request"]
+        for minutes, namespaces in deployment.pulls
+        if not deployment.every  # a loop asks by itself
+    }
+    job = _job(deployment, scheduled_run(deployment))
+    if requests:  # runs of several schedules wait for each other
+        job["Resources"]["Job"]["Properties"]["JobRunQueuingEnabled"] = True
+    return template(deployment, "as a job of AWS Glue", job, requests)
+
+
+def _job(deployment: Deployment, run: SchedulerRun, namespaces: Sequence[str] = ()) -> dict[str, Any]:
+    """The part of a job, and the request that a schedule starts it with, for all or for some namespaces."""
+    words = run.step_arguments() + (["--namespaces", ",".join(namespaces)] if namespaces else [])
+    return part(
         "glue.yml",
         version=deployment.platform.glue,
         described=f"A version with Spark {deployment.platform.spark}.",
@@ -26,7 +42,6 @@ def glue_template(deployment: Deployment) -> dict[str, Any]:
         arguments=_arguments(deployment),
         run=dict(zip(words[::2], words[1::2], strict=True)),
     )
-    return template(deployment, "as a job of AWS Glue", job)
 
 
 def _arguments(deployment: Deployment) -> dict[str, Any]:

@@ -7,11 +7,12 @@ import os
 import sys
 import tempfile
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 _SCHEDULER: Final = ("dag_name", "task_id", "correlation_id")
 
@@ -26,7 +27,26 @@ def main(words: Sequence[str] | None = None) -> None:
             place of pipelines), and a scheduler's ``--dag_name --task_id --correlation_id``. Others are the
             platform's, and are passed over.
     """
-    given = _parser().parse_known_args(words)[0]
+    made = parser()
+    for name in ("pipelines", "namespaces", "stream", *_SCHEDULER):
+        made.add_argument(f"--{name}", default="")
+    given = made.parse_known_args(words)[0]
+    with unpacked(given) as folder:
+        _run(folder, given)
+
+
+def parser() -> argparse.ArgumentParser:
+    """What each process takes that runs the packaged project."""
+    made = argparse.ArgumentParser(allow_abbrev=False)
+    for name in ("conf_archive", "package", "env"):
+        made.add_argument(f"--{name}", required=True)
+    made.add_argument("--variables", default="")
+    return made
+
+
+@contextmanager
+def unpacked(given: argparse.Namespace) -> Iterator[Path]:
+    """A folder with the configuration, in which the process works; its variables are set before."""
     for variable in filter(None, given.variables.split(",")):
         name, _, value = variable.partition("=")
         if value:  # an empty one is as good as none: defaults of the configuration stand
@@ -36,18 +56,9 @@ def main(words: Sequence[str] | None = None) -> None:
         _unpack(given.conf_archive, Path(folder))
         os.chdir(folder)  # relative places of the configuration are meant from here
         try:
-            _run(Path(folder), given)
+            yield Path(folder)
         finally:
             os.chdir("/")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    for name in ("conf_archive", "package", "env"):
-        parser.add_argument(f"--{name}", required=True)
-    for name in ("variables", "pipelines", "namespaces", "stream", *_SCHEDULER):
-        parser.add_argument(f"--{name}", default="")
-    return parser
 
 
 def _unpack(archive: str, folder: Path) -> None:

@@ -8,12 +8,22 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from kedro_lakehouse.deploy.airflow import write_dag
-from kedro_lakehouse.deploy.artifacts import build_wheel, needed_modules, own_jars, pack_conf, write_entry
+from kedro_lakehouse.deploy.artifacts import (
+    CONF,
+    EXTRAS_OF_JOBS,
+    EXTRAS_OF_THE_SERVICE,
+    build_wheel,
+    needed_modules,
+    own_jars,
+    pack_conf,
+    write_entry,
+)
 from kedro_lakehouse.deploy.crawlers import crawler_resources
-from kedro_lakehouse.deploy.deployment import Deployment, Jars
+from kedro_lakehouse.deploy.deployment import Deployment, Jars, pulls_of
 from kedro_lakehouse.deploy.emr_serverless import emr_serverless_template
 from kedro_lakehouse.deploy.glue import glue_template
 from kedro_lakehouse.deploy.platforms import line_of, require_formats
+from kedro_lakehouse.deploy.service import service_template
 from kedro_lakehouse.deploy.workgroup import workgroup_resources
 from kedro_lakehouse.session.line import DEFAULT, environment
 
@@ -25,7 +35,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.project import Project
 
-Target = Literal["emr-serverless", "glue", "airflow"]
+Target = Literal["emr-serverless", "glue", "airflow", "service"]
 TARGETS: Final = get_args(Target)
 TEMPLATE: Final = "template.yml"
 ARTIFACTS: Final = "artifacts"
@@ -63,42 +73,79 @@ def render(  # noqa: PLR0913 - one an option of the command
     """
     if target == "airflow":
         return _airflow(project, metadata, folder)
+    if target == "service":
+        return _service(project, metadata, conf, folder, wheels)
     kinds = {source.type for source in project.declarations.sources.values()}
-    modules = tuple(needed_modules(*sorted(_EXTRAS_OF_SOURCES & kinds)))
+    modules = tuple(needed_modules(*EXTRAS_OF_JOBS, *sorted(_EXTRAS_OF_SOURCES & kinds)))
     deployment = Deployment.of(
         project, package=metadata.package_name, jars=jars, modules=modules, every=every
     )
     if jars == "platform":
         require_formats(deployment.platform, deployment.formats)
     found = own_jars(project.spark_conf) if jars == "ours" else []
-    shutil.rmtree(folder, ignore_errors=True)
+    written = _shipped(metadata, conf, folder, wheels)
     artifacts = folder / ARTIFACTS
-    artifacts.mkdir(parents=True)
-    shipped = [shutil.copy2(wheel, artifacts) for wheel in wheels] or [
-        build_wheel(metadata.project_path, artifacts)
-    ]
     deployment = replace(
         deployment,
-        wheels=tuple(artifacts.joinpath(wheel).name for wheel in shipped),
+        wheels=tuple(file.name for file in written if file.suffix == ".whl"),
         jar_files=tuple(file.name for file in found),
     )
-    written = [*(artifacts / name for name in deployment.wheels)]
-    written += [pack_conf(conf, artifacts), write_entry(artifacts), _requirements(deployment, artifacts)]
+    written += [write_entry(artifacts), _requirements(deployment, artifacts)]
     make = glue_template if target == "glue" else emr_serverless_template
     content = make(deployment)
     content["Resources"] |= crawler_resources(deployment.discovered)
     content["Resources"] |= workgroup_resources(project.service.query)
     written.append(_template(content, folder))
     if target == "emr-serverless":
-        source = files("kedro_lakehouse").joinpath("deploy", "templates", "environment.Dockerfile")
-        written.append(folder / source.name)
-        written[-1].write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+        written.append(_dockerfile("environment", folder))
     return Rendered(written, _steps(target, deployment, found))
+
+
+def _shipped(metadata: ProjectMetadata, conf: Path, folder: Path, wheels: Sequence[Path]) -> list[Path]:
+    """An empty folder with the wheels, the project's own where none are named, and the configuration."""
+    shutil.rmtree(folder, ignore_errors=True)
+    artifacts = folder / ARTIFACTS
+    artifacts.mkdir(parents=True)
+    shipped = [artifacts / shutil.copy2(wheel, artifacts) for wheel in wheels]
+    return [*(shipped or [build_wheel(metadata.project_path, artifacts)]), pack_conf(conf, artifacts)]
+
+
+def _dockerfile(name: str, folder: Path) -> Path:
+    source = files("kedro_lakehouse").joinpath("deploy", "templates", f"{name}.Dockerfile")
+    path = folder / source.name
+    path.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+    return path
+
+
+def _service(
+    project: Project, metadata: ProjectMetadata, conf: Path, folder: Path, wheels: Sequence[Path]
+) -> Rendered:
+    """The metadata service, which has a stack of its own: it may do less than the job."""
+    modules = tuple(needed_modules(*EXTRAS_OF_THE_SERVICE))
+    deployment = Deployment.of(project, package=metadata.package_name, modules=modules)
+    deployment = replace(deployment, name=f"{deployment.name}-service")
+    content = service_template(deployment, project)
+    written = _shipped(metadata, conf, folder, wheels)
+    written += [_requirements(deployment, folder / ARTIFACTS), _template(content, folder)]
+    written.append(_dockerfile("service", folder))
+    stack, fixed = _stack(deployment), "VpcId=VPC SubnetIds=SUBNET,SUBNET CertificateArn=ARN"
+    asked = "--query 'repositories[0].repositoryUri' --output text"
+    return Rendered(
+        written,
+        [
+            f"{stack} --parameter-overrides {fixed}",
+            f"aws s3 cp {ARTIFACTS}/{CONF} {_place(deployment)}/",
+            f"IMAGE=$(aws ecr describe-repositories --repository-names {deployment.name} {asked})",
+            'aws ecr get-login-password | docker login --username AWS --password-stdin "${IMAGE%%/*}"',
+            'docker build --file service.Dockerfile --tag "$IMAGE:1" . && docker push "$IMAGE:1"',
+            f"{stack} --parameter-overrides Tasks=1 ImageTag=1",
+        ],
+    )
 
 
 def _airflow(project: Project, metadata: ProjectMetadata, folder: Path) -> Rendered:
     folder.mkdir(parents=True, exist_ok=True)
-    dag = write_dag(metadata, project.env, folder)
+    dag = write_dag(metadata, project.env, folder, pulls_of(project))
     variable, line = f"Set Airflow's variable {metadata.package_name}", line_of(project.spark_conf)
     steps = [
         f"Copy {dag.name} into Airflow's folder of DAGs. It is paused there: switch it on.",
@@ -130,13 +177,21 @@ def _template(content: dict[str, Any], folder: Path) -> Path:
 
 
 def _steps(target: Target, deployment: Deployment, jars: Sequence[Path]) -> list[str]:
-    place = f"s3://{deployment.lakehouse.bucket}/{deployment.artifacts}"
-    stack = f"aws cloudformation deploy --stack-name {deployment.name} --template-file {TEMPLATE}"
+    place, stack = _place(deployment), _stack(deployment)
     pack = "docker build --file environment.Dockerfile --output . ."
     return [
         *([pack] if target == "emr-serverless" else []),
-        f"{stack} --capabilities CAPABILITY_IAM",
+        stack,
         f"aws s3 sync {ARTIFACTS} {place}",
         *(f"aws s3 cp {jar} {place}/jars/" for jar in jars),
-        f"{stack} --capabilities CAPABILITY_IAM --parameter-overrides ScheduleState=ENABLED",
+        f"{stack} --parameter-overrides ScheduleState=ENABLED",
     ]
+
+
+def _place(deployment: Deployment) -> str:
+    return f"s3://{deployment.lakehouse.bucket}/{deployment.artifacts}"
+
+
+def _stack(deployment: Deployment) -> str:
+    named = f"--stack-name {deployment.name} --template-file {TEMPLATE}"
+    return f"aws cloudformation deploy {named} --capabilities CAPABILITY_IAM"

@@ -38,8 +38,17 @@ def part(file: str, **facts: object) -> dict[str, Any]:
     return content
 
 
-def template(deployment: Deployment, about: str, target: Mapping[str, Any]) -> dict[str, Any]:
-    """A whole template around the part of a target."""
+def template(
+    deployment: Deployment,
+    about: str,
+    target: Mapping[str, Any],
+    pulls: Mapping[int, Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """A whole template around the part of a target.
+
+    Args:
+        pulls: Requests that start the job for the namespaces whose sources are asked, by the minutes between.
+    """
     frame = part(
         "frame.yml",
         name=deployment.name,
@@ -47,24 +56,66 @@ def template(deployment: Deployment, about: str, target: Mapping[str, Any]) -> d
         principal=target["Principal"],
         statements=statements(deployment),
         allowed=target["Allowed"],
-        operation=sub(f"arn:${{AWS::Partition}}:scheduler:::aws-sdk:{target['Operation']}"),
+        operation=(operation := sub(f"arn:${{AWS::Partition}}:scheduler:::aws-sdk:{target['Operation']}")),
         request=sub(json.dumps(target["Request"])),
     )
-    parameters = frame["Parameters"]
-    if deployment.landing_bucket != deployment.lakehouse.bucket:
-        parameters["LandingBucket"] = parameters["LakehouseBucket"] | {"Default": deployment.landing_bucket}
+    parameters = frame["Parameters"] | landing_parameter(deployment, frame["Parameters"])
     return {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": f"{deployment.name} {about}",
         "Parameters": parameters | target["Parameters"],
         "Conditions": frame["Conditions"],
-        "Resources": _buckets(deployment) | frame["Job"] | target["Resources"] | frame["Schedule"],
+        "Resources": {
+            **_buckets(deployment),
+            **frame["Job"],
+            **target["Resources"],
+            **frame["Schedule"],
+            **_pull_schedules(pulls or {}, operation),
+        },
     }
 
 
-def scheduled_run(deployment: Deployment) -> SchedulerRun:
+def landing_parameter(deployment: Deployment, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameter of the landing bucket, where that is another one than the lakehouse's."""
+    if deployment.landing_bucket == deployment.lakehouse.bucket:
+        return {}
+    return {"LandingBucket": parameters["LakehouseBucket"] | {"Default": deployment.landing_bucket}}
+
+
+def _pull_schedules(requests: Mapping[int, Mapping[str, Any]], operation: object) -> dict[str, Any]:
+    found = {}
+    for minutes, request in requests.items():
+        made = part(
+            "pull_schedule.yml",
+            name=sub(f"${{Name}}-{pull_task(minutes)}"),
+            rate=f"rate({_length(minutes)})",
+            operation=operation,
+            request=sub(json.dumps(request)),
+        )
+        found[f"PullSchedule{minutes}"] = made["Schedule"]
+    return found
+
+
+def _length(minutes: int) -> str:
+    """A time as EventBridge Scheduler wants it, in the largest unit.
+
+    Example:
+        >>> _length(1), _length(90), _length(60), _length(2880)
+        ('1 minute', '90 minutes', '1 hour', '2 days')
+    """
+    units = {"day": 1440, "hour": 60, "minute": 1}
+    unit, size = next((unit, size) for unit, size in units.items() if minutes % size == 0)
+    return f"{minutes // size} {unit}{'s' if minutes > size else ''}"
+
+
+def pull_task(minutes: int) -> str:
+    """The name of the runs that pull what is due after so many minutes."""
+    return f"pull-{minutes}m"
+
+
+def scheduled_run(deployment: Deployment, task: str = "run") -> SchedulerRun:
     """What each scheduled run is called in logs: EventBridge Scheduler fills its execution's id in."""
-    return SchedulerRun(dag=deployment.name, task="run", run=_EXECUTION)
+    return SchedulerRun(dag=deployment.name, task=task, run=_EXECUTION)
 
 
 def job_arguments(deployment: Deployment) -> dict[str, Any]:

@@ -14,7 +14,8 @@ _THERE: Final = "primary"
 def workgroup_resources(query: QueryConfig) -> dict[str, Any]:
     """The workgroup, where queries run on Athena in one of their own; its results are encrypted.
 
-    It does not enforce its place of results: each query names one below the folder of its role.
+    It does not enforce its place of results: each query names one below the folder of its role. What a query
+    may read at most holds for all of its queries, those of others too.
     """
     if query.engine != "athena" or query.workgroup == _THERE:
         return {}
@@ -25,6 +26,7 @@ def workgroup_resources(query: QueryConfig) -> dict[str, Any]:
     settings = {
         "EnforceWorkGroupConfiguration": False,
         "PublishCloudWatchMetricsEnabled": True,
+        "BytesScannedCutoffPerQuery": query.scanned,
         "EngineVersion": {"SelectedEngineVersion": "Athena engine version 3"},
         "ResultConfiguration": result,
     }

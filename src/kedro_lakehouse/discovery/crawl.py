@@ -1,63 +1,85 @@
-"""Crawl a database of documents: its collections and views as they are, and what of them changed."""
+"""Crawl a source: all that it holds, or its declared tables as its catalog describes them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 from kedro_lakehouse.config.documents import DocumentRules, path_text
-from kedro_lakehouse.decoders.bson.kinds import kinds_of
+from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.discovery.crawled import SOURCE, Crawled, explained
-from kedro_lakehouse.discovery.documents import columns_in, fields_in, maps_in, with_maps
-from kedro_lakehouse.discovery.found import CRAWLED, FoundDataset, identifier_of
+from kedro_lakehouse.discovery.described import crawled_entity, crawled_table
+from kedro_lakehouse.discovery.found import FoundDataset, identifier_of
 from kedro_lakehouse.discovery.look import with_own_names
-from kedro_lakehouse.discovery.propose_documents import FoundDocuments, comments_on, table_of
+from kedro_lakehouse.plugins import SOURCES, load_plugin
 from kedro_lakehouse.pulls.errors import SourceFault
-from kedro_lakehouse.pulls.mongodb.faults import faults
-from kedro_lakehouse.pulls.mongodb.source import MongoDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kedro_lakehouse.config.documents import Path
-    from kedro_lakehouse.config.mongodb import MongoSourceConfig
-    from kedro_lakehouse.config.tables import TableConfig
+    from kedro_lakehouse.config.pulled import PulledSourceConfig
+    from kedro_lakehouse.project import Project
+    from kedro_lakehouse.pulls.protocol import CrawledEntity, CrawledSource
 
 
-def crawl_database(
-    source: str,
-    config: MongoSourceConfig,
-    credentials: Mapping[str, Any],
-    declared: Mapping[str, TableConfig],
-    *,
-    sample: int,
-) -> list[Crawled]:
-    """Look at every collection and view of a database.
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    """A source that is crawled: its name, its declaration, and its declared tables by name."""
+
+    name: str
+    config: PulledSourceConfig
+    declared: Mapping[str, TableConfig]
+
+    def name_of(self, entity: str) -> str:
+        """The name of the table that is declared for an entity, or could be."""
+        names = {table.entity or name.partition(".")[2]: name for name, table in self.declared.items()}
+        return names.get(entity) or f"{identifier_of([self.name])}.{identifier_of([entity])}"
+
+    def table_of(self, entity: str) -> TableConfig:
+        """The declaration of an entity's table; where there is none, one without keys."""
+        declared = self.declared.get(self.name_of(entity))
+        return declared or TableConfig(source=self.name, entity=entity, write="replace")
+
+
+def crawl_source(project: Project, source: str, config: PulledSourceConfig, *, whole: bool) -> list[Crawled]:
+    """Look at all that a source holds; or, if its type does not tell, at its declared tables.
 
     Args:
         source: The source's name.
-        credentials: The secrets of the connection.
-        declared: The tables of this source, by name.
-        sample: So many documents of each are looked at, half of them the oldest and half the newest by
-            `_id`; 0: all.
+        whole: Whether all of each entity is looked at, where its type would take a sample.
 
     Raises:
-        SourceUnreachableError: No server answers.
-        SourceRefusedError: The credentials, the rights or the connection string are wrong.
+        SourceUnreachableError: It does not answer.
+        SourceRefusedError: The credentials, the rights or the declaration are wrong.
     """
-    database = MongoDatabase(config, credentials)
-    names = {table.entity or name.partition(".")[2]: name for name, table in declared.items()}
+    kind: Any = load_plugin(SOURCES, config.type)
+    names = project.tables_of_source(source)
+    if not kind.capabilities.crawls:
+        return [crawled_table(source, project.bind(name)) for name in names]
+    crawled = _Source(
+        name=source,
+        config=config,
+        declared={str(name): project.declarations.tables[name] for name in names},
+    )
+    secrets = project.credentials(config.credentials) if config.credentials else {}
+    return _with_own_names(_found(crawled, cast("type[CrawledSource]", kind), secrets, whole=whole))
+
+
+def _found(
+    source: _Source, kind: type[CrawledSource], secrets: Mapping[str, Any], *, whole: bool
+) -> list[Crawled]:
+    place = source.config.place_of(TableConfig(source=source.name, write="replace"))
     try:
-        with faults():
-            found = [
-                _crawled(database, facts, source, config, names, declared, sample)
-                for facts in sorted(database.collections(), key=lambda one: str(one["name"]))
-            ]
+        with closing(kind.crawl(source.config, secrets, whole=whole)) as entities:
+            return [_crawled(source, one) for one in entities]
     except SourceFault as fault:
-        raise explained(fault, f"{source}.*", config.place_in("")) from fault
-    finally:
-        database.close()
+        raise explained(fault, f"{source.name}.*", place.rstrip("/")) from fault
+
+
+def _with_own_names(found: list[Crawled]) -> list[Crawled]:
+    """The same, so that no two have one name."""
     named = {(d.location, d.kind): d.name for d in with_own_names([one.dataset for one in found])}
     return [
         replace(one, dataset=one.dataset.named(named[one.dataset.location, one.dataset.kind]))
@@ -65,60 +87,51 @@ def crawl_database(
     ]
 
 
-def _crawled(  # noqa: PLR0913, PLR0917 - a database, one of its collections, and what is declared
-    database: MongoDatabase,
-    facts: Mapping[str, Any],
-    source: str,
-    config: MongoSourceConfig,
-    names: Mapping[str, str],
-    declared: Mapping[str, TableConfig],
-    sample: int,
+def _crawled(source: _Source, one: CrawledEntity) -> Crawled:
+    table = source.table_of(one.name)
+    place = source.config.place_of(table)
+    if one.documents is None:
+        found = crawled_entity(source.name, source.name_of(one.name), one.name, place, one.entity)
+        return replace(found, dataset=replace(found.dataset, kind=one.kind, identity=one.id))
+    return _crawled_documents(source, one, one.documents(), place)
+
+
+def _crawled_documents(
+    source: _Source, one: CrawledEntity, documents: Iterable[bytes], place: str
 ) -> Crawled:
-    entity, is_view = str(facts["name"]), facts["type"] == "view"
-    name = names.get(entity) or f"{identifier_of([source])}.{identifier_of([entity])}"
-    table = declared.get(name)
-    rules = (config.documents_of(table) if table else None) or DocumentRules()
-    raw = database.raw(entity)
-    rows = None if is_view else int(raw.estimated_document_count())
-    kinds = kinds_of(one.raw for one in _documents(raw, sample, rows))
+    from kedro_lakehouse.decoders.bson.kinds import kinds_of
+    from kedro_lakehouse.discovery.documents import columns_in, fields_in, maps_in, with_maps
+    from kedro_lakehouse.discovery.propose_documents import FoundDocuments, comments_on, table_of
+
+    rules = source.config.documents_of(source.table_of(one.name)) or DocumentRules()
+    kinds = kinds_of(documents)
     maps = rules.maps | {path for path in maps_in(kinds) if not _within(path, rules.maps)}
     kinds, rules = with_maps(kinds, maps), replace(rules, maps=maps)
     fields = fields_in(kinds, rules)
-    made = facts.get("info", {}).get("uuid")
     dataset = FoundDataset(
-        name=name,
-        kind=CRAWLED[is_view],
-        location=config.place_in(entity),
+        name=source.name_of(one.name),
+        kind=one.kind,
+        location=place,
         columns=columns_in(fields),
-        identity="" if is_view or made is None else bytes(made).hex(),
+        identity=one.id,
         mark="",
-        rows=rows,
+        rows=one.entity.rows,
         rows_exact=False,
         read=kinds.counts["struct"],
-        options={SOURCE: source, "fields": {field.path: dict(field.kinds) for field in fields}},
+        options={SOURCE: source.name, "fields": {field.path: dict(field.kinds) for field in fields}},
     )
     texts = sorted(map(path_text, maps))
-    made_of = FoundDocuments(dataset=dataset, entity=entity, kinds=kinds, fields=fields, maps=texts)
+    made_of = FoundDocuments(dataset=dataset, entity=one.name, kinds=kinds, fields=fields, maps=texts)
+    undeclared = TableConfig(source=source.name, entity=one.name, write="replace")
     return Crawled(
         dataset=dataset,
-        entity=entity,
+        entity=one.name,
         fields=fields,
         maps=texts,
-        proposed=table_of(source, config, made_of),
+        proposed=table_of(source.name, source.config.documents_of(undeclared), made_of),
         comments=list(comments_on(made_of)),
     )
 
 
 def _within(path: Path, maps: Iterable[Path]) -> bool:
     return any(path[: len(outer)] == outer for outer in maps)
-
-
-def _documents(collection: Any, sample: int, rows: int | None) -> Any:
-    """Raw documents: all of them; or the oldest and the newest, so that a second crawl sees what it saw."""
-    if not sample or (rows is not None and rows <= sample):
-        return collection.find({})
-    if rows is None:
-        return collection.find({}, limit=sample)
-    older, newer = sample - sample // 2, sample // 2
-    first = collection.find({}, sort=[("_id", 1)], limit=older)
-    return chain(first, collection.find({}, sort=[("_id", -1)], limit=newer)) if newer else first

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Self, get_args
 
 import pyarrow as pa
+
+from kedro_lakehouse.pulls.protocol import EntityKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,10 +16,10 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.discovery import DatasetKind
 
-    FoundKind = DatasetKind | Literal["collection", "view", "table"]
+    FoundKind = DatasetKind | EntityKind
 
-CRAWLED: Final = ("collection", "view", "table")
-"""The kinds of what a crawl finds in a database; their columns are named by the path of a field."""
+CRAWLED: Final = get_args(EntityKind)
+"""The kinds of what a crawl finds in a source; columns of documents are named by the path of a field."""
 _SIGNS: Final = re.compile(r"[^a-z0-9]+")
 
 

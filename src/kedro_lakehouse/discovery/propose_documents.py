@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as T
 
-from kedro_lakehouse.config.documents import DocumentRules, parse_path
+from kedro_lakehouse.config.documents import parse_path
 from kedro_lakehouse.decoders.bson.types import fields_of, type_of
 from kedro_lakehouse.names import is_reserved_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kedro_lakehouse.config.mongodb import MongoSourceConfig
+    from kedro_lakehouse.config.documents import DocumentRules
     from kedro_lakehouse.decoders.bson.kinds import Kinds
     from kedro_lakehouse.discovery.documents import FoundField
     from kedro_lakehouse.discovery.found import FoundDataset
@@ -39,8 +39,8 @@ class FoundDocuments:
     maps: Sequence[str]
 
 
-def table_of(source: str, config: MongoSourceConfig, one: FoundDocuments) -> dict[str, Any]:
-    """The keys of a table in tables.yml."""
+def table_of(source: str, rules: DocumentRules | None, one: FoundDocuments) -> dict[str, Any]:
+    """The keys of a table in tables.yml; ``rules`` are the source's, None where documents stay bytes."""
     table: dict[str, Any] = {"source": source, "entity": one.entity}
     if one.dataset.kind == "collection" or any(f.path == "_id" and not f.missing for f in one.fields):
         table["keys"] = ["_id"]
@@ -48,13 +48,9 @@ def table_of(source: str, config: MongoSourceConfig, one: FoundDocuments) -> dic
         table["write"] = "replace"
     if one.maps:
         table["pull"] = {"maps": list(one.maps)}
-    if config.document == "raw":
+    if rules is None:
         return table
-    rules = DocumentRules(
-        flatten=config.document == "flatten",
-        as_text=config.on_mixed == "string",
-        maps=frozenset(map(parse_path, one.maps)),
-    )
+    rules = replace(rules, maps=frozenset(map(parse_path, one.maps)))
     try:
         found = fields_of(one.kinds, rules)
     except ValueError:  # two fields would be one column: ingestion refuses that by name

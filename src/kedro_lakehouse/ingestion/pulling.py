@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.pulled import PulledSourceConfig
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.pulls.manifest import Manifest
+    from kedro_lakehouse.pulls.retries import Retries
 
 _IN_A_LOOP: Final = timedelta(minutes=5)
 _turns: Final[dict[tuple[str, str], threading.Semaphore]] = {}
@@ -90,17 +91,21 @@ def pull_if_due(table: LakeTable) -> LakehouseError | None:
         return failed
 
 
-def pull_now(table: LakeTable, *, accept: bool = False) -> Mapping[str, Manifest]:
+def pull_now(
+    table: LakeTable, *, accept: bool = False, retries: Retries | None = None
+) -> Mapping[str, Manifest]:
     """Pull a table, and those that are to have one state with it, whether that is due or not.
 
     Args:
         accept: Whether another source than before will do; all rows are then pulled.
+        retries: The pauses before a source that does not answer is asked again; default: the declared ones.
 
     Raises:
         LakehouseError: The source cannot be pulled.
     """
     with _turn(table):
-        return pull_together([pulls_of(one) for one in _together(table)], accept=accept)
+        pulls = [pulls_of(one) for one in _together(table)]
+        return pull_together(pulls, accept=accept, retries=retries)
 
 
 def _together(table: LakeTable) -> list[LakeTable]:

@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
+from kedro_lakehouse.errors import PlaceUnusableError
 from kedro_lakehouse.names import SNAPSHOT_ID
 from kedro_lakehouse.pulls.errors import InexactFault, TerminalFault
 from kedro_lakehouse.pulls.manifest import PulledFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
@@ -115,6 +116,23 @@ class LandingFile:
                 self._writer.close()
         self._file.discard()
         self._file = self._writer = None
+
+
+@contextlib.contextmanager
+def written_to(root: str) -> Iterator[None]:
+    """Say so where a file cannot be written: the disk is full, or it is not allowed.
+
+    Raises:
+        PlaceUnusableError: That is so.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise PlaceUnusableError(
+            path=root,
+            problem=f"what was pulled cannot be written ({error.strerror or type(error).__name__})",
+            remedy="Nothing of it is ingested. Make room there, or give the right to write there.",
+        ) from error
 
 
 class _Counted:

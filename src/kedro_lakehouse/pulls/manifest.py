@@ -145,11 +145,11 @@ def _put_on_disk(path: Path, text: str) -> bool:
     """Write a file under another name and link it: unlike a rename, a link never replaces a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unseen = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    with unseen.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
     try:
+        with unseen.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         os.link(unseen, path)
     except FileExistsError:
         return False

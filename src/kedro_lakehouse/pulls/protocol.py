@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, runti
 from kedro_lakehouse.config.pulls import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Mode"]
+EntityKind = Literal["table", "view", "collection"]
+"""What a crawl of a source may find."""
 _OVERLAP: Final = timedelta(minutes=10)
 
 
@@ -38,6 +40,8 @@ class PullCapabilities:
     """Whether all tables of the source can be read as they were at one moment."""
     resumes: bool = False
     """Whether ``read`` can go on after the state of an earlier chunk, also in another process."""
+    crawls: bool = False
+    """Whether the source tells all that it holds; then it is a `CrawledSource`, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,22 @@ class Entity:
     """Columns of the primary key; empty where there is none or the source knows none."""
     rows: int | None = None
     """The source's own estimate of how many rows there are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrawledEntity:
+    """A table, view or collection that a source holds, whether it is declared or not."""
+
+    name: str
+    """As ``entity`` of tables.yml names it."""
+    kind: EntityKind = "table"
+    entity: Entity = field(default_factory=Entity)
+    """What the source's catalog says about it."""
+    id: str = ""
+    """A text that stays the same when it is renamed, and that no other one has; empty without one."""
+    documents: Callable[[], Iterable[bytes]] | None = None
+    """Where no catalog knows the fields: gives documents in BSON, all or a sample; their fields are counted.
+    It is called at most once, before the next entity is asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +162,25 @@ class PulledSource(Protocol):
 
     def close(self) -> None:
         """Give back connections; also after an error, and from another thread to end a read."""
+
+
+@runtime_checkable
+class CrawledSource(PulledSource, Protocol):
+    """A pulled source that tells all that it holds: `kedro lakehouse crawl` asks for it."""
+
+    @classmethod
+    def crawl(
+        cls, config: Any, credentials: Mapping[str, Any], *, whole: bool
+    ) -> Generator[CrawledEntity, None, None]:
+        """What the source holds, each entity once; nothing is contacted before the first is asked for.
+
+        Connections are given back when the generator is closed, or is at its end.
+
+        Args:
+            config: The source's declaration; none of its tables need be declared.
+            credentials: The secrets.
+            whole: Whether all of each entity is looked at, where a sample would do.
+        """
 
 
 def window_begin(since: Since, config: PullConfig) -> str | None:

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import random
 import threading
 import time
 import uuid
@@ -31,13 +30,15 @@ from kedro_lakehouse.pulls.errors import (
     TransientFault,
     UnstableFault,
 )
-from kedro_lakehouse.pulls.landing import LandingFile
+from kedro_lakehouse.pulls.landing import LandingFile, written_to
 from kedro_lakehouse.pulls.manifest import Manifest
 from kedro_lakehouse.pulls.names import file_name, read_name, snapshot_id, time_of
 from kedro_lakehouse.pulls.protocol import Since
+from kedro_lakehouse.pulls.retries import Retries
+from kedro_lakehouse.pulls.watch import watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kedro_lakehouse.config.pulled import PulledSourceConfig
     from kedro_lakehouse.config.pulls import Mode
@@ -49,8 +50,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _phases: Final = logging.getLogger("kedro_lakehouse.phase")
 
-_FIRST_PAUSE: Final = 0.5
-_LONGEST_PAUSE: Final = 30.0
+_EARLY: Final = timedelta(minutes=5)
 _looked: Final[dict[tuple[str, str], float]] = {}
 """When this process last asked for a table, on the monotonic clock, by the place of its pulls."""
 
@@ -114,7 +114,11 @@ class TablePulls:
         return self._landing.chunks if self._landing.state is not None else 0
 
     def is_due(self, usual: timedelta | None = None) -> bool:
-        """Whether the last pull is ``every`` ago; without that key, this process's last one ``usual``."""
+        """Whether the last pull is ``every`` ago; without that key, this process's last one ``usual``.
+
+        In another process it is due a little earlier, counted from the last pull's begin: a schedule is not
+        on time to the second, and would otherwise find every other pull not due.
+        """
         every = usual if self.config.every is None else self.config.every
         if every is None:
             return True
@@ -124,7 +128,8 @@ class TablePulls:
         last = self.sealed.last() if self.config.every is not None else None
         if last is None or last.declaration != self.declaration:
             return True
-        return datetime.now(UTC) - time_of(last.sealed_at) >= every
+        begun = time_of(last.sealed_at) - timedelta(seconds=last.seconds)
+        return datetime.now(UTC) - begun >= every - min(every / 10, _EARLY)
 
     def due_at(self) -> datetime | None:
         """When the next pull is due by ``every``; None without that key, and before the first pull."""
@@ -174,30 +179,35 @@ class TablePulls:
             self._tidy(last)  # a run that was killed right after its seal has not
         source = self._source = self._make()
         self._enter("asked", since.number + 1)
-        landing = self._landing
+        landing, longest = self._landing, self.config.limits.time.total_seconds()
         if landing is None:
-            pull = source.plan(since)
+            end = time.monotonic() + longest
+            with watched(source, end=end, stopping=self._stopping):
+                pull = source.plan(since)
             _looked[self._place] = time.monotonic()
             if pull is None:
                 return None
             self._refuse_others(pull, since)
             landing = self._landing = self._begin(pull, since.number + 1)
         self._enter("planned", landing.number)
-        with self._watched(source, landing) as over:
+        end = landing.begun + longest
+        with watched(source, end=end, stopping=self._stopping) as late:
             try:
                 for chunk in source.read(landing.pull, landing.state):
-                    over()
-                    landing.file.add(chunk)
+                    self._require_time(landing, late)
+                    with written_to(self.sealed.root):
+                        landing.file.add(chunk)
                     landing.state = chunk.state
                     landing.chunks += 1
                     self._enter("chunk", landing.number)
                     self._check(landing)
             except SourceFault:
-                over()
+                self._require_time(landing, late)
                 raise
-            over()
+            self._require_time(landing, late)  # what was closed may also end as if that were all
         if landing.file.rows or self.mode != "incremental":
-            landing.closed = landing.file.close()
+            with written_to(self.sealed.root):
+                landing.closed = landing.file.close()
         self._enter("landed", landing.number)
         return landing.pull
 
@@ -226,7 +236,9 @@ class TablePulls:
             position=pull.position,
             declaration=self.declaration,
         )
-        if not self.sealed.seal(manifest):
+        with written_to(self.sealed.root):
+            is_ours = self.sealed.seal(manifest)
+        if not is_ours:
             logger.info("%s: another run has sealed pull %s", self.name, landing.number)
             landing.file.discard()
             return None
@@ -315,31 +327,14 @@ class TablePulls:
             raise PullTooLargeError(table=self.name, limit=f"{limits.rows:,} rows", number=landing.number)
         if landing.file.size > limits.bytes:
             raise PullTooLargeError(table=self.name, limit=f"{limits.bytes:,} bytes", number=landing.number)
+
+    def _require_time(self, landing: _Landing, late: threading.Event) -> None:
+        """Raise if a read was ended, and so is not whole: its time was over, or the process is to end."""
+        if late.is_set():
+            limit = f"{self.config.limits.time}"
+            raise PullTooLargeError(table=self.name, limit=limit, number=landing.number)
         if self._stopping.is_set():
             raise TransientFault("this process is asked to end")
-
-    @contextlib.contextmanager
-    def _watched(self, source: PulledSource, landing: _Landing) -> Iterator[Callable[[], None]]:
-        """Close the source when the limit of time is reached; gives a function that says so."""
-        limit, ended = self.config.limits.time, threading.Event()
-
-        def end() -> None:
-            ended.set()
-            with contextlib.suppress(SourceFault):
-                source.close()
-
-        def over() -> None:
-            if ended.is_set():
-                raise PullTooLargeError(table=self.name, limit=f"{limit}", number=landing.number)
-
-        left = limit.total_seconds() - (time.monotonic() - landing.begun)
-        timer = threading.Timer(max(0.0, left), end)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield over
-        finally:
-            timer.cancel()
 
     def _enter(self, phase: str, number: int) -> None:
         """Log that a pull has reached a phase, as commits do."""
@@ -347,11 +342,17 @@ class TablePulls:
         _phases.debug("%s pull: %s %s", self.name, number, phase, extra=facts)
 
 
-def pull_together(pulls: Sequence[TablePulls], *, accept: bool = False) -> dict[str, Manifest]:
+def pull_together(
+    pulls: Sequence[TablePulls], *, accept: bool = False, retries: Retries | None = None
+) -> dict[str, Manifest]:
     """Pull tables, several of them in one state; return the new manifests by table.
 
     All are landed before the first is sealed. What may pass by itself is tried again within the budget, with
     pauses that grow, or as long as the source asks for.
+
+    Args:
+        accept: Whether another source than before will do; all rows are then pulled.
+        retries: The pauses; by default those of the declared budget, and the log tells of them.
 
     Raises:
         SourceUnreachableError: It did not pass within the budget.
@@ -359,8 +360,7 @@ def pull_together(pulls: Sequence[TablePulls], *, accept: bool = False) -> dict[
             itself; it was tried once.
         PullTooLargeError: A pull is over the declared limits.
     """
-    config, begun, times, reached = pulls[0].config, None, 0, 0
-    budget = config.retry.budget.total_seconds()
+    retries = retries or Retries(pulls[0].config.retry.budget)
     while True:
         at_work = pulls[0]
         keep = False
@@ -374,16 +374,12 @@ def pull_together(pulls: Sequence[TablePulls], *, accept: bool = False) -> dict[
             sealed = {str(one.name): one.seal() for one in pulls}
             return {name: manifest for name, manifest in sealed.items() if manifest is not None}
         except TransientFault as fault:
-            if len(pulls) == 1 and at_work.progress > reached:  # it went on meanwhile
-                begun, times, reached = None, 0, at_work.progress
-            begun, times = begun or time.monotonic(), times + 1
-            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(times, 10)) * random.uniform(0.5, 1)  # noqa: S311
-            pause = pause if fault.retry_after is None else max(0.0, fault.retry_after)
-            left = budget - (time.monotonic() - begun)
-            if pause > left or at_work._stopping.is_set():  # noqa: SLF001 - the same module
+            ends = at_work._stopping.is_set()  # noqa: SLF001 - the same module
+            progress = at_work.progress if len(pulls) == 1 else 0
+            pause = None if ends else retries.pause(at_work.name, fault, progress=progress)
+            if pause is None:
                 raise at_work.explained(fault) from fault
             keep = len(pulls) == 1
-            logger.info("%s: %s; asked again in %.1f s", at_work.name, fault.reason, pause)
         except SourceFault as fault:
             raise at_work.explained(fault) from fault
         finally:

@@ -72,7 +72,11 @@ class AthenaQueries:
         given = {
             "QueryString": query,
             "WorkGroup": self._workgroup,
-            "ResultConfiguration": {"OutputLocation": place},
+            # Settings of a query take the place of the workgroup's, all of them.
+            "ResultConfiguration": {
+                "OutputLocation": place,
+                "EncryptionConfiguration": {"EncryptionOption": "SSE_S3"},
+            },
         }
         return str(self._asked(role, "start_query_execution", **given)["QueryExecutionId"])
 

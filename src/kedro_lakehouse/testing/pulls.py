@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import pytest
 
@@ -12,17 +12,17 @@ from kedro_lakehouse.config.pulled import PulledSourceConfig
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault
 from kedro_lakehouse.pulls.landing import in_storage_types
 from kedro_lakehouse.pulls.manifest import SealedPulls
-from kedro_lakehouse.pulls.protocol import PulledSource, Since
+from kedro_lakehouse.pulls.protocol import CrawledSource, EntityKind, PulledSource, Since
 from kedro_lakehouse.pulls.run import TablePulls, pull_together
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
     from pathlib import Path
 
     from kedro_lakehouse.config.pulls import Mode
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.pulls.protocol import Chunk
+    from kedro_lakehouse.pulls.protocol import Chunk, CrawledEntity
 
 Rows = dict[int, str | None]
 
@@ -107,6 +107,59 @@ class PulledSourceContract:
         finally:
             source.close()
         assert not names or {"id", "name"} <= set(names)
+
+    # What a crawl does, of a source that tells all that it holds.
+    def crawled(
+        self, origin: Origin, folder: Path, *, whole: bool = True, **credentials: str
+    ) -> Generator[CrawledEntity, None, None]:
+        """A crawl of the origin's source; ``credentials`` are in the place of its own."""
+        made = self.opened(origin, "full", str(folder))
+        if not made.capabilities.crawls:
+            pytest.skip("it does not tell all that it holds")
+        assert isinstance(made, CrawledSource)
+        config, _, _ = self.declared(origin, "full", str(folder))
+        return made.crawl(config, {**self.credentials(origin), **credentials}, whole=whole)
+
+    def credentials(self, origin: Origin) -> Mapping[str, Any]:
+        """The secrets of the source; a source that is crawled, and asks for some, says them here."""
+        del origin
+        return {}
+
+    def test_a_crawl_finds_the_table(self, origin: Origin, tmp_path: Path) -> None:
+        """Once, with its columns or with its documents, and so does a second crawl."""
+        origin.put({1: "a", 2: None})
+        _, name, table = self.declared(origin, "full", str(tmp_path))
+        wanted = table.entity or name.table
+        found: list[tuple[str, str]] = []
+        for _ in range(2):
+            entities = [
+                (one, list(one.documents()) if one.documents else ())
+                for one in self.crawled(origin, tmp_path)
+            ]
+            ((own, documents),) = [(one, held) for one, held in entities if one.name == wanted]
+            assert len({one.name for one, _ in entities}) == len(entities)
+            assert own.kind in get_args(EntityKind)
+            names = {column.name for column in own.entity.columns}
+            known = not names or {"id", "name"} <= names  # a source without a catalog knows none
+            assert len(documents) == 2 if own.documents else known
+            found.append((own.name, own.id))
+        assert found[0] == found[1]
+
+    def test_a_crawl_that_is_ended_ends(self, origin: Origin, tmp_path: Path) -> None:
+        """Closed after the first entity, and before it was asked at all."""
+        origin.put({1: "a"})
+        crawl = self.crawled(origin, tmp_path)
+        assert next(crawl).name
+        crawl.close()
+        self.crawled(origin, tmp_path).close()
+
+    def test_a_crawl_with_wrong_credentials_is_terminal(self, origin: Origin, tmp_path: Path) -> None:
+        """They are tried once, and the fault does not repeat them."""
+        origin.put({1: "a"})
+        crawl = self.crawled(origin, tmp_path, password=self.wrong)
+        with pytest.raises(TerminalFault) as told:
+            next(crawl)
+        assert self.wrong not in f"{told.value} {told.value.remedy} {told.value.__cause__}"
 
     def test_a_full_pull_holds_every_row(self, origin: Origin, tmp_path: Path) -> None:
         """Those of now, and no others."""

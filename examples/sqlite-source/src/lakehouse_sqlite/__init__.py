@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,15 +13,17 @@ import pyarrow as pa
 from kedro_lakehouse.config.base import Name  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.config.pulled import PulledSourceConfig
 from kedro_lakehouse.pulls.errors import InexactFault, TerminalFault, TransientFault
-from kedro_lakehouse.pulls.protocol import Chunk, Entity, EntityColumn, Pull, PullCapabilities
+from kedro_lakehouse.pulls.protocol import Chunk, CrawledEntity, Entity, EntityColumn, Pull, PullCapabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
 
     from kedro_lakehouse.pulls.protocol import Since
 
 TYPES = {"INTEGER": pa.int64(), "REAL": pa.float64(), "TEXT": pa.string(), "BLOB": pa.binary()}
 AT_ONCE = 10_000
+COLUMNS = "SELECT name, type, pk FROM pragma_table_info(?)"
+TABLES = "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT GLOB 'sqlite_*'"
 
 
 class SqliteConfig(PulledSourceConfig):
@@ -35,19 +37,29 @@ class SqliteSource:
     """One table of a file, read in one transaction: it is seen as it is when the pull is planned."""
 
     config_model: ClassVar = SqliteConfig
-    capabilities: ClassVar = PullCapabilities(modes=frozenset({"full", "snapshot"}), lands="parquet")
+    capabilities: ClassVar = PullCapabilities(
+        modes=frozenset({"full", "snapshot"}), lands="parquet", crawls=True
+    )
 
     def __init__(self, config: SqliteConfig, name: Any, table: Any, credentials: Mapping[str, Any]) -> None:
         """Store the declarations; nothing is opened yet."""
         self._file, self._entity = Path(config.database), table.entity
         self._base: sqlite3.Connection | None = None
 
+    @classmethod
+    def crawl(
+        cls, config: SqliteConfig, credentials: Mapping[str, Any], *, whole: bool
+    ) -> Generator[CrawledEntity, None, None]:
+        """Every table and view of the file; there are no secrets, and nothing is looked at in part."""
+        del credentials, whole
+        with faults(), closing(sqlite3.connect(f"file:{config.database}?mode=ro", uri=True)) as base:
+            for name, kind in base.execute(TABLES).fetchall():
+                yield CrawledEntity(name=name, kind=kind, entity=described(base.execute(COLUMNS, [name])))
+
     def describe(self) -> Entity:
         """The columns and keys, as the file's catalog has them."""
         with faults():
-            found = self._asked("SELECT name, type, pk FROM pragma_table_info(?)", self._entity).fetchall()
-        columns = tuple(EntityColumn(name=name, type=kind) for name, kind, _ in found)
-        return Entity(columns=columns, keys=tuple(name for name, _, key in found if key))
+            return described(self._asked(COLUMNS, self._entity))
 
     def plan(self, since: Since) -> Pull:
         """Begin the transaction in which all is read."""
@@ -83,6 +95,13 @@ class SqliteSource:
         if self._base is None:
             self._base = sqlite3.connect(self._file, check_same_thread=False, isolation_level=None)
         return self._base.execute(statement, values)
+
+
+def described(found: Iterable[tuple[str, str, int]]) -> Entity:
+    """What the file's catalog says of a table."""
+    rows = list(found)
+    columns = tuple(EntityColumn(name=name, type=kind) for name, kind, _ in rows)
+    return Entity(columns=columns, keys=tuple(name for name, _, key in rows if key))
 
 
 @contextmanager

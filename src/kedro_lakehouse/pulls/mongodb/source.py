@@ -13,6 +13,7 @@ from kedro_lakehouse.pulls.errors import SourceChangedFault, TerminalFault, Tran
 from kedro_lakehouse.pulls.mongodb.faults import faults
 from kedro_lakehouse.pulls.protocol import (
     Chunk,
+    CrawledEntity,
     Entity,
     EntityColumn,
     Pull,
@@ -22,7 +23,7 @@ from kedro_lakehouse.pulls.protocol import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping
 
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
@@ -138,7 +139,7 @@ class MongoSource:
 
     config_model: ClassVar[type[MongoSourceConfig]] = MongoSourceConfig
     capabilities: ClassVar[PullCapabilities] = PullCapabilities(
-        modes=frozenset({"full", "incremental", "snapshot"}), lands="parquet", resumes=True
+        modes=frozenset({"full", "incremental", "snapshot"}), lands="parquet", resumes=True, crawls=True
     )
 
     def __init__(
@@ -148,6 +149,20 @@ class MongoSource:
         self._database = MongoDatabase(config, credentials)
         self._config, self._table, self._collection = config, table, table.entity or name.table
         self._cursor = config.pull_of(table).cursor
+
+    @classmethod
+    def crawl(
+        cls, config: MongoSourceConfig, credentials: Mapping[str, Any], *, whole: bool
+    ) -> Generator[CrawledEntity, None, None]:
+        """Every collection and view of the database, with documents of each, all or `sample` of them."""
+        database, sample = MongoDatabase(config, credentials), 0 if whole else config.sample
+        try:
+            with faults():
+                found = sorted(database.collections(), key=lambda one: str(one["name"]))
+            for facts in found:
+                yield _crawled(database, facts, sample)
+        finally:
+            database.close()
 
     def describe(self) -> Entity:
         """The fields of some documents with their types, and the server's estimate of their number."""
@@ -275,6 +290,34 @@ class MongoSource:
                 f"a document has no {kind} in '{self._cursor}': no incremental pull would read it",
                 "Give all documents one, or use `pull: {mode: full}`.",
             )
+
+
+def _crawled(database: MongoDatabase, facts: Mapping[str, Any], sample: int) -> CrawledEntity:
+    is_view, raw = facts["type"] == "view", database.raw(facts["name"])
+    with faults():
+        rows = None if is_view else int(raw.estimated_document_count())
+    made = facts.get("info", {}).get("uuid")
+    return CrawledEntity(
+        name=str(facts["name"]),
+        kind="view" if is_view else "collection",
+        entity=Entity(rows=rows),
+        id="" if is_view or made is None else bytes(made).hex(),
+        documents=lambda: _sampled(raw, sample, rows),
+    )
+
+
+def _sampled(collection: Any, sample: int, rows: int | None) -> Iterator[bytes]:
+    """Raw documents: all of them; or the oldest and the newest, so that a second crawl sees what it saw."""
+    parts = ((1, sample - sample // 2), (-1, sample // 2))
+    asked: list[dict[str, Any]] = [{"sort": [("_id", way)], "limit": count} for way, count in parts if count]
+    if not sample or (rows is not None and rows <= sample):
+        asked = [{}]
+    elif rows is None:
+        asked = [{"limit": sample}]
+    with faults():
+        for options in asked:
+            for one in collection.find({}, **options):
+                yield one.raw
 
 
 def _kind(value: Any) -> str:

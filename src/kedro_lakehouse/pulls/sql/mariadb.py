@@ -119,15 +119,19 @@ class MariaReader:
         with self._explained():
             self._is_read = True
             cursor = self._connection.cursor(pymysql.cursors.SSCursor)
-            cursor.execute(query)
-            while (rows := cursor.fetchmany(_ROWS)) or not any_rows:
-                any_rows = True
-                columns = list(zip(*rows, strict=True)) if rows else [() for _ in self._columns]
-                batch = pa.record_batch([_array(c) for c in columns], names=[c.name for c in self._columns])
-                yield Chunk(rows=made_exact(batch, self._columns))
-                if not rows:
-                    break
-            cursor.close()
+            try:
+                cursor.execute(query)
+                while (rows := cursor.fetchmany(_ROWS)) or not any_rows:
+                    any_rows = True
+                    columns = list(zip(*rows, strict=True)) if rows else [() for _ in self._columns]
+                    arrays = [_array(c) for c in columns]
+                    batch = pa.record_batch(arrays, names=[c.name for c in self._columns])
+                    yield Chunk(rows=made_exact(batch, self._columns))
+                    if not rows:
+                        break
+                cursor.close()
+            finally:
+                _forget(cursor)
             self._is_read = False
 
     def close(self) -> None:
@@ -242,6 +246,13 @@ class MariaReader:
             if self._is_closed:  # by another thread
                 raise TransientFault("the connection was closed") from error
             raise
+
+
+def _forget(cursor: Any) -> None:
+    """Let a cursor and its result go: both would ask a connection that is lost for the rest of the rows."""
+    if cursor._result is not None:  # noqa: SLF001 - the driver has no other way
+        cursor._result.unbuffered_active = False  # noqa: SLF001 - the same
+    cursor.connection = None
 
 
 def _driver() -> Any:
