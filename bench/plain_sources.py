@@ -6,6 +6,7 @@ prints rows, seconds without imports, and the peak of memory in MB as JSON. ``so
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import resource
@@ -99,20 +100,22 @@ def connectorx(dialect: str, port: int, file: Path) -> Callable[[], int]:
 
 
 def duckdb(dialect: str, port: int, file: Path) -> Callable[[], int]:
-    """DuckDB's scanner of the database; its extension is fetched once."""
+    """DuckDB's scanner of the database, which is an extension in a package of its own."""
     import duckdb as engine
 
     user, password, database = USERS[dialect]
     kind, name = ("postgres", "dbname") if dialect == "postgresql" else ("mysql", "database")
+    extension = importlib.import_module(f"duckdb_extension_{kind}_scanner")
+    (library,) = Path(str(extension.__file__)).parent.rglob("*.duckdb_extension")
     connection = engine.connect(config={"threads": 1})
-    connection.execute(f"INSTALL {kind}; LOAD {kind}")
+    connection.execute(f"LOAD '{library}'")
     words = f"host=127.0.0.1 port={port} user={user} password={password} {name}={database}"
     connection.execute(f"ATTACH '{words}' AS source (TYPE {kind}, READ_ONLY)")
     table = "source.public.bench" if dialect == "postgresql" else f"source.{database}.bench"
 
     def read() -> int:
         connection.execute(f"COPY (SELECT * FROM {table}) TO '{file}' (FORMAT parquet)")
-        return int((connection.sql(f"SELECT count(*) FROM '{file}'").fetchone() or (0,))[0])
+        return int((connection.sql(f"SELECT count(*) FROM read_parquet('{file}')").fetchone() or (0,))[0])
 
     return read
 

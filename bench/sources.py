@@ -59,10 +59,12 @@ COLUMNS: Final = {
 """The tables: eleven columns of as many kinds."""
 NEEDS: Final = {
     "connectorx": ("connectorx==0.4.6", "pyarrow"),
-    "duckdb": ("duckdb==1.5.5",),
+    "duckdb": (
+        "duckdb==1.5.5", "duckdb-extension-postgres-scanner==1.5.5", "duckdb-extension-mysql-scanner==1.5.5",
+    ),
     "dlt": ("dlt[sql-database]==1.31.0", "pyarrow", "psycopg2-binary", "pymysql"),
     "dlt_rest": ("dlt==1.31.0",),
-}
+}  # fmt: skip
 """What peers need that the project's environment does not have."""
 PEERS: Final = {
     "postgresql": ("adbc", "connectorx", "duckdb", "spark", "dlt"),
@@ -104,9 +106,7 @@ def databases(folder: Path, rows: int, only: Sequence[str], running: ExitStack) 
             user += "CREATE DATABASE shop; GRANT SELECT ON shop.* TO 'puller'@'127.0.0.1';"
         server.script(user)
         shop.script(COLUMNS[kind].format(rows=rows))
-        found.append(
-            Place(kind, server.port, shop.source(str(folder / "landing")), CREDENTIALS, "bench", rows)
-        )
+        found.append(Place(kind, server.port, shop.source(""), CREDENTIALS, "bench", rows))
     return found
 
 
@@ -153,7 +153,7 @@ def _serve(count: int, port: int) -> None:
     ThreadingHTTPServer(("127.0.0.1", port), _Api).serve_forever()
 
 
-def api(folder: Path, count: int, running: ExitStack) -> Place:
+def api(count: int, running: ExitStack) -> Place:
     """An API of records in a process of its own, as an API is."""
     from harness.processes import free_port
 
@@ -165,7 +165,7 @@ def api(folder: Path, count: int, running: ExitStack) -> Place:
     _until_open(port)
     declared = {
         "type": "rest", "base_url": f"http://127.0.0.1:{port}/v1", "records": "items",
-        "paging": {"type": "cursor", "next": "next", "parameter": "after"}, "path": str(folder / "landing"),
+        "paging": {"type": "cursor", "next": "next", "parameter": "after"}, "path": "",
     }  # fmt: skip
     return Place("rest", port, declared, {}, "records", count)
 
@@ -190,7 +190,7 @@ def mongodb(folder: Path, count: int, running: ExitStack) -> Place:
     declared = {
         "type": "mongodb",
         "database": "bench",
-        "path": str(folder / "landing"),
+        "path": "",
         "credentials": "mongodb",
     }
     return Place("mongodb", port, declared, {"uri": uri}, "documents", count)
@@ -228,7 +228,9 @@ def ours(folder: Path, place: Place) -> dict[str, float]:
     from harness.project import TemporaryProject
 
     table = {f"bench.{place.entity}": {"source": place.kind, "write": "replace"}}
-    project = TemporaryProject.make(folder, {place.kind: place.declared}, table)
+    project = TemporaryProject.make(
+        folder, {place.kind: place.declared | {"path": str(folder / "landing")}}, table
+    )
     project.write("credentials", {place.kind: place.credentials}, env="local")
     command = [sys.executable, __file__, "--pull", str(folder), f"bench.{place.entity}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
@@ -310,7 +312,7 @@ def main() -> int:
         folder = Path(made)
         places = databases(folder, given.rows, given.only, running)
         if "rest" in given.only:
-            places.append(api(folder, given.records, running))
+            places.append(api(given.records, running))
         if "mongodb" in given.only:
             places.append(mongodb(folder, given.records, running))
         print("| source | reader | k rows/s | seconds | peak MB |\n| --- | --- | --- | --- | --- |")
