@@ -191,16 +191,21 @@ class Demo:
         Raises:
             SystemExit: The service refused it.
         """
-        state = json.loads(self._http(role, "/v1/queries", {"query": query, "format": "csv"}))
+        state = json.loads(self.http(role, "/v1/queries", {"query": query, "format": "csv"}))
         end = time.monotonic() + _PATIENCE
         while state["state"] == "running" and time.monotonic() < end:
             time.sleep(0.1)
-            state = json.loads(self._http(role, f"/v1/queries/{state['id']}"))
+            state = json.loads(self.http(role, f"/v1/queries/{state['id']}"))
         if state["state"] != "done":
             raise SystemExit(f"The query did not end well: {state}")
-        return self._http(role, state["result"])
+        return self.http(role, state["result"])
 
-    def _http(self, role: str, path: str, body: dict[str, Any] | None = None) -> str:
+    def http(self, role: str, path: str, body: dict[str, Any] | None = None) -> str:
+        """What the service answers a role; a body is posted.
+
+        Raises:
+            SystemExit: It refused.
+        """
         headers = {"Authorization": f"Bearer {self.tokens[role]}", "Content-Type": "application/json"}
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)) as connection:
             if body is None:

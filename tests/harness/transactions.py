@@ -100,7 +100,7 @@ class Transactions:
             connection.close()
 
     def _step(self, connection: Any, rng: random.Random, held: list[int], newest: int) -> None:
-        kind = rng.choice(["insert", "update", "update", "key", "remove"]) if held else "insert"
+        kind = rng.choice(["insert", "insert", "update", "update", "key", "remove"]) if held else "insert"
         if kind == "insert":
             self._insert(connection, rng, newest, (WHOLE, MARKED))
             held.append(newest)

@@ -38,7 +38,7 @@ def load(shop: Shop, project: TemporaryProject, number: int) -> None:
     for name in TABLES:
         shop.script(f"UPDATE {name} SET name = '{name} of load {number}', updated_at = now();")
         shop.script(f"INSERT INTO {name} VALUES ({1_000 + number}, 'new in {number}', now());")
-    project.run()
+    project.run("ingestion", "cdc_merge")
 
 
 def digest(served: Served, table: str, snapshot: str) -> str:

@@ -59,10 +59,10 @@ def test_tables_equal_the_databases_after_random_transactions(shops: dict[str, S
                 if rounds % 4 == 1:
                     pulls[f"{dialect}.{WHOLE}"] += len(pull_now(bound(project, f"{dialect}.{WHOLE}")))
             if soaking() and rounds % 50 == 0:
-                project.run()
+                project.run("ingestion", "cdc_merge")
             time.sleep(0.1)
     time.sleep(SETTLED)
-    project.run()
+    project.run("ingestion", "cdc_merge")
     assert all(pulls.values()), pulls
     for dialect, one in every.items():
         assert one.rolled_back
@@ -70,7 +70,7 @@ def test_tables_equal_the_databases_after_random_transactions(shops: dict[str, S
             there = one.rows(name)
             rows = project.rows(f"{dialect}.{name}")
             assert as_texts(rows) == there, (dialect, name)
-            assert len(rows) == len(there) > TRANSACTIONS / 4
+            assert len(rows) == len(there) > TRANSACTIONS / 8
             assert not project.rows(f"{dialect}.{name}_quarantine")
 
 
