@@ -156,7 +156,7 @@ def test_summaries_over_several_systems_equal_them(demo: Any) -> None:
     assert {row["place"] for row in searches} >= {1, 2}
 
 
-def test_roles_see_their_zones_overhttp(demo: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_roles_see_their_zones_over_http(demo: Any, capsys: pytest.CaptureFixture[str]) -> None:
     datasets = [one["dataset"] for one in json.loads(demo.http("analyst", "/v1/datasets"))["items"]]
     assert not [name for name in datasets if name.startswith(("marketing", "charity"))]
     masked = demo.ask("select name from tickets.member limit 1", "marketing")
