@@ -23,6 +23,8 @@ pytest.importorskip("uvicorn", reason="`make test-sources` installs it")
 from harness.databases import INSTALLED_BY, is_installed
 from harness.project import ROOT, TemporaryProject, script
 
+from kedro_lakehouse.project import Project
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -64,6 +66,7 @@ def demo() -> Iterator[Any]:
         made.start()
         made.run()
         made.serve()
+        made.lake = TemporaryProject(made.project, Project.load(str(made.project / "conf"), None))
         yield made
     assert not [line for line in _processes() if place in line]
 
@@ -91,7 +94,7 @@ def in_database(demo: Any, name: str, query: str) -> list[tuple[str, ...]]:
 def in_lake(demo: Any, table: str, columns: str) -> list[tuple[str, ...]]:
     """The rows of a table, as texts in order."""
     names = columns.split(", ")
-    rows = TemporaryProject(demo.project).rows(table)
+    rows = demo.lake.rows(table)
     return sorted(tuple("" if row[n] is None else str(row[n]) for n in names) for row in rows)
 
 
@@ -117,9 +120,7 @@ def test_the_model_and_its_summaries_equal_the_sources(demo: Any) -> None:
     compare(demo)
     found = in_lake(demo, "tickets.member", "id, name, home_city")
     assert found == sorted((str(m["_id"]), m["name"], str(m["home_city"])) for m in DEMO.members())
-    plans = {
-        row["theatre_id"]: row["sections"] for row in TemporaryProject(demo.project).rows("tickets.seat_plan")
-    }
+    plans = {row["theatre_id"]: row["sections"] for row in demo.lake.rows("tickets.seat_plan")}
     assert plans == {plan["_id"]: plan["sections"] for plan in DEMO.seat_plans()}
     api = script(EXAMPLE / "searches_api.py")
     assert len(in_lake(demo, "tickets.search", "id")) == api.COUNT
@@ -127,7 +128,7 @@ def test_the_model_and_its_summaries_equal_the_sources(demo: Any) -> None:
 
 def test_summaries_over_several_systems_equal_them(demo: Any) -> None:
     """What no one database can say is counted from both, by the rows that each has."""
-    rows = {r["id"]: r for r in TemporaryProject(demo.project).rows("tickets.payment")}
+    rows = {r["id"]: r for r in demo.lake.rows("tickets.payment")}
     where = f"SELECT b.id, c.region, c.name, v.name, t.name, t.genre, b.seats, t.kind, b.status {BOOKED}"
     sales: dict[tuple[str, ...], list[Any]] = {}
     given: dict[tuple[str, str], Decimal] = {}
@@ -146,12 +147,12 @@ def test_summaries_over_several_systems_equal_them(demo: Any) -> None:
     assert in_lake(demo, "charity.donation", "region, month, amount") == expected
     coupons = "SELECT offer_code, count(*), count(redeemed_at), sum(price) FROM coupon GROUP BY offer_code"
     held: dict[str, list[Any]] = {}
-    for row in TemporaryProject(demo.project).rows("marketing.coupon_use"):
+    for row in demo.lake.rows("marketing.coupon_use"):
         sums = held.setdefault(row["offer"], [0, 0, Decimal(0)])
         held[row["offer"]] = [sums[0] + row["bought"], sums[1] + row["redeemed"], sums[2] + row["earned"]]
     found = sorted((offer, *map(str, sums)) for offer, sums in held.items())
     assert found == in_database(demo, "payments", coupons)
-    searches = TemporaryProject(demo.project).rows("summary.trending_search")
+    searches = demo.lake.rows("summary.trending_search")
     assert sum(row["searches"] for row in searches) == script(EXAMPLE / "searches_api.py").COUNT
     assert {row["place"] for row in searches} >= {1, 2}
 
