@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -306,6 +307,7 @@ def main() -> int:
         return 0
     names = ("kedro-lakehouse", "adbc-driver-postgresql", "pymysql", "httpx2", "msgspec", "pymongo")
     print(", ".join(f"{name} {version(name)}" for name in names), f"load {os.getloadavg()[0]:.1f}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # who ends it ends its servers, too
     whole = True
     # Databases run as users of their own, who must reach their folders.
     with tempfile.TemporaryDirectory(prefix="kedro-lakehouse-bench-") as made, ExitStack() as running:
