@@ -114,6 +114,12 @@ soak-streams: classes jars-delta ## 2,000 transactions in PostgreSQL and in Mari
 	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/streams.txt
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -rP -m streams tests/streams/test_databases.py tests/streams/test_demo.py tests/streams/test_customer_summary.py
 
+.PHONY: soak-sources
+soak-sources: classes ## 2,000 transactions in each database while pulls run, 200 kills, 60 loads and a back-test, 500 moving pages, 100,000 documents
+	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/sources.txt
+	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_KILLS=40 $(BIN)/pytest -rP -m sources \
+	  $$(grep -lE "soaking|KEDRO_LAKEHOUSE_KILLS" tests/sources/test_*.py)
+
 .PHONY: conformance
 conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMAT=delta or hudi)
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_CASES="$(CASES)" KEDRO_LAKEHOUSE_FORMAT="$(FORMAT)" \
@@ -147,6 +153,11 @@ demo-stream: classes model ## Follow a database (DEMO="--database mariadb"): Deb
 .PHONY: demo-erasure
 demo-erasure: classes ## Erase a person while others keep coming: before, after, and the evidence
 	@$(BIN)/python examples/erasure/demo.py
+
+.PHONY: demo-sources
+demo-sources: classes ## Pull from two databases, MongoDB and an API into one model, and serve it, until Ctrl-C
+	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/sources.txt
+	@$(BIN)/python examples/ticket-platform/demo.py $(DEMO)
 
 .PHONY: demo-lake
 demo-lake: setup model ## Add the small tables of data/ to the column search, with two models

@@ -79,9 +79,9 @@ class Demo:
 
     def start(self, database: str, *, console: bool) -> None:
         """Start everything, and say of each its port and its log."""
-        from harness.cluster import free_port
         from harness.databases import MariaDb, Postgres
         from harness.kafka import Broker, Connect
+        from harness.processes import free_port
 
         self.database: Postgres | MariaDb
         if database == "mariadb":

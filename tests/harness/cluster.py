@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -14,20 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyspark
 
+from harness.processes import free_port
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SPARK_HOME = Path(pyspark.__file__).parent
 HOST = "127.0.0.1"
 _PATIENCE = 60
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind((HOST, 0))
-        port: int = found.getsockname()[1]
-    return port
 
 
 def _until(reached: Any, what: str) -> None:

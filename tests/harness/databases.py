@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 import pytest
 
-from harness.cluster import free_port
-from harness.kafka import PATIENCE, Server, wait_for
+from harness.processes import PATIENCE, Server, free_port, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
-import socket
 import subprocess
 import time
 import zipfile
@@ -19,7 +17,7 @@ import pyspark
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
-from harness.cluster import free_port
+from harness.processes import PATIENCE, Server, free_port, wait_for
 from harness.project import ROOT
 from kedro_lakehouse.session.jars import checked_jars, sums
 
@@ -32,7 +30,6 @@ _LOGGING: Final = (
     "Configuration: {Appenders: {Console: {name: C}}, "
     "Loggers: {Root: {level: WARN, AppenderRef: {ref: C}}}}\n"
 )
-PATIENCE: Final = 60
 
 
 def server_jars(packages: str, *, excludes: str = "") -> list[str]:
@@ -57,38 +54,8 @@ def server_jars(packages: str, *, excludes: str = "") -> list[str]:
     return [*jars, str(next(chain(own, other)))]
 
 
-def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Wait until something listens on a port."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        with socket.socket() as asked:
-            if asked.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        if process.poll() is not None:
-            break
-        time.sleep(0.05)
-    raise AssertionError(f"nothing listens on {port}: {log.read_text(errors='replace')[-2000:]}")
-
-
-class Server:
-    """A process that listens on a port of its own, and keeps what it needs in a folder."""
-
-    folder: Path
-    port: int
-    _process: subprocess.Popen[bytes]
-
-    def kill(self) -> None:
-        """Kill it as a power cut would."""
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> None:
-        """Stop it, and delete its folder."""
-        self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(10)
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
+class _JavaServer(Server):
+    """A server of Java programs."""
 
     def _java(self, packages: str, *words: str) -> subprocess.Popen[bytes]:
         """Start a Java program of these packages, which logs into ``server.log``."""
@@ -102,12 +69,8 @@ class Server:
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
-    @property
-    def log(self) -> Path:
-        return self.folder / "server.log"
 
-
-class Broker(Server):
+class Broker(_JavaServer):
     """One Kafka broker in KRaft mode, with its data in a folder; it can be killed and started again."""
 
     def __init__(self, folder: Path) -> None:
@@ -240,7 +203,7 @@ class Captured(Protocol):
         ...
 
 
-class Connect(Server):
+class Connect(_JavaServer):
     """A Kafka Connect worker with a connector of Debezium for each of some databases; it can be killed."""
 
     def __init__(

@@ -5,7 +5,6 @@ Pulls alone need no Spark; one `kedro run` at the end ingests what all of them s
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import os
 import signal
@@ -46,8 +45,6 @@ from kedro_lakehouse.errors import (
 )
 from kedro_lakehouse.file_search.wanted import Wanted
 from kedro_lakehouse.ingestion.pulling import pull_now
-from kedro_lakehouse.pulls.sql import dialect as rules
-from kedro_lakehouse.pulls.sql.dialect import Bound, SqlTable
 
 pytestmark = pytest.mark.sources
 
@@ -126,30 +123,6 @@ def test_later_rows_with_earlier_times_are_not_lost(shops: dict[str, Shop], tmp_
         rows = landed(project, f"{dialect}.late")
         assert {n: row["name"] for n, row in folded(rows).items()} == names_in(shop, "late")
         assert len(rows) == len({(row["id"], row["updated_at"]) for row in rows})  # each was read once
-
-
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_window_up_to_now_loses_rows(
-    shops: dict[str, Shop], tmp_path: Path, dialect: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The rule is needed: planted wrong, it loses rows."""
-    real = SqlTable.window
-    monkeypatch.setattr(rules, "SURE", dt.timedelta(0))
-    monkeypatch.setattr(SqlTable, "window", lambda self, since, b: real(self, since, Bound(now=b.now)))
-    shop, name = shops[dialect], f"wrong_{dialect}"
-    make_table(shop, name, f"{name}_child")
-    sources = {dialect: shop.source(str(tmp_path / "landing"))}
-    project = made(tmp_path / "project", sources, {f"x.{name}": {"source": dialect} | window()})
-    table = bound(project, f"x.{name}")
-    with Writers(shop, name, f"{name}_child", count=10):
-        end = time.monotonic() + 2.5
-        while time.monotonic() < end:
-            pull_now(table)
-            time.sleep(0.1)
-    pull_now(table)
-    there = names_in(shop, name)
-    found = {n: row["name"] for n, row in folded(landed(project, f"x.{name}")).items()}
-    assert [n for n, text in there.items() if found.get(n) != text]
 
 
 def test_an_overlap_reads_rows_again_and_adds_nothing(shops: dict[str, Shop], tmp_path: Path) -> None:

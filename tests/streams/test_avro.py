@@ -20,7 +20,7 @@ from harness.avro import (
     glue_schemas,
     registry,
 )
-from harness.cluster import free_port
+from harness.processes import free_port
 from harness.project import TemporaryProject
 from moto.server import ThreadedMotoServer
 

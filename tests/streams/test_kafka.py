@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the extra kafka")
 from confluent_kafka import Producer, TopicPartition
-from harness.cluster import free_port
+from harness.processes import free_port
 from harness.project import TemporaryProject
 
 from kedro_lakehouse.errors import OffsetsGoneError, SourceUnreachableError, TopicReplacedError
