@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
+import json
 import re
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +27,16 @@ _HEAD: Final = 256 * 1024
 _READ_WHOLE: Final = 256 * 1024**2
 """Text files of at most so many bytes together are counted; of larger ones rows are estimated."""
 _LONGEST_LINE: Final = 16 * 1024**2
+_LARGEST_ARRAY: Final = 128 * 1024**2
+UNNAMED: Final = ("row_name", "row_name_", "row_name__")
+"""What a column is called whose header is empty."""
+LAYOUT: Final = "json_layout"
+"""Option of files of JSON that are one array each."""
+NULL: Final = "null_value"
+"""Option of files of csv in which a word stands for null."""
+_NULLS: Final = ("NA", "NaN", "nan", "N/A", "NULL", "null", "None", "\\N", "?", ".", "-")
+_LATIN: Final = "ISO-8859-1"
+"""Spark reads no other encoding in which a byte is a letter."""
 _THREADS: Final = 8
 _INTEGER: Final = r"^-?(?:0|[1-9]\d{0,17})$"
 _NUMBER: Final = r"^-?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$"
@@ -146,18 +158,43 @@ def _parquet_sample(tree: Tree, looks: Sequence[Look], schema: pa.Schema, limit:
     return Sample(rows, sum(look.rows or 0 for look in looks), exact=True)
 
 
-def _head(tree: Tree, file: TreeFile) -> str:
+def _head(tree: Tree, file: TreeFile) -> bytes:
     """The whole lines among the first characters of a text file."""
     with _opened(tree, file) as handle:
         found: bytes = handle.read(_HEAD)
     cut = len(found) == _HEAD
-    lines = found[: found.rfind(b"\n") + 1] if cut and b"\n" in found else found
-    return lines.decode("utf-8-sig")
+    return found[: found.rfind(b"\n") + 1] if cut and b"\n" in found else found
+
+
+def _decoded(tree: Tree, file: TreeFile) -> tuple[str, str]:
+    """The first lines of a text file, and its encoding: UTF-8, or else one in which a byte is a letter."""
+    head = _head(tree, file)
+    if file.size <= _READ_WHOLE:  # an odd character may stand far below
+        with _opened(tree, file) as handle:
+            is_utf8 = _is_utf8(handle)
+    else:
+        is_utf8 = _is_utf8(io.BytesIO(head))
+    if is_utf8:
+        return head.decode("utf-8-sig"), "UTF-8"
+    if b"\0" in head:
+        raise UnreadFileError("it is no text in UTF-8 or ISO-8859-1")
+    return head.decode("latin-1"), _LATIN
+
+
+def _is_utf8(handle: Any) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        while chunk := handle.read(4 * 1024**2):
+            decoder.decode(chunk)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _csv_look(tree: Tree, file: TreeFile, *, dialects: dict[str, _Dialect]) -> Look:
     """The columns of a csv file; one that begins as another one did is written alike."""
-    head = _head(tree, file)
+    head, encoding = _decoded(tree, file)
     if not head.strip():
         raise UnreadFileError("it has no lines")
     start = head.partition("\n")[0]
@@ -167,10 +204,13 @@ def _csv_look(tree: Tree, file: TreeFile, *, dialects: dict[str, _Dialect]) -> L
     first = next(csv.reader(io.StringIO(head), delimiter=dialect.delimiter, quotechar=dialect.quote))
     header = dialect.header or _names_columns(first)
     names = first if header else [f"column{number}" for number in range(1, len(first) + 1)]
+    if names.count("") == 1 and len(names) > 1:
+        options["unnamed"] = next(name for name in UNNAMED if name not in names)
+        names = [name or options["unnamed"] for name in names]
     if "" in names or len({name.lower() for name in names}) < len(names):
         raise UnreadFileError("its header has empty or repeated names")
     schema = pa.schema([(name, pa.string()) for name in names])
-    return Look(file, schema, options=options | {"header": header, "encoding": "UTF-8"})
+    return Look(file, schema, options=options | {"header": header, "encoding": encoding})
 
 
 def _sniffed(head: str) -> _Dialect:
@@ -194,7 +234,7 @@ def _sniffed(head: str) -> _Dialect:
 
 def _names_columns(first: Sequence[str]) -> bool:
     """Whether a first line is one of names, also where the sniffer sees only texts below it."""
-    return all(re.fullmatch(r"[A-Za-z_][\w .#%()/-]*", name) for name in first)
+    return any(first) and all(re.fullmatch(r"(?:[A-Za-z_][\w .#%()/-]*)?", name) for name in first)
 
 
 def _csv_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
@@ -206,7 +246,10 @@ def _csv_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
         reader = pacsv.open_csv(
             handle,
             read_options=pacsv.ReadOptions(
-                column_names=names, skip_rows=0 if not options["header"] else 1, block_size=4 * 1024**2
+                column_names=names,
+                skip_rows=0 if not options["header"] else 1,
+                block_size=4 * 1024**2,
+                encoding="latin-1" if options["encoding"] == _LATIN else "utf8",
             ),
             parse_options=pacsv.ParseOptions(
                 delimiter=options["delimiter"],
@@ -225,21 +268,41 @@ def _csv_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
 def _json_look(tree: Tree, file: TreeFile) -> Look:
     from pyarrow import json as pajson
 
-    head = _head(tree, file).strip()
-    if not head.startswith("{"):
-        raise UnreadFileError("it is no JSON lines: an object on each line is expected")
-    options = pajson.ParseOptions(newlines_in_values=False)
-    found = pajson.read_json(io.BytesIO(head.encode()), parse_options=options).schema
+    head = _head(tree, file).decode("utf-8-sig").strip()
+    options = {}
+    if head.startswith("["):
+        lines, options = _items_as_lines(tree, file), {LAYOUT: "array"}
+    elif head.startswith("{"):
+        lines = head.encode()
+    else:
+        raise UnreadFileError("it is no JSON: an object on each line is expected, or one array of objects")
+    parsing = pajson.ParseOptions(newlines_in_values=False)
+    found = pajson.read_json(io.BytesIO(lines), parse_options=parsing).schema
     # Arrow takes texts for times and forgets their zone: they stay texts, of which all values tell the type.
     fields = [f.with_type(pa.string()) if pa.types.is_timestamp(f.type) else f for f in found]
-    return Look(file, pa.schema(fields))
+    return Look(file, pa.schema(fields), options=options)
+
+
+def _items_as_lines(tree: Tree, file: TreeFile) -> bytes:
+    """The objects of a file that is one array, a line each."""
+    if file.size > _LARGEST_ARRAY:
+        raise UnreadFileError("it is one array of JSON, and too large for that: write an object a line")
+    with _opened(tree, file) as handle:
+        try:
+            items = json.loads(handle.read())
+        except ValueError as error:
+            raise UnreadFileError("its array of JSON is damaged") from error
+    if not items or not all(isinstance(item, dict) for item in items):
+        raise UnreadFileError("its array of JSON does not hold objects")
+    return "\n".join(json.dumps(item) for item in items).encode()
 
 
 def _json_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
     from pyarrow import json as pajson
 
     texts = pa.schema([f for f in look.schema if pa.types.is_string(f.type)])
-    with _opened(tree, look.file) as handle:
+    as_lines = LAYOUT in look.options
+    with io.BytesIO(_items_as_lines(tree, look.file)) if as_lines else _opened(tree, look.file) as handle:
         reader = pajson.open_json(
             handle,
             read_options=pajson.ReadOptions(block_size=_LONGEST_LINE),
@@ -269,8 +332,37 @@ def _text_sample(tree: Tree, looks: Sequence[Look], limit: int, batches: Any) ->
             break
     size = sum(look.file.size for look in looks)
     total = rows if whole else round(rows * size / max(bytes_read, 1))
-    sampled = _typed(_joined(parts, None)) if parts else pa.table({})
-    return Sample(sampled, total, exact=whole, options={"multiline": True} if multiline else {})
+    options: dict[str, Any] = {"multiline": True} if multiline else {}
+    joined = _joined(parts, None) if parts else pa.table({})
+    if looks[0].file.kind == "csv" and (word := _word_for_null(joined)) is not None:
+        options[NULL] = word
+        joined = _without(joined, word)
+    return Sample(_typed(joined), total, exact=whole, options=options)
+
+
+def _word_for_null(rows: pa.Table) -> str | None:
+    """The word that stands for null: without it texts are numbers, times or truth values."""
+    found: dict[str, int] = {}
+    for name in rows.column_names:
+        if not pa.types.is_string(rows[name].type) or typed_texts(rows[name]).type != pa.string():
+            continue
+        odd = {word for word in rows[name].unique().to_pylist() if word in _NULLS}
+        for word in odd:
+            column = _null_if(rows[name], word)
+            if column.null_count < len(column) and typed_texts(column).type != pa.string():
+                found[word] = found.get(word, 0) + 1
+    return max(_NULLS, key=lambda word: found.get(word, 0)) if found else None
+
+
+def _without(rows: pa.Table, word: str) -> pa.Table:
+    for number, name in enumerate(rows.column_names):
+        if pa.types.is_string(rows[name].type):
+            rows = rows.set_column(number, name, _null_if(rows[name], word))
+    return rows
+
+
+def _null_if(column: pa.ChunkedArray, word: str) -> pa.ChunkedArray:
+    return pc.if_else(pc.equal(column, word), pa.scalar(None, pa.string()), column)
 
 
 def _has_line_ends(rows: pa.Table) -> bool:
