@@ -16,7 +16,7 @@ from kedro_lakehouse.config.base import Declaration
 from kedro_lakehouse.config.columns import PARAMETER, ColumnIndexConfig
 from kedro_lakehouse.config.convert import ConvertConfig
 from kedro_lakehouse.config.discovery import DiscoveryConfig
-from kedro_lakehouse.config.expectations import KINDS, SuiteConfig
+from kedro_lakehouse.config.expectations import KINDS, ExpectationConfig, SuiteConfig
 from kedro_lakehouse.config.grants import MASKS, GrantConfig
 from kedro_lakehouse.config.maintenance import MaintenanceConfig
 from kedro_lakehouse.config.monitoring import MonitoringConfig
@@ -63,7 +63,9 @@ def json_schemas(
         registries: The model of each type of registry.
         partial: For the files of an environment, which hold only what differs there: nothing is required.
     """
-    pulls = {m.pull_model for m in sources.values() if issubclass(m, PulledSourceConfig)}
+    pulls: set[type[Declaration]] = {
+        m.pull_model for m in sources.values() if issubclass(m, PulledSourceConfig)
+    }
     models: list[type[Declaration]] = [
         TableConfig, SuiteConfig, MaintenanceConfig, MonitoringConfig, GrantConfig, DiscoveryConfig,
         ServiceFile, ConvertConfig, ColumnIndexConfig, PullConfig, *pulls, *sources.values(),
@@ -76,9 +78,8 @@ def json_schemas(
     definitions = {
         name: _finished(schema, by_name.get(name), partial=partial) for name, schema in found["$defs"].items()
     }
-    union = {
-        key: kind for m in (PullConfig, *pulls) for key, kind in definitions[m.__name__]["properties"].items()
-    }
+    pulled: list[type[Declaration]] = [PullConfig, *pulls]
+    union = {key: kind for m in pulled for key, kind in definitions[m.__name__]["properties"].items()}
     definitions["TableConfig"]["properties"]["pull"] = _open(
         {"type": "object", "properties": union, "additionalProperties": False}
     )
@@ -139,7 +140,7 @@ def _ref(model: type[Declaration]) -> Schema:
 
 def _open(schema: Schema) -> Schema:
     """A schema that lets placeholders and null pass beside its own values."""
-    told = {key: schema.pop(key) for key in ("description", "default") if key in schema}
+    told: Schema = {key: schema.pop(key) for key in ("description", "default") if key in schema}
     if set(schema) <= {"type"} and schema.get("type") == "string":
         return {**told, "type": ["string", "null"]}
     if not schema:
@@ -204,7 +205,7 @@ def _finished(schema: Schema, model: type[Declaration] | None, *, partial: bool)
         for key, kind in schema.get("properties", {}).items()
     }
     rules = _RULES.get(model.__name__, [])
-    if issubclass(model, Declaration) and "type" in schema["properties"] and "mostly" in schema["properties"]:
+    if issubclass(model, ExpectationConfig):
         rules = [*rules, *_expectations(partial=partial)]
     if model is TableConfig:
         rules = [*rules, *_tables(partial=partial)]

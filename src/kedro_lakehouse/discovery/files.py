@@ -32,6 +32,8 @@ UNNAMED: Final = ("row_name", "row_name_", "row_name__")
 """What a column is called whose header is empty."""
 LAYOUT: Final = "json_layout"
 """Option of files of JSON that are one array each."""
+_UNEVEN: Final = "uneven"
+_KINDS: Final[Mapping[type, str]] = {str: "text", bool: "truth", dict: "object", list: "list"}
 NULL: Final = "null_value"
 """Option of files of csv in which a word stands for null."""
 _NULLS: Final = ("NA", "NaN", "nan", "N/A", "NULL", "null", "None", "\\N", "?", ".", "-")
@@ -225,11 +227,24 @@ def _sniffed(head: str) -> _Dialect:
                 delimiter, quote, header = own.execute(_SNIFF, [kept.name]).fetchall()[0]
         except duckdb.Error as error:
             raise UnreadFileError("it is no table of separated values") from error
+    if delimiter not in head and (blank := _by_blanks(head)) is not None:
+        return blank
     return _Dialect(
         delimiter=delimiter if delimiter in _DELIMITERS else ",",
         quote=quote if len(quote) == 1 else '"',
         header=bool(header),
     )
+
+
+def _by_blanks(head: str) -> _Dialect | None:
+    """The dialect of lines whose values have one blank between them; None if they have not."""
+    lines = [line.rstrip("\r") for line in head.split("\n")[:20] if line.strip()]
+    counts = {line.count(" ") for line in lines}
+    numbers = [re.fullmatch(_NUMBER, part) is not None for part in lines[-1].split(" ")]
+    if len(counts) > 1 or max(counts) < 1 or not any(numbers):
+        return None
+    header = not any(re.fullmatch(_NUMBER, part) for part in lines[0].split(" "))
+    return _Dialect(delimiter=" ", quote='"', header=header and len(lines) > 1)
 
 
 def _names_columns(first: Sequence[str]) -> bool:
@@ -266,34 +281,55 @@ def _csv_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
 
 
 def _json_look(tree: Tree, file: TreeFile) -> Look:
-    from pyarrow import json as pajson
-
     head = _head(tree, file).decode("utf-8-sig").strip()
-    options = {}
-    if head.startswith("["):
-        lines, options = _items_as_lines(tree, file), {LAYOUT: "array"}
-    elif head.startswith("{"):
-        lines = head.encode()
-    else:
+    if not head.startswith(("[", "{")):
         raise UnreadFileError("it is no JSON: an object on each line is expected, or one array of objects")
-    parsing = pajson.ParseOptions(newlines_in_values=False)
-    found = pajson.read_json(io.BytesIO(lines), parse_options=parsing).schema
+    if head.startswith("["):
+        options: dict[str, Any] = {LAYOUT: "array"}
+        found = _schema_of_lines(_even_lines(tree, file, array=True))
+    else:
+        options = {}
+        try:
+            found = _schema_of_lines(head.encode())
+        except pa.ArrowInvalid:  # values of several kinds in one field
+            options = {_UNEVEN: True}
+            found = _schema_of_lines(_even_lines(tree, file, array=False))
     # Arrow takes texts for times and forgets their zone: they stay texts, of which all values tell the type.
     fields = [f.with_type(pa.string()) if pa.types.is_timestamp(f.type) else f for f in found]
     return Look(file, pa.schema(fields), options=options)
 
 
-def _items_as_lines(tree: Tree, file: TreeFile) -> bytes:
-    """The objects of a file that is one array, a line each."""
+def _schema_of_lines(lines: bytes) -> pa.Schema:
+    from pyarrow import json as pajson
+
+    options = pajson.ParseOptions(newlines_in_values=False)
+    return pajson.read_json(
+        io.BytesIO(lines), parse_options=options, read_options=pajson.ReadOptions(block_size=len(lines) + 1)
+    ).schema
+
+
+def _even_lines(tree: Tree, file: TreeFile, *, array: bool) -> bytes:
+    """The objects of a file, a line each; a field with values of several kinds has their texts."""
     if file.size > _LARGEST_ARRAY:
-        raise UnreadFileError("it is one array of JSON, and too large for that: write an object a line")
+        raise UnreadFileError("it is too large for an array of JSON, or for fields of several kinds")
     with _opened(tree, file) as handle:
-        try:
-            items = json.loads(handle.read())
-        except ValueError as error:
-            raise UnreadFileError("its array of JSON is damaged") from error
+        text = handle.read().decode("utf-8-sig")
+    try:
+        items = json.loads(text) if array else [json.loads(one) for one in text.splitlines() if one.strip()]
+    except ValueError as error:
+        raise UnreadFileError("its JSON is damaged") from error
     if not items or not all(isinstance(item, dict) for item in items):
-        raise UnreadFileError("its array of JSON does not hold objects")
+        raise UnreadFileError("its JSON does not hold objects")
+    kinds: dict[str, set[str]] = {}
+    for item in items:
+        for name, value in item.items():
+            if value is not None:
+                kinds.setdefault(name, set()).add(_KINDS.get(type(value), "number"))
+    uneven = [name for name, found in kinds.items() if len(found) > 1]
+    for item in items:
+        for name in uneven:
+            if item.get(name) is not None and not isinstance(item[name], str):
+                item[name] = json.dumps(item[name])
     return "\n".join(json.dumps(item) for item in items).encode()
 
 
@@ -301,8 +337,10 @@ def _json_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
     from pyarrow import json as pajson
 
     texts = pa.schema([f for f in look.schema if pa.types.is_string(f.type)])
-    as_lines = LAYOUT in look.options
-    with io.BytesIO(_items_as_lines(tree, look.file)) if as_lines else _opened(tree, look.file) as handle:
+    array = LAYOUT in look.options
+    uneven = array or _UNEVEN in look.options
+    opened = io.BytesIO(_even_lines(tree, look.file, array=array)) if uneven else _opened(tree, look.file)
+    with opened as handle:
         reader = pajson.open_json(
             handle,
             read_options=pajson.ReadOptions(block_size=_LONGEST_LINE),

@@ -30,6 +30,7 @@ _LONGEST: Final = 64
 _FILLED: Final = 0.25
 """Columns identify rows on purpose if rows have so much of all combinations of their values."""
 _REPEATED: Final = 0.5
+_PLANNED: Final = 12
 _LEAST_ROWS: Final = 3
 _STRONG: Final = frozenset({"id", "key", "uuid", "guid", "pk", "identifier"})
 _WEAK: Final = frozenset(
@@ -131,7 +132,7 @@ class _Search:
 
     def _together(self, single: Sequence[str]) -> list[tuple[str, ...]]:
         """Two or three columns that are unique together, or the first ones of the table."""
-        tried = [n for n in self._able if n not in single]
+        tried = [n for n in self._able if n not in single and self._distinct[n] > 1]
         tried.sort(key=lambda n: (-self._grain(n), self._order[n]))
         tried = sorted(tried[:_COMBINED], key=lambda name: self._order[name])
         for width in range(2, _WIDEST + 1):
@@ -180,10 +181,14 @@ class _Search:
         """Whether unique columns look like the key of the table."""
         if len(names) == 1:
             return self._is_trusted(names[0])
-        roles = {self._role[n] for n in names}
-        if not roles <= _DIMENSIONS or roles == {"time"}:
-            return roles == {"time"} and self._is_prefix(names)
+        roles = [self._role[n] for n in names]
         filled = self._count / prod(self._distinct[n] for n in names)
+        if filled == 1 and roles.count("measure") < len(names) and self._count >= _PLANNED:
+            return True  # every combination of their values is there once, as in a planned experiment
+        if not _DIMENSIONS.issuperset(roles):
+            return False
+        if set(roles) == {"time"}:
+            return filled >= _REPEATED or self._is_prefix(names)
         return "id" in roles or filled >= _FILLED or self._is_prefix(names)
 
     def _is_prefix(self, names: Sequence[str]) -> bool:
@@ -263,9 +268,7 @@ class _Search:
     def _grain(self, name: str) -> int:
         """How much a column speaks for being one of several that identify a row, as texts and dates do."""
         kind, role = self._rows[name].type, self._role[name]
-        named = (
-            3 if at.is_date(kind) else 2 if _is_text(kind) or at.is_temporal(kind) or role == "time" else 0
-        )
+        named = 5 if at.is_temporal(kind) else 3 if _is_text(kind) else 2 if role == "time" else 0
         return self._score[name] + named + (1 if role == "entity" else 0)
 
     def _are_unique(self, names: Sequence[str]) -> bool:
