@@ -48,13 +48,13 @@ def add(  # noqa: PLR0913 - one an option
       kedro lakehouse add data/01_raw/cars.csv --name fleet.car --yes
     """  # noqa: D301 - \b keeps click from wrapping the examples
     project = open_project()
-    planned = _planned(project, what, name=name, namespace=namespace or "")
-    folder = _folder()
+    planned = plan_blocks(project, what, name=name, namespace=namespace or "")
+    folder = configuration_folder()
     if not as_json:
-        _show(planned, folder)
+        show_blocks(planned, folder)
     if not only_show:
         confirm(f"Add this to {folder.parent.name}/{folder.name}?", yes=yes)
-        _write(project, planned, folder)
+        write_blocks(planned, folder, project.env)
     if as_json:
         print_json(_as_json(planned, folder, written=not only_show))
     elif not only_show:
@@ -62,7 +62,7 @@ def add(  # noqa: PLR0913 - one an option
         click.echo(f"Written. Next: kedro run --namespaces={','.join(names)}")
 
 
-def _planned(project: Project, what: str, *, name: str | None, namespace: str) -> Additions:
+def plan_blocks(project: Project, what: str, *, name: str | None = None, namespace: str = "") -> Additions:
     """The blocks for what was named, without those of tables that are declared.
 
     Raises:
@@ -169,7 +169,7 @@ def _places(project: Project) -> dict[str, str]:
     return {**inner, "${project_path:<below>}": str(find_root())}
 
 
-def _folder() -> Path:
+def configuration_folder() -> Path:
     """The folder of the environment that blocks are written to."""
     from kedro.framework.project import settings
 
@@ -184,7 +184,8 @@ def _texts(planned: Additions) -> dict[str, str]:
     return {file: text for file, text in texts.items() if text}
 
 
-def _show(planned: Additions, folder: Path) -> None:
+def show_blocks(planned: Additions, folder: Path) -> None:
+    """Print the blocks, and what gets none."""
     for file, text in _texts(planned).items():
         click.echo(f"# {folder.parent.name}/{folder.name}/{file}\n{text}")
     for name in planned.reused:
@@ -193,13 +194,17 @@ def _show(planned: Additions, folder: Path) -> None:
         click.echo(f"# No block for {one.name}: {one.comments[-1] if one.comments else ''}")
 
 
-def _write(project: Project, planned: Additions, folder: Path) -> None:
-    """Add the blocks to the files; if the project cannot be loaded then, all is as it was."""
+def write_blocks(planned: Additions, folder: Path, env: str) -> None:
+    """Add the blocks to the files of a folder; if the project cannot be loaded then, all is as it was.
+
+    Raises:
+        ConfigurationError: A file cannot take blocks, or they do not fit to what is declared.
+    """
     from kedro_lakehouse.config.blocks import added_to
-    from kedro_lakehouse.project import Project as Loaded
+    from kedro_lakehouse.project import Project
 
     with added_to({folder / file: text for file, text in _texts(planned).items()}):
-        Loaded.load(str(folder.parent), chosen_environment() or project.env)
+        Project.load(str(folder.parent), env)
 
 
 def _as_json(planned: Additions, folder: Path, *, written: bool) -> dict[str, Any]:

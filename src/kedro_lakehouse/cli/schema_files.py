@@ -30,20 +30,26 @@ def schema_files(*, folder: Path | None, as_json: bool) -> None:
     The schemas have the keys of every installed plug-in. <name>.env.json is for files in the folder of an
     environment, which hold only what differs there. Files of an earlier call are replaced.
     """
+    where = folder or schema_folder()
+    names = write_schemas(where)
+    if as_json:
+        print_json({"folder": str(where), "written": names})
+        return
+    click.echo(f"Wrote {len(names)} files to {where}.")
+
+
+def write_schemas(where: Path) -> list[str]:
+    """Write the schemas into a folder, over those of an earlier time; return the names of the files."""
     from kedro_lakehouse.config.json_schema import PARTIAL, schema_text
     from kedro_lakehouse.project import file_schemas
 
-    where = folder or schema_folder()
     where.mkdir(parents=True, exist_ok=True)
     names = []
     for ending, partial in ((".json", False), (PARTIAL, True)):
         for name, schema in file_schemas(partial=partial).items():
             (where / f"{name}{ending}").write_text(schema_text(schema), encoding="utf-8")
             names.append(f"{name}{ending}")
-    if as_json:
-        print_json({"folder": str(where), "written": sorted(names)})
-        return
-    click.echo(f"Wrote {len(names)} files to {where}.")
+    return sorted(names)
 
 
 def schema_folder() -> Path:

@@ -63,12 +63,11 @@ def json_schemas(
         registries: The model of each type of registry.
         partial: For the files of an environment, which hold only what differs there: nothing is required.
     """
-    pulls: set[type[Declaration]] = {
-        m.pull_model for m in sources.values() if issubclass(m, PulledSourceConfig)
-    }
+    pulled: dict[type[Declaration], None] = {PullConfig: None}
+    pulled |= {m.pull_model: None for m in sources.values() if issubclass(m, PulledSourceConfig)}
     models: list[type[Declaration]] = [
         TableConfig, SuiteConfig, MaintenanceConfig, MonitoringConfig, GrantConfig, DiscoveryConfig,
-        ServiceFile, ConvertConfig, ColumnIndexConfig, PullConfig, *pulls, *sources.values(),
+        ServiceFile, ConvertConfig, ColumnIndexConfig, *pulled, *sources.values(),
         *notifiers.values(),
         *registries.values(),
     ]  # fmt: skip
@@ -78,7 +77,6 @@ def json_schemas(
     definitions = {
         name: _finished(schema, by_name.get(name), partial=partial) for name, schema in found["$defs"].items()
     }
-    pulled: list[type[Declaration]] = [PullConfig, *pulls]
     union = {key: kind for m in pulled for key, kind in definitions[m.__name__]["properties"].items()}
     definitions["TableConfig"]["properties"]["pull"] = _open(
         {"type": "object", "properties": union, "additionalProperties": False}
