@@ -124,7 +124,11 @@ def _found(project: Project, what: str, namespace: str) -> Sequence[FoundDataset
 
 def _has_file(entry: object) -> bool:
     """Whether an entry of the catalog is one file or folder, and not a pattern of many names."""
-    return isinstance(entry, dict) and isinstance(entry.get("filepath"), str) and "{" not in entry["filepath"]
+    if not isinstance(entry, dict) or not isinstance(entry.get("filepath"), str):
+        return False
+    return "{" not in entry["filepath"] and str(entry.get("type")).startswith(
+        ("pandas.", "spark.", "polars.")
+    )
 
 
 def _under_name(found: Sequence[FoundDataset], entry: str, namespace: str) -> Sequence[FoundDataset]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.discovery.found import identifier_of
 from kedro_lakehouse.discovery.look import look_over
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.discovery.found import FoundDataset
     from kedro_lakehouse.project import Project
+
+_BELOW: Final = "<below>"
+"""Where the path below a folder stands in the text for that folder; without it, behind that text."""
 
 
 @dataclass(frozen=True)
@@ -106,11 +109,11 @@ def additions_for(
 
     Args:
         found: What was found, under the names that the tables get.
-        declared: The sources that are declared, as they are written, by name.
+        declared: The sources that are declared, with their paths resolved, by name.
         places: Folders with the text that stands for each in YAML, such as ``${globals:landing}``.
     """
     proposals = [propose(one) for one in found]
-    able = [_placed(p, places) for p in proposals if p.tables]
+    able = [p for p in proposals if p.tables]
     names: dict[str, str] = {}
     sources: dict[str, Any] = {}
     reused = list[str]()
@@ -118,13 +121,12 @@ def additions_for(
     for text, block in blocks.items():
         users = [p for p in able if block in p.sources.values()]
         known = next((name for name, one in declared.items() if one == block), None)
-        name = known or _free(_label(users), {*declared, *sources})
-        names[text] = name
+        names[text] = known or _free(_label(users), {*declared, *sources})
         if known:
             reused.append(known)
         else:
-            sources[name] = block
-    tables = tuple(_with_source(p, names) for p in able)
+            sources[names[text]] = {**block, "path": _text_of(str(block["path"]), places)}
+    tables = tuple(_told_by_places(_with_source(p, names), places) for p in able)
     return Additions(sources, tables, tuple(p for p in proposals if not p.tables), tuple(reused))
 
 
@@ -137,13 +139,13 @@ def _free(name: str, taken: set[str]) -> str:
     return name if name not in taken else next(n for n in numbered if n not in taken)
 
 
-def _placed(proposal: Proposal, places: Mapping[str, str]) -> Proposal:
-    """A proposal whose paths are told by the project's places."""
-    sources = {
-        name: {**block, "path": _text_of(str(block["path"]), places)}
-        for name, block in proposal.sources.items()
-    }
-    return replace(proposal, sources=sources)
+def _told_by_places(proposal: Proposal, places: Mapping[str, str]) -> Proposal:
+    """A proposal whose comments name no folder of this machine that has a name of its own."""
+    told = proposal.comments
+    for text, folder in sorted(places.items(), key=lambda one: -len(one[1])):
+        short = "" if _BELOW in text else f"{text}/"
+        told = tuple(line.replace(f"{folder.rstrip('/')}/", short) for line in told)
+    return replace(proposal, comments=told)
 
 
 def _text_of(path: str, places: Mapping[str, str]) -> str:
@@ -151,7 +153,7 @@ def _text_of(path: str, places: Mapping[str, str]) -> str:
         root = folder.rstrip("/")
         if path == root or path.startswith(f"{root}/"):
             below = path.removeprefix(root).lstrip("/")
-            return text.replace("<below>", below) if "<below>" in text else f"{text}/{below}".rstrip("/")
+            return text.replace(_BELOW, below) if _BELOW in text else f"{text}/{below}".rstrip("/")
     return path
 
 
