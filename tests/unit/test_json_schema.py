@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 from click.testing import CliRunner
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.config.json_schema import FILES, PARTIAL
@@ -184,6 +187,32 @@ def _loaded(file, raw):
         "parameters_column_index": lambda: loading.load_column_index(raw),
     }
     return readers[file]()
+
+
+@only_in_soak
+def test_an_editors_validator_says_the_same(tmp_path):
+    """check-jsonschema, as `uvx` fetches it: every bundled file passes, every mistake is refused."""
+
+    def validator(schema, file):
+        uv = Path(sys.executable).with_name("uv")
+        command = [
+            str(uv),
+            "tool",
+            "run",
+            "-q",
+            "check-jsonschema",
+            "--schemafile",
+            str(SHIPPED / schema),
+            str(file),
+        ]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    for file in BUNDLED:
+        told = validator(Path(named_schema(file)).name, file)
+        assert told.returncode == 0, (file, told.stdout)
+    for file, text in WRONG.values():
+        (tmp_path / "wrong.yml").write_text(text, encoding="utf-8")
+        assert validator(f"{file}.json", tmp_path / "wrong.yml").returncode == 1, text
 
 
 def test_the_command_writes_them_with_the_installed_plug_ins(tmp_path):
