@@ -64,7 +64,8 @@ class CsvOptions(Declaration):
     header: bool | None = None
     """Whether the first line names the columns; default: by source type."""
     columns: Names | None = None
-    """Names of the columns in their order, for files without header."""
+    """Names of the columns in their order: for files without header, or in the place of what the header says.
+    """
     unnamed: Name | None = None
     """Name of the one column that the header leaves without a name, as R and pandas write the names of rows;
     default: such a file is refused.

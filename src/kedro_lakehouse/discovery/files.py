@@ -11,6 +11,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ UNNAMED: Final = ("row_name", "row_name_", "row_name__")
 LAYOUT: Final = "json_layout"
 """Option of files of JSON that are one array each."""
 _UNEVEN: Final = "uneven"
+_NESTED: Final = frozenset({"object", "list"})
 _KINDS: Final[Mapping[type, str]] = {str: "text", bool: "truth", dict: "object", list: "list"}
 NULL: Final = "null_value"
 """Option of files of csv in which a word stands for null."""
@@ -40,6 +42,7 @@ _NULLS: Final = ("NA", "NaN", "nan", "N/A", "NULL", "null", "None", "\\N", "?", 
 _LATIN: Final = "ISO-8859-1"
 """Spark reads no other encoding in which a byte is a letter."""
 _THREADS: Final = 8
+_WIDTHS: Final = 50
 _INTEGER: Final = r"^-?(?:0|[1-9]\d{0,17})$"
 _NUMBER: Final = r"^-?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$"
 _DATE: Final = r"^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])$"
@@ -202,10 +205,17 @@ def _csv_look(tree: Tree, file: TreeFile, *, dialects: dict[str, _Dialect]) -> L
     start = head.partition("\n")[0]
     dialect = dialects.get(start) or _sniffed(head)
     dialects[start] = dialect
-    options = {"delimiter": dialect.delimiter, "quote": dialect.quote}
+    options: dict[str, Any] = {"delimiter": dialect.delimiter, "quote": dialect.quote}
     first = next(csv.reader(io.StringIO(head), delimiter=dialect.delimiter, quotechar=dialect.quote))
     header = dialect.header or _names_columns(first)
+    width = _usual_width(head, dialect)
     names = first if header else [f"column{number}" for number in range(1, len(first) + 1)]
+    if width == len(first) + 1 and _names_columns(first):  # R names no column of names of rows
+        names, options["columns"] = [UNNAMED[0], *first], [UNNAMED[0], *first]
+        header = True
+    elif (width > len(first) or re.fullmatch(_NUMBER, first[0])) and (header or width != len(first)):
+        names = [f"column{number}" for number in range(1, width + 1)]  # the first line says something else
+        header, options["columns"] = True, names
     if names.count("") == 1 and len(names) > 1:
         options["unnamed"] = next(name for name in UNNAMED if name not in names)
         names = [name or options["unnamed"] for name in names]
@@ -247,6 +257,13 @@ def _by_blanks(head: str) -> _Dialect | None:
     return _Dialect(delimiter=" ", quote='"', header=header and len(lines) > 1)
 
 
+def _usual_width(head: str, dialect: _Dialect) -> int:
+    """How many values the lines after the first one have, most of them."""
+    lines = csv.reader(io.StringIO(head), delimiter=dialect.delimiter, quotechar=dialect.quote)
+    widths = [len(line) for line in islice(lines, 1, _WIDTHS) if line]
+    return max(set(widths), key=widths.count) if widths else 0
+
+
 def _names_columns(first: Sequence[str]) -> bool:
     """Whether a first line is one of names, also where the sniffer sees only texts below it."""
     return any(first) and all(re.fullmatch(r"(?:[A-Za-z_][\w .#%()/-]*)?", name) for name in first)
@@ -284,16 +301,12 @@ def _json_look(tree: Tree, file: TreeFile) -> Look:
     head = _head(tree, file).decode("utf-8-sig").strip()
     if not head.startswith(("[", "{")):
         raise UnreadFileError("it is no JSON: an object on each line is expected, or one array of objects")
-    if head.startswith("["):
-        options: dict[str, Any] = {LAYOUT: "array"}
-        found = _schema_of_lines(_even_lines(tree, file, array=True))
-    else:
-        options = {}
-        try:
-            found = _schema_of_lines(head.encode())
-        except pa.ArrowInvalid:  # values of several kinds in one field
-            options = {_UNEVEN: True}
-            found = _schema_of_lines(_even_lines(tree, file, array=False))
+    options: dict[str, Any] = {LAYOUT: "array"} if head.startswith("[") else {}
+    try:
+        found = _schema_of_lines(_even_lines(tree, file, options) if options else head.encode())
+    except pa.ArrowInvalid:  # values of several kinds in one field, or within one
+        options[_UNEVEN] = True
+        found = _schema_of_lines(_even_lines(tree, file, options))
     # Arrow takes texts for times and forgets their zone: they stay texts, of which all values tell the type.
     fields = [f.with_type(pa.string()) if pa.types.is_timestamp(f.type) else f for f in found]
     return Look(file, pa.schema(fields), options=options)
@@ -308,8 +321,12 @@ def _schema_of_lines(lines: bytes) -> pa.Schema:
     ).schema
 
 
-def _even_lines(tree: Tree, file: TreeFile, *, array: bool) -> bytes:
-    """The objects of a file, a line each; a field with values of several kinds has their texts."""
+def _even_lines(tree: Tree, file: TreeFile, options: Mapping[str, Any]) -> bytes:
+    """The objects of a file, a line each; a field with values of several kinds has their texts.
+
+    Where kinds differ within nested values as well, all nested values are texts.
+    """
+    array, uneven = LAYOUT in options, _UNEVEN in options
     if file.size > _LARGEST_ARRAY:
         raise UnreadFileError("it is too large for an array of JSON, or for fields of several kinds")
     with _opened(tree, file) as handle:
@@ -317,7 +334,7 @@ def _even_lines(tree: Tree, file: TreeFile, *, array: bool) -> bytes:
     try:
         items = json.loads(text) if array else [json.loads(one) for one in text.splitlines() if one.strip()]
     except ValueError as error:
-        raise UnreadFileError("its JSON is damaged") from error
+        raise UnreadFileError("it is neither an object on each line nor one array of objects") from error
     if not items or not all(isinstance(item, dict) for item in items):
         raise UnreadFileError("its JSON does not hold objects")
     kinds: dict[str, set[str]] = {}
@@ -325,10 +342,10 @@ def _even_lines(tree: Tree, file: TreeFile, *, array: bool) -> bytes:
         for name, value in item.items():
             if value is not None:
                 kinds.setdefault(name, set()).add(_KINDS.get(type(value), "number"))
-    uneven = [name for name, found in kinds.items() if len(found) > 1]
+    texts = {name for name, found in kinds.items() if len(found) > 1 or (uneven and found & _NESTED)}
     for item in items:
-        for name in uneven:
-            if item.get(name) is not None and not isinstance(item[name], str):
+        for name in texts & item.keys():
+            if item[name] is not None and not isinstance(item[name], str):
                 item[name] = json.dumps(item[name])
     return "\n".join(json.dumps(item) for item in items).encode()
 
@@ -337,9 +354,8 @@ def _json_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
     from pyarrow import json as pajson
 
     texts = pa.schema([f for f in look.schema if pa.types.is_string(f.type)])
-    array = LAYOUT in look.options
-    uneven = array or _UNEVEN in look.options
-    opened = io.BytesIO(_even_lines(tree, look.file, array=array)) if uneven else _opened(tree, look.file)
+    whole = LAYOUT in look.options or _UNEVEN in look.options
+    opened = io.BytesIO(_even_lines(tree, look.file, look.options)) if whole else _opened(tree, look.file)
     with opened as handle:
         reader = pajson.open_json(
             handle,

@@ -31,6 +31,8 @@ _FILLED: Final = 0.25
 """Columns identify rows on purpose if rows have so much of all combinations of their values."""
 _REPEATED: Final = 0.5
 _PLANNED: Final = 12
+_GIVEN: Final = 4
+"""Numbers that were given to rows one after the other span at most so many times their count."""
 _LEAST_ROWS: Final = 3
 _STRONG: Final = frozenset({"id", "key", "uuid", "guid", "pk", "identifier"})
 _WEAK: Final = frozenset(
@@ -46,6 +48,10 @@ _ENTITIES: Final = frozenset(
      "household", "state", "country", "county", "city", "region", "station", "site", "school", "team",
      "player", "student", "plant", "store", "sensor", "device"}
 )  # fmt: skip
+_SHARED: Final = frozenset(
+    {"first", "last", "middle", "given", "family", "address", "street", "comment", "note"}
+)
+"""Words of texts that two rows may well share, such as first names: where none does, it is chance."""
 _MEASURES: Final = frozenset(
     {"latitude", "longitude", "amount", "price", "total", "value", "description", "count", "rate", "percent"}
 )
@@ -106,7 +112,7 @@ class _Search:
         self._rows, self._count = rows, rows.num_rows
         self._subject = _singular(name_words(table.rpartition(".")[2]))
         self._order = {name: number for number, name in enumerate(rows.column_names)}
-        able = [n for n in rows.column_names if _may_be_key(rows[n]) and not _counts_lines(n, rows[n])]
+        able = [n for n in rows.column_names if _may_be_key(n, rows[n]) and not _counts_lines(n, rows[n])]
         self._score = {name: self._likeliness(name) for name in able}
         self._role = {name: self._role_of(name) for name in able}
         self._distinct = {name: int(pc.count_distinct(rows[name]).as_py()) for name in able}
@@ -175,6 +181,8 @@ class _Search:
             return role in ("code", "label") or (role == "time" and first)
         if role == "time":
             return first or not any(r == "time" for n, r in self._role.items() if n != name)
+        if role == "label" and frozenset(name_words(name)) & _SHARED:
+            return False
         return role in ("code", "label", "entity")
 
     def _is_chosen(self, names: Sequence[str]) -> bool:
@@ -217,18 +225,32 @@ class _Search:
     def _role_of(self, name: str) -> Role:
         """What a column is there for, by its name, its type and its values."""
         words, kind = name_words(name), self._rows[name].type
-        own, text = _singular(words), _is_text(kind)
+        text = _is_text(kind)
         if self._is_measure(name):
             return "measure"
-        if frozenset(words) & _STRONG or (own and own <= self._subject):
+        if frozenset(words) & _STRONG or self._names_subject(name):
             return "id"
-        is_named_time = bool(words) and (words[-1] in _TIMES or words[0] in _TIMES)
-        if at.is_temporal(kind) or (is_named_time and not at.is_floating(kind)):
+        if at.is_temporal(kind) or _is_named_time(name):
             return "time"
-        if frozenset(words) & _WEAK and (text or words[-1] in _WEAK):
+        if frozenset(words) & _WEAK and (text or words[-1] in _WEAK) and not self._answers(words):
             return "code"
-        number: Role = "entity" if own & _ENTITIES or self._numbers_groups(name) else "measure"
+        number: Role = "entity" if {*words} & _ENTITIES or self._numbers_groups(name) else "measure"
         return "label" if text else number
+
+    def _names_subject(self, name: str) -> bool:
+        """Whether a column is called like the table; a number is then one that was given, not measured."""
+        own, column = _singular(name_words(name)), self._rows[name]
+        if not own or not own <= self._subject:
+            return False
+        if not at.is_integer(column.type):
+            return True
+        ends = pc.min_max(column).as_py()
+        return bool(ends["max"] - ends["min"] <= _GIVEN * self._count)
+
+    def _answers(self, words: Sequence[str]) -> bool:
+        """Whether `no` in a name is an answer and not a number: another column has `yes`."""
+        others = (name_words(name) for name in self._rows.column_names)
+        return "no" in words and any("yes" in other for other in others)
 
     def _is_measure(self, name: str) -> bool:
         kind = self._rows[name].type
@@ -248,16 +270,15 @@ class _Search:
     def _likeliness(self, name: str) -> int:
         """How much the name and the type of a unique column speak for a key."""
         words, kind = name_words(name), self._rows[name].type
-        subject = self._subject
         score = 0
         if words and words[-1] in _STRONG:
             own = _singular(words[:-1])
-            score += 6 if not own or own <= subject else 4
+            score += 6 if not own or own <= self._subject else 4
         elif frozenset(words) & _STRONG:
             score += 3
-        elif frozenset(words) & _WEAK:
+        elif frozenset(words) & _WEAK and not self._answers(words):
             score += 2
-        if words and _singular(words) <= subject:
+        if self._names_subject(name):
             score += 5
         if self._is_measure(name):
             score -= 3
@@ -306,13 +327,24 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
-def _may_be_key(column: pa.ChunkedArray) -> bool:
+def _is_named_time(name: str) -> bool:
+    words = name_words(name)
+    return bool(words) and (words[-1] in _TIMES or words[0] in _TIMES)
+
+
+def _grows(column: pa.ChunkedArray) -> bool:
+    values = column.combine_chunks()
+    return len(values) > 1 and bool(pc.all(pc.greater(values[1:], values[:-1])).as_py())
+
+
+def _may_be_key(name: str, column: pa.ChunkedArray) -> bool:
     kind = column.type.value_type if at.is_dictionary(column.type) else column.type
     unfit = (at.is_nested, at.is_boolean, at.is_null, at.is_binary, at.is_large_binary)
     if column.null_count or any(test(kind) for test in unfit):
         return False
     if at.is_floating(kind):  # as pandas writes whole numbers once one of them was missing
-        return bool(pc.all(pc.equal(column, pc.floor(column))).as_py())
+        whole = bool(pc.all(pc.equal(column, pc.floor(column))).as_py())
+        return whole or (_is_named_time(name) and _grows(column))
     if at.is_string(kind) or at.is_large_string(kind) or at.is_string_view(kind):
         texts = column.cast(pa.string())
         longest = pc.max(pc.utf8_length(texts)).as_py() or 0

@@ -124,7 +124,7 @@ def _source(found: FoundDataset) -> tuple[dict[str, Any], str]:
         source["csv"] = {key: value for key, value in found.options.items() if key in _CSV}
         if found.options.get("encoding") == "UTF-8":
             source["csv"].pop("encoding")
-        if not found.options.get("header", True):
+        if "columns" in found.options or not found.options.get("header", True):
             source["csv"]["columns"] = [c.name for c in found.columns if not c.partition]
     return source, entity
 

@@ -142,7 +142,8 @@ def _csv_rule(
         return None
     head = text.partition(b"\n")[0].removesuffix(b"\r").decode("utf-8", errors="surrogateescape")
     has_header = source.headers[source.load_of(file)]
-    columns = _cells(head, options) if has_header else [*(options.columns or ())]
+    named = _cells(head, options) if has_header else []
+    columns = [*(options.columns or [cell or options.unnamed for cell in named])]
     at = columns.index(name) if name in columns else None
 
     def is_about(line: str) -> bool:

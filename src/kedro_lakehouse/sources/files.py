@@ -237,7 +237,7 @@ def shapes(  # noqa: PLR0913 - what to look at, and how
         file, load = landed
         if file_format == "parquet":
             return _parquet_shape(file, load, table)
-        if headers[load]:
+        if headers[load] and options[load].columns is None:
             return _csv_header(file, load, options[load], table)
         return _headerless(file, load, options[load].columns or tuple(fallback[load]), table)
 

@@ -95,7 +95,7 @@ def _items(session: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
 
     A file that was cut off is no array: its text is then set aside as a malformed record.
     """
-    whole = session.read.option("wholetext", "true").text([escaped(f.path) for f in files])
+    whole = session.read.text([escaped(f.path) for f in files], wholetext=True)
     text = F.regexp_replace(VALUE, f"^{_BYTE_ORDER_MARK}", "")
     # Read with its numbers as texts, no digit of an item gets lost; ``null`` tells that the text ended there.
     items = F.from_json(F.concat(F.lit("["), exact(text), F.lit(",null]")), _ITEMS, STRICT)

@@ -200,6 +200,18 @@ def test_text_in_another_encoding_and_lines_with_blanks_are_read(root):
     assert source["csv"]["columns"] == ["column1", "column2", "column3"]
 
 
+def test_a_first_line_that_names_no_columns_is_passed_over(root):
+    lines = "3,2,setosa,virginica\n" + "5.1,3.5,1.4,0.2,0\n" * 3
+    found = added(land(root, "a/x.csv", lines))
+    ((_, source),) = found["sources"].items()
+    assert source["csv"]["columns"] == [f"column{n}" for n in range(1, 6)]
+    assert source["csv"]["header"] is True
+    frame = added(land(root, "a/y.csv", "mpg,cyl\nMazda,21.0,6\nDatsun,22.8,4\nHornet,21.4,6\n"))
+    ((_, source),) = frame["sources"].items()
+    assert source["csv"]["columns"] == ["row_name", "mpg", "cyl"]
+    assert frame["tables"]["a.y"]["keys"] == ["row_name"]
+
+
 def test_files_that_repeat_their_keys_are_extracts_of_one_table(root):
     for day in (1, 2, 3):
         land(

@@ -76,3 +76,18 @@ def test_every_candidate_has_its_reasons():
 def test_a_column_with_null_or_with_an_empty_text_is_no_key():
     assert chosen({"id": [1, None, 3]}) == ()
     assert chosen({"code": ["a", "", "c"]}) == ()
+
+
+def test_what_is_unique_by_chance_is_no_key():
+    rows = {"country": ["a", "b", "a", "b"], "income": [1250, 48_000, 310, 9_900]}
+    assert chosen(rows, "health_income") == ()
+    assert chosen({"cases": [7, 5, 9], "died": [1, 1, 2]}) == ()
+    assert chosen({"first_name": ["Ann", "Bob", "Cid"], "age": [30, 31, 30]}) == ()
+    answers = {"smokes_yes": [4, 4, 7], "smokes_no": [5, 8, 9]}
+    assert chosen(answers) == ()
+    assert chosen({"account_no": [5, 8, 9], "v": [1, 1, 1]}) == ("account_no",)
+
+
+def test_a_time_that_grows_is_a_key_also_with_a_fraction():
+    assert chosen({"time": [1920.0, 1920.083, 1920.167], "temp": [40.6, 40.8, 44.4]}) == ("time",)
+    assert chosen({"time": [3.5, 1.25, 2.5], "temp": [40.6, 40.8, 44.4]}) == ()
