@@ -14,6 +14,7 @@ from kedro_lakehouse.cli.show import print_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kedro_lakehouse.config.pulled import PulledSourceConfig
     from kedro_lakehouse.discovery.additions import Additions
     from kedro_lakehouse.discovery.found import FoundDataset
     from kedro_lakehouse.project import Project
@@ -142,14 +143,13 @@ def _under_name(found: Sequence[FoundDataset], entry: str, namespace: str) -> Se
     return [found[0].named(f"{space}.{identifier_of([table])}")]
 
 
-def _pulled(project: Project, what: str) -> tuple[str, str] | None:
+def _pulled(project: Project, what: str) -> tuple[str, PulledSourceConfig, str] | None:
     """The source and the entity that a name means; None where it is no declared source's."""
     from kedro_lakehouse.config.pulled import PulledSourceConfig
 
     source, _, entity = what.partition(".")
-    if entity and isinstance(project.declarations.sources.get(source), PulledSourceConfig):
-        return source, entity
-    return None
+    config = project.declarations.sources.get(source)
+    return (source, config, entity) if entity and isinstance(config, PulledSourceConfig) else None
 
 
 def _named(found: Sequence[FoundDataset], name: str | None) -> Sequence[FoundDataset]:

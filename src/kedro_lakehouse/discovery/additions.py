@@ -10,12 +10,13 @@ from kedro_lakehouse.discovery.found import identifier_of
 from kedro_lakehouse.discovery.look import look_over
 from kedro_lakehouse.discovery.propose import Proposal, block_text, commented, propose
 from kedro_lakehouse.discovery.tree import ending_of
-from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError
+from kedro_lakehouse.errors import SourceNotFoundError, SourceRefusedError, UnreadableFileError
 from kedro_lakehouse.names import OPS_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kedro_lakehouse.config.pulled import PulledSourceConfig
     from kedro_lakehouse.discovery.found import FoundDataset
     from kedro_lakehouse.project import Project
 
@@ -163,7 +164,9 @@ def _with_source(proposal: Proposal, names: Mapping[str, str]) -> Proposal:
     return replace(proposal, tables=tables, sources={})
 
 
-def described_table(project: Project, source: str, entity: str, *, name: str | None) -> Additions:
+def described_table(
+    project: Project, source: str, config: PulledSourceConfig, entity: str, *, name: str | None
+) -> Additions:
     """The block for an entity of a declared source, by what the source's own catalog says of it.
 
     Raises:
@@ -179,14 +182,26 @@ def described_table(project: Project, source: str, entity: str, *, name: str | N
     asked = TableConfig(source=source, entity=entity, write="replace")
     bound = LakeTable(
         name=table, environment=project, bind=project.bind, declared=asked,
-        declared_source=project.declarations.sources[source],
+        declared_source=config,
     )  # fmt: skip
     (found,) = crawl_tables(source, [bound])
+    if not found.dataset.columns:
+        raise SourceRefusedError(
+            table=str(table),
+            place=found.dataset.location,
+            reason=f"it has no '{entity}'",
+            remedy="Correct it",
+        )
+    block, mode = dict(found.proposed), config.mode
+    if mode == "snapshot":
+        block = {"source": source, "entity": entity, "write": "append"}
+    elif mode == "incremental":  # which column tells a row's last change, no catalog says
+        block |= {"pull": {"mode": "full"}}
     types = ", ".join(f"{c.name} {c.type}" for c in found.dataset.columns)
     keys = "; ".join(", ".join(key) for key in found.dataset.keys)
     comments = (
         f"{entity} of {source}: {types}",
         f"Key: {keys} (the source says so)" if keys else "Key: the source names none",
     )
-    proposal = Proposal(str(table), tables={str(table): dict(found.proposed)}, comments=comments)
+    proposal = Proposal(str(table), tables={str(table): block}, comments=comments)
     return Additions(tables=(proposal,), reused=(source,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from click.testing import CliRunner
+from harness.project import ROOT
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.project import Project
@@ -258,6 +260,53 @@ def test_a_dataset_of_the_catalog_is_looked_at_under_its_name(root):
     unknown = add("crm.Order")
     assert unknown.exit_code == 1
     assert "Did you mean 'crm.Orders'?" in unknown.output
+
+
+@pytest.fixture
+def sqlite_source(root, monkeypatch):
+    """The example's source of a third party, installed; a file of SQLite with two tables."""
+    installed = root / "plugins/lakehouse_sqlite-0.1.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: lakehouse-sqlite\nVersion: 0.1.0\n")
+    (installed / "entry_points.txt").write_text(
+        "[kedro_lakehouse.sources]\nsqlite = lakehouse_sqlite:SqliteSource\n"
+    )
+    for folder in (root / "plugins", ROOT / "examples/sqlite-source/src"):
+        monkeypatch.syspath_prepend(str(folder))
+    with sqlite3.connect(root / "crm.db") as base:
+        base.execute("create table customer (id integer primary key, name text)")
+        base.execute("create table log (at text)")
+    base.close()
+
+    def declare(mode):
+        source = {
+            "type": "sqlite",
+            "path": "${globals:landing}/crm",
+            "database": str(root / "crm.db"),
+            "mode": mode,
+        }
+        (root / "conf/base/sources.yml").write_text(
+            yaml.safe_dump({"shop": yaml.safe_load(SOURCES)["shop"], "crm": source})
+        )
+
+    return declare
+
+
+def test_an_entity_of_a_database_has_the_key_that_its_catalog_names(root, sqlite_source):
+    sqlite_source("full")
+    assert added("crm.customer")["tables"]["crm.customer"] == {
+        "source": "crm",
+        "entity": "customer",
+        "keys": ["id"],
+    }
+    assert added("crm.log")["tables"]["crm.log"]["write"] == "replace"
+    told = add("crm.customer", "--yes")
+    assert told.exit_code == 0, told.output
+    assert set(written(root, "tables")) == {"shop.old", "crm.customer"}
+    assert "it has no 'nothing'" in add("crm.nothing").output
+    (root / "conf/base/tables.yml").write_text(TABLES)
+    sqlite_source("snapshot")
+    assert added("crm.log")["tables"]["crm.log"]["write"] == "append"
 
 
 def test_what_is_no_data_is_refused_with_the_reason(root):
