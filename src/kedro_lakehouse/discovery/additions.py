@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.discovery.found import identifier_of
 from kedro_lakehouse.discovery.look import look_over
-from kedro_lakehouse.discovery.propose import Proposal, block_text, commented, propose
+from kedro_lakehouse.discovery.propose import Proposal, block_text, commented, propose, with_full_loads
 from kedro_lakehouse.discovery.tree import ending_of
 from kedro_lakehouse.errors import SourceNotFoundError, SourceRefusedError, UnreadableFileError
 from kedro_lakehouse.names import OPS_NAMESPACE
@@ -113,7 +113,7 @@ def additions_for(
         declared: The sources that are declared, with their paths resolved, by name.
         places: Folders with the text that stands for each in YAML, such as ``${globals:landing}``.
     """
-    proposals = [propose(one) for one in found]
+    proposals = [propose(one) for one in with_full_loads(found)]
     able = [p for p in proposals if p.tables]
     names: dict[str, str] = {}
     sources: dict[str, Any] = {}

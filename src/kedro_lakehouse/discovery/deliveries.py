@@ -18,6 +18,7 @@ TIME: Final = "time_pattern"
 """Option of a dataset: the pattern of a time that each of its files has in its name."""
 _EXTRACT: Final = 0.5
 """Two files are extracts of one table if they share so many of the keys of the smaller one."""
+_DIGEST: Final = re.compile(r"(?<![A-Za-z0-9])[0-9a-f]{6,}(?![A-Za-z0-9])")
 _PATTERNS: Final[Mapping[str, str]] = {
     r"(?<!\d)\d{4}-\d{2}-\d{2}T\d{6}Z": "%Y-%m-%dT%H%M%SZ",
     r"(?<!\d)\d{8}T\d{6}Z": "%Y%m%dT%H%M%SZ",
@@ -62,6 +63,19 @@ def at_any_time(name: str) -> str:
         if changed != name:
             return changed
     return name
+
+
+def are_deliveries(names: Sequence[str]) -> bool:
+    """Whether files are of one table by their names, which differ in a time and in digests alone.
+
+    Example:
+        >>> are_deliveries(["2026-01-05_6517cdbb_items.csv", "2026-02-05_f8d9c4a0_items.csv"])
+        True
+        >>> are_deliveries(["2026-01-05_items.csv", "2026-01-05_orders.csv"])
+        False
+    """
+    shapes = {_DIGEST.sub("#", at_any_time(name)) for name in names}
+    return len(names) > 1 and len(shapes) == 1 and time_pattern(names) is not None
 
 
 def keys_of_deliveries(older: pa.Table, newer: pa.Table, *, table: str) -> tuple[Keys, dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from kedro_lakehouse.discovery.deliveries import TIME, keys_of_deliveries, time_pattern
+from kedro_lakehouse.discovery.deliveries import TIME, are_deliveries, keys_of_deliveries, time_pattern
 from kedro_lakehouse.discovery.evidence import evidence_in
 from kedro_lakehouse.discovery.files import Look, Sample, look_at_files, sample_of, typed_texts
 from kedro_lakehouse.discovery.found import FoundDataset, columns_of, identifier_of, key_options
@@ -47,6 +47,8 @@ def datasets_in(
         else:
             yield found
     clusters = _clusters(sorted(looks, key=lambda look: look.file.path))
+    if len(clusters) > 1 and _follow_each_other(looks):
+        clusters = [sorted(looks, key=lambda look: look.file.path)]
     rest = [f for f in files if f not in newest]
     for cluster in clusters:
         alone = len(clusters) == 1 and not (not folder and len(cluster) == 1)
@@ -69,6 +71,13 @@ def _clusters(looks: Sequence[Look]) -> list[list[Look]]:
         else:
             found.append([look])
     return found
+
+
+def _follow_each_other(looks: Sequence[Look]) -> bool:
+    """Whether files are of one table whose columns changed with time: by their names, and a column of all."""
+    shared = frozenset[str].intersection(*(look.names for look in looks))
+    same = len({(look.file.kind, look.options.get("delimiter")) for look in looks}) == 1
+    return bool(shared) and same and are_deliveries([look.file.name for look in looks])
 
 
 def _are_alike(one: frozenset[str], other: frozenset[str]) -> bool:

@@ -43,6 +43,7 @@ _LATIN: Final = "ISO-8859-1"
 """Spark reads no other encoding in which a byte is a letter."""
 _THREADS: Final = 8
 _WIDTHS: Final = 50
+_NEARLY: Final = 0.9
 _INTEGER: Final = r"^-?(?:0|[1-9]\d{0,17})$"
 _NUMBER: Final = r"^-?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$"
 _DATE: Final = r"^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])$"
@@ -237,13 +238,26 @@ def _sniffed(head: str) -> _Dialect:
                 delimiter, quote, header = own.execute(_SNIFF, [kept.name]).fetchall()[0]
         except duckdb.Error as error:
             raise UnreadFileError("it is no table of separated values") from error
-    if delimiter not in head and (blank := _by_blanks(head)) is not None:
-        return blank
+    if delimiter not in head:
+        if (most := _by_most_lines(head)) is not None:
+            return most
+        if (blank := _by_blanks(head)) is not None:
+            return blank
     return _Dialect(
         delimiter=delimiter if delimiter in _DELIMITERS else ",",
         quote=quote if len(quote) == 1 else '"',
         header=bool(header),
     )
+
+
+def _by_most_lines(head: str) -> _Dialect | None:
+    """The dialect by which nearly all lines have as many values as the first one; a few may be broken."""
+    for delimiter in _DELIMITERS:
+        rows = [row for row in csv.reader(io.StringIO(head), delimiter=delimiter) if row]
+        alike = sum(len(row) == len(rows[0]) for row in rows)
+        if len(rows[0]) > 1 and alike >= _NEARLY * len(rows):
+            return _Dialect(delimiter=delimiter, quote='"', header=_names_columns(rows[0]))
+    return None
 
 
 def _by_blanks(head: str) -> _Dialect | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.discovery.found import FoundColumn, FoundDataset
 
 _TEXT: Final = "string"
+_FULL_LOAD: Final = "full_load"
 _LINE: Final = 112
 _CSV: Final = ("header", "delimiter", "quote", "multiline", "unnamed", "encoding", NULL)
 _LATER: Final = (
@@ -87,7 +88,7 @@ def propose(found: FoundDataset) -> Proposal:
 
 def proposed_files(found: Sequence[FoundDataset]) -> tuple[str, str, str]:
     """The texts of sources.yml, tables.yml and catalog.yml for all datasets; each is valid YAML."""
-    proposals = [propose(one) for one in found]
+    proposals = [propose(one) for one in with_full_loads(found)]
     head = "# Proposed by `kedro run --pipelines=discovery`: copy what you want into conf/base/{}.\n"
     sources = [block_text(dict(p.sources)) for p in proposals if p.sources]
     tables = [commented(p.comments, p.name, dict(p.tables)) for p in proposals if not p.catalog]
@@ -194,7 +195,31 @@ def _problem(found: FoundDataset) -> str | None:
 
 
 def _operations(found: FoundDataset) -> bool:
-    return any(c.name == OPERATION for c in found.columns)
+    return any(c.name == OPERATION for c in found.columns) or bool(found.options.get(_FULL_LOAD))
+
+
+def with_full_loads(found: Sequence[FoundDataset]) -> list[FoundDataset]:
+    """Datasets among which full loads of AWS DMS are known as such: they lie beside changes of the same task.
+
+    A full load has no column with operations, but those that the task adds to every record.
+    """
+    added: dict[str, set[str]] = {}
+    for one in found:
+        if _operations(one):
+            own = {
+                c.name for c in one.columns if any(w in _words(c.name) for w in ("change seq", "last update"))
+            }
+            added.setdefault(_above(one), set()).update(own)
+    return [
+        replace(one, options={**one.options, _FULL_LOAD: True})
+        if (wanted := added.get(_above(one))) and wanted <= {c.name for c in one.columns}
+        else one
+        for one in found
+    ]
+
+
+def _above(found: FoundDataset) -> str:
+    return found.location.rstrip("/").rpartition("/")[0]
 
 
 def _tells_order(column: FoundColumn) -> bool:

@@ -214,6 +214,13 @@ def test_a_first_line_that_names_no_columns_is_passed_over(root):
     assert frame["tables"]["a.y"]["keys"] == ["row_name"]
 
 
+def test_a_broken_line_does_not_hide_the_delimiter(root):
+    lines = "Symbol,Name,Sector\n" + "".join(f's{n},"Name, {n}",x\n' for n in range(30)) + "s31,Name,x,odd\n"
+    found = added(land(root, "a/x.csv", lines))
+    ((_, source),) = found["sources"].items()
+    assert (source["csv"]["delimiter"], found["tables"]["a.x"]["keys"]) == (",", ["Symbol"])
+
+
 def test_files_that_repeat_their_keys_are_extracts_of_one_table(root):
     for day in (1, 2, 3):
         land(
@@ -226,6 +233,30 @@ def test_files_that_repeat_their_keys_are_extracts_of_one_table(root):
     assert (source["type"], source["extract_time"]) == ("extract", {"from": "name", "pattern": "%Y-%m-%d"})
     ((_, table),) = found["tables"].items()
     assert table["keys"] == ["sku"]
+
+
+def test_extracts_whose_columns_were_renamed_are_one_table(root):
+    rows = "".join(f"s{n},x{n},y\n" for n in range(9))
+    land(root, "sp/list/2026-01-01_f8d9c4a0_c.csv", f"Symbol,Name,Sector\n{rows}")
+    land(root, "sp/list/2026-02-01_6517cdbb_c.csv", f"Symbol,Security,GICS Sector\n{rows}")
+    land(root, "sp/list/2026-03-01_41745e94_c.csv", f"Symbol,Security,GICS Sector\n{rows}")
+    found = added("data/01_raw/sp")
+    assert {name: block["keys"] for name, block in found["tables"].items()} == {"sp.list": ["Symbol"]}
+    ((_, source),) = found["sources"].items()
+    assert (source["type"], source["pattern"]) == ("extract", "*.csv")
+
+
+def test_full_loads_beside_changes_of_a_dms_task_have_its_source(root):
+    frame = pa.table({"id": [1, 2], "change_seq": ["1", "2"], "last_update_time": ["a", "b"]})
+    for name, file, rows in (
+        ("a", "LOAD1.parquet", frame), ("a", "x.parquet", frame.add_column(0, "Op", pa.array(["I", "U"]))),
+        ("b", "LOAD1.parquet", frame),
+    ):  # fmt: skip
+        (root / f"data/01_raw/dms/{name}").mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, root / f"data/01_raw/dms/{name}/{file}")
+    found = added("data/01_raw/dms")
+    assert {name: source["type"] for name, source in found["sources"].items()} == {"dms": "dms"}
+    assert {block["source"] for block in found["tables"].values()} == {"dms"}
 
 
 def test_files_in_dated_folders_are_one_table(root):
