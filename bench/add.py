@@ -226,6 +226,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--no-run", action="store_true", help="only propose; start no Spark")
     parser.add_argument("--keep", type=Path, help="a folder for the packages, used again by the next call")
+    parser.add_argument("--only", default="", help="only files whose path this expression finds")
     parser.add_argument("--part", default="1/1", help="so many parts, and which one, such as 2/3")
     arguments = parser.parse_args()
     part, parts = map(int, arguments.part.split("/"))
@@ -236,7 +237,8 @@ def main() -> int:
         project = make(Path(made) / "project")
         os.environ.setdefault("DO_NOT_TRACK", "1")
         files = landed(packages / "python", project)
-        outcomes = proposed(project, dict(list(files.items())[part - 1 :: parts]))
+        chosen = [(name, path) for name, path in files.items() if re.search(arguments.only, name)]
+        outcomes = proposed(project, dict(chosen[part - 1 :: parts]))
         if not arguments.no_run:
             run(project, outcomes)
             if arguments.keep:
