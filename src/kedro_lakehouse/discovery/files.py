@@ -1,4 +1,4 @@
-"""What files of csv, JSON lines and parquet hold: the columns of each, and some of their rows."""
+"""What files of csv, JSON and parquet hold: the columns of each, and some of their rows."""
 
 from __future__ import annotations
 
@@ -6,31 +6,26 @@ import codecs
 import csv
 import io
 import json
-import re
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from kedro_lakehouse.discovery.dialects import NUMBER, Dialect, UnreadFileError, dialect_of, header_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kedro_lakehouse.discovery.tree import Tree, TreeFile
 
-_SNIFF: Final = "SELECT Delimiter, Quote, HasHeader FROM sniff_csv(?)"
-_DELIMITERS: Final = (",", ";", "\t", "|")
 _HEAD: Final = 256 * 1024
 _READ_WHOLE: Final = 256 * 1024**2
 """Text files of at most so many bytes together are counted; of larger ones rows are estimated."""
 _LONGEST_LINE: Final = 16 * 1024**2
 _LARGEST_ARRAY: Final = 128 * 1024**2
-UNNAMED: Final = ("row_name", "row_name_", "row_name__")
-"""What a column is called whose header is empty."""
 LAYOUT: Final = "json_layout"
 """Option of files of JSON that are one array each."""
 _UNEVEN: Final = "uneven"
@@ -42,10 +37,7 @@ _NULLS: Final = ("NA", "NaN", "nan", "N/A", "NULL", "null", "None", "\\N", "?", 
 _LATIN: Final = "ISO-8859-1"
 """Spark reads no other encoding in which a byte is a letter."""
 _THREADS: Final = 8
-_WIDTHS: Final = 50
-_NEARLY: Final = 0.9
 _INTEGER: Final = r"^-?(?:0|[1-9]\d{0,17})$"
-_NUMBER: Final = r"^-?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$"
 _DATE: Final = r"^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])$"
 _TIMESTAMP: Final = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?$"
 _ZONE: Final = r"(?:Z|[+-]\d\d:?\d\d)$"
@@ -53,21 +45,9 @@ _BOOLEAN: Final = r"^(?:true|false|True|False|TRUE|FALSE)$"
 _TEXT_TYPES: Final = (
     (_BOOLEAN, pa.bool_()),
     (_INTEGER, pa.int64()),
-    (_NUMBER, pa.float64()),
+    (NUMBER, pa.float64()),
     (_DATE, pa.date32()),
 )
-
-
-class _Dialect(NamedTuple):
-    """How a csv file is written."""
-
-    delimiter: str
-    quote: str
-    header: bool
-
-
-class UnreadFileError(ValueError):
-    """A file that is not what its name says; its text says what was found."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +77,7 @@ class Sample:
 
 def look_at_files(tree: Tree, files: Sequence[TreeFile]) -> list[Look | tuple[TreeFile, str]]:
     """Look at the beginning or the footer of each file; for one that cannot be read, why not."""
-    dialects: dict[str, _Dialect] = {}
+    dialects: dict[str, Dialect] = {}
     looks: dict[str, Callable[[Tree, TreeFile], Look]] = {
         "parquet": _parquet_look,
         "csv": partial(_csv_look, dialects=dialects),
@@ -198,89 +178,19 @@ def _is_utf8(handle: Any) -> bool:
     return True
 
 
-def _csv_look(tree: Tree, file: TreeFile, *, dialects: dict[str, _Dialect]) -> Look:
+def _csv_look(tree: Tree, file: TreeFile, *, dialects: dict[str, Dialect]) -> Look:
     """The columns of a csv file; one that begins as another one did is written alike."""
     head, encoding = _decoded(tree, file)
     if not head.strip():
         raise UnreadFileError("it has no lines")
     start = head.partition("\n")[0]
-    dialect = dialects.get(start) or _sniffed(head)
+    dialect = dialects.get(start) or dialect_of(head)
     dialects[start] = dialect
-    options: dict[str, Any] = {"delimiter": dialect.delimiter, "quote": dialect.quote}
-    first = next(csv.reader(io.StringIO(head), delimiter=dialect.delimiter, quotechar=dialect.quote))
-    header = dialect.header or _names_columns(first)
-    width = _usual_width(head, dialect)
-    names = first if header else [f"column{number}" for number in range(1, len(first) + 1)]
-    if width == len(first) + 1 and _names_columns(first):  # R names no column of names of rows
-        names, options["columns"] = [UNNAMED[0], *first], [UNNAMED[0], *first]
-        header = True
-    elif (width > len(first) or re.fullmatch(_NUMBER, first[0])) and (header or width != len(first)):
-        names = [f"column{number}" for number in range(1, width + 1)]  # the first line says something else
-        header, options["columns"] = True, names
-    if names.count("") == 1 and len(names) > 1:
-        options["unnamed"] = next(name for name in UNNAMED if name not in names)
-        names = [name or options["unnamed"] for name in names]
+    names, options = header_of(head, dialect)
     if "" in names or len({name.lower() for name in names}) < len(names):
         raise UnreadFileError("its header has empty or repeated names")
     schema = pa.schema([(name, pa.string()) for name in names])
-    return Look(file, schema, options=options | {"header": header, "encoding": encoding})
-
-
-def _sniffed(head: str) -> _Dialect:
-    """What DuckDB's sniffer says of a text; a delimiter that is none is taken for a single column."""
-    import duckdb
-
-    with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8", newline="") as kept:
-        kept.write(head)
-        kept.flush()
-        try:
-            with duckdb.connect() as own:  # files are looked at by several threads
-                delimiter, quote, header = own.execute(_SNIFF, [kept.name]).fetchall()[0]
-        except duckdb.Error as error:
-            raise UnreadFileError("it is no table of separated values") from error
-    if delimiter not in head:
-        if (most := _by_most_lines(head)) is not None:
-            return most
-        if (blank := _by_blanks(head)) is not None:
-            return blank
-    return _Dialect(
-        delimiter=delimiter if delimiter in _DELIMITERS else ",",
-        quote=quote if len(quote) == 1 else '"',
-        header=bool(header),
-    )
-
-
-def _by_most_lines(head: str) -> _Dialect | None:
-    """The dialect by which nearly all lines have as many values as the first one; a few may be broken."""
-    for delimiter in _DELIMITERS:
-        rows = [row for row in csv.reader(io.StringIO(head), delimiter=delimiter) if row]
-        alike = sum(len(row) == len(rows[0]) for row in rows)
-        if len(rows[0]) > 1 and alike >= _NEARLY * len(rows):
-            return _Dialect(delimiter=delimiter, quote='"', header=_names_columns(rows[0]))
-    return None
-
-
-def _by_blanks(head: str) -> _Dialect | None:
-    """The dialect of lines whose values have one blank between them; None if they have not."""
-    lines = [line.rstrip("\r") for line in head.split("\n")[:20] if line.strip()]
-    counts = {line.count(" ") for line in lines}
-    numbers = [re.fullmatch(_NUMBER, part) is not None for part in lines[-1].split(" ")]
-    if len(counts) > 1 or max(counts) < 1 or not any(numbers):
-        return None
-    header = not any(re.fullmatch(_NUMBER, part) for part in lines[0].split(" "))
-    return _Dialect(delimiter=" ", quote='"', header=header and len(lines) > 1)
-
-
-def _usual_width(head: str, dialect: _Dialect) -> int:
-    """How many values the lines after the first one have, most of them."""
-    lines = csv.reader(io.StringIO(head), delimiter=dialect.delimiter, quotechar=dialect.quote)
-    widths = [len(line) for line in islice(lines, 1, _WIDTHS) if line]
-    return max(set(widths), key=widths.count) if widths else 0
-
-
-def _names_columns(first: Sequence[str]) -> bool:
-    """Whether a first line is one of names, also where the sniffer sees only texts below it."""
-    return any(first) and all(re.fullmatch(r"(?:[A-Za-z_][\w .#%()/-]*)?", name) for name in first)
+    return Look(file, schema, options={**options, "encoding": encoding})
 
 
 def _csv_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:

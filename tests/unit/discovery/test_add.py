@@ -211,6 +211,9 @@ def test_a_first_line_that_names_no_columns_is_passed_over(root):
     frame = added(land(root, "a/y.csv", "mpg,cyl\nMazda,21.0,6\nDatsun,22.8,4\nHornet,21.4,6\n"))
     ((_, source),) = frame["sources"].items()
     assert source["csv"]["columns"] == ["row_name", "mpg", "cyl"]
+    ended = added(land(root, "a/z.csv", "id,name\n1,Ann,\n2,Bob,\n"))
+    ((_, source),) = ended["sources"].items()
+    assert source["csv"]["columns"] == ["id", "name", "column3"]
     assert frame["tables"]["a.y"]["keys"] == ["row_name"]
 
 
