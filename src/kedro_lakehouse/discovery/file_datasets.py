@@ -128,7 +128,7 @@ def _dataset(  # noqa: PLR0913, PLR0917 - what a dataset is made of
     name = "/".join(filter(None, (folder, stem)))
     evidence = evidence_in(sample.rows, columns_of(schema, partitions=partitions.names), table=name)
     keys, more_options = evidence.keys, dict[str, Any]()
-    if len(ordered) > 1 and loads == ordered:
+    if len(ordered) > 1 and loads == ordered and not partitions.names:
         repeated, more_options = _of_deliveries(tree, ordered, limit, name)
         keys = repeated if repeated.chosen else keys
     total, exact = sample.total, sample.exact

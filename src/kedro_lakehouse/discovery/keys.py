@@ -89,7 +89,19 @@ def find_keys(rows: pa.Table, *, table: str, partitions: frozenset[str] = frozen
     """
     if rows.num_rows < 2:  # noqa: PLR2004 - of one row everything is unique
         return Keys()
-    return _Search(rows, table, partitions).found()
+    return _Search(_countable(rows), table, partitions).found()
+
+
+def _countable(rows: pa.Table) -> pa.Table:
+    """The same rows with texts of a type whose values Arrow counts."""
+    for number, name in enumerate(rows.column_names):
+        kind = rows[name].type
+        counted = (
+            pa.string() if at.is_string_view(kind) else kind.value_type if at.is_dictionary(kind) else kind
+        )
+        if counted != kind:
+            rows = rows.set_column(number, name, rows[name].cast(counted))
+    return rows
 
 
 def key_candidates(
@@ -178,7 +190,7 @@ class _Search:
         if role == "id":
             return True
         if self._count < _LEAST_ROWS:
-            return role in ("code", "label") or (role == "time" and first)
+            return role in ("code", "label", "entity") or (role == "time" and first)
         if role == "time":
             return first or not any(r == "time" for n, r in self._role.items() if n != name)
         if role == "label" and frozenset(name_words(name)) & _SHARED:

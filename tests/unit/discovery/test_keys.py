@@ -91,3 +91,9 @@ def test_what_is_unique_by_chance_is_no_key():
 def test_a_time_that_grows_is_a_key_also_with_a_fraction():
     assert chosen({"time": [1920.0, 1920.083, 1920.167], "temp": [40.6, 40.8, 44.4]}) == ("time",)
     assert chosen({"time": [3.5, 1.25, 2.5], "temp": [40.6, 40.8, 44.4]}) == ()
+
+
+def test_texts_of_every_type_are_counted():
+    names = pa.array(["a", "b", "c"])
+    for kind in (pa.string_view(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())):
+        assert chosen({"name": names.cast(kind), "v": [1, 1, 2]}) == ("name",)
