@@ -32,7 +32,8 @@ SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py tests/spa
 # What a soak runs whole beside properties and rules.
 IN_SOAK := $(addprefix tests/e2e/test_,bundled_data.py erasure_example.py fifty_tables.py kinds_of_tables.py looking.py wide_tables.py) \
   $(wildcard tests/spark/test_small_batches*.py) tests/spark/test_extract_options.py \
-  tests/spark/test_derived_by_keys.py tests/spark/test_touched_keys.py tests/spark/test_erasure.py tests/spark/test_erasure_requests.py tests/unit/test_query_shape.py
+  tests/spark/test_derived_by_keys.py tests/spark/test_touched_keys.py tests/spark/test_erasure.py tests/spark/test_erasure_requests.py tests/unit/test_query_shape.py \
+  tests/unit/test_json_schema.py
 
 # One Spark waits for its driver most of the time: a second one beside it takes what is left of two cores.
 TWO := -n 2 --dist loadfile --no-loadscope-reorder

@@ -1,9 +1,11 @@
-"""Write the reference pages from the code: ``.venv/bin/python docs/generate_reference.py [--check]``."""
+"""Write the reference pages and the JSON Schemas from the code.
+
+Usage: ``.venv/bin/python docs/generate_reference.py [--check]``.
+"""
 
 from __future__ import annotations
 
 import argparse
-import ast
 import datetime as dt
 import inspect
 import re
@@ -11,7 +13,6 @@ import sys
 import textwrap
 import types
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
@@ -35,6 +36,7 @@ from kedro_lakehouse.config.expectations import (
 )
 from kedro_lakehouse.config.grants import GrantConfig
 from kedro_lakehouse.config.history import ColumnChoice, HistoryConfig, HistoryViewConfig, ValidFromConfig
+from kedro_lakehouse.config.json_schema import PARTIAL, json_schemas, meanings, schema_text
 from kedro_lakehouse.config.lifetimes import (
     LakehouseLifetimes,
     LandingLifetime,
@@ -88,7 +90,7 @@ from kedro_lakehouse.config.sources import (
 from kedro_lakehouse.config.subjects import ErasureRequestsConfig, SubjectConfig
 from kedro_lakehouse.config.tables import DeriveConfig, TableConfig
 from kedro_lakehouse.errors import LakehouseError, TerminalError, TransientError, UnknownOutcomeError
-from kedro_lakehouse.plugins import TABLE_FORMATS, list_plugins, load_plugin
+from kedro_lakehouse.plugins import NOTIFIERS, REGISTRIES, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
 FOLDER: Final = Path(__file__).resolve().parent / "reference"
 README: Final = FOLDER.parent.parent / "README.md"
 PACKAGE: Final = "kedro_lakehouse"
+SCHEMAS: Final = FOLDER.parent.parent / "src" / PACKAGE / "schema_files"
 _BEGIN: Final = "<!-- formats: made by docs/generate_reference.py -->"
 _END: Final = "<!-- end of formats -->"
 _FEATURES: Final[Mapping[str, str]] = {
@@ -319,21 +322,6 @@ def _anchor(title: str) -> str:
     return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c in "-_")
 
 
-def meanings(model: type[Declaration]) -> dict[str, str]:
-    """What the keys of a model mean: the text that stands below each in its class, or in a class above."""
-    found: dict[str, str] = {}
-    for owner in reversed(model.__mro__):
-        if issubclass(owner, Declaration):
-            tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
-            for key, below in pairwise(cast("ast.ClassDef", tree.body[0]).body):
-                match key, below:
-                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
-                        value=ast.Constant(value=str(text))
-                    ):
-                        found[name] = " ".join(text.split())
-    return found
-
-
 def _section(model: type[Declaration]) -> Iterator[str]:
     first = inspect.getdoc(model) or ""
     yield f"## {_TITLES[model]}\n\n{first.splitlines()[0]}\n\n"
@@ -446,11 +434,28 @@ def _readme() -> str:
 PAGES: Final = {"commands.md": commands, "configuration.md": configuration, "errors.md": errors}
 
 
+def schema_files() -> dict[str, str]:
+    """The texts of the JSON Schemas that the package has with it, by name: those of its own types alone."""
+    own = {}
+    for group, base in ((SOURCES, SourceConfig), (NOTIFIERS, NotifierConfig), (REGISTRIES, RegistryConfig)):
+        names = [name for name, value in list_plugins(group).items() if value.startswith(f"{PACKAGE}.")]
+        own[base] = {name: cast("Any", load_plugin(group, name)).config_model for name in names}
+    texts = {}
+    for ending, partial in ((".json", False), (PARTIAL, True)):
+        made = json_schemas(*own.values(), partial=partial)
+        texts |= {f"{name}{ending}": schema_text(schema) for name, schema in made.items()}
+    return texts
+
+
 def stale() -> list[str]:
-    """The names of pages that are not what the code says."""
+    """The names of pages and schemas that are not what the code says."""
     names = [
         name for name, page in PAGES.items()
         if not (FOLDER / name).is_file() or (FOLDER / name).read_text(encoding="utf-8") != page()
+    ]  # fmt: skip
+    names += [
+        name for name, text in schema_files().items()
+        if not (SCHEMAS / name).is_file() or (SCHEMAS / name).read_text(encoding="utf-8") != text
     ]  # fmt: skip
     return names + ([README.name] if README.read_text(encoding="utf-8") != _readme() else [])
 
@@ -468,6 +473,9 @@ def main(arguments: list[str] | None = None) -> int:
     for name, page in PAGES.items():
         (FOLDER / name).write_text(page(), encoding="utf-8")
     README.write_text(_readme(), encoding="utf-8")
+    SCHEMAS.mkdir(exist_ok=True)
+    for name, text in schema_files().items():
+        (SCHEMAS / name).write_text(text, encoding="utf-8")
     return 0
 
 

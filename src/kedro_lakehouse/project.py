@@ -106,6 +106,7 @@ class Project(Environment):
     _grants: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _discovery: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
     _service: Callable[[], Mapping[str, Any]] = field(default=dict, repr=False)
+    _written: Callable[[str], Mapping[str, Any]] = field(default=lambda _: {}, repr=False)
     _files: ConfigurationFiles = field(default=_NO_FILES, repr=False)
 
     @classmethod
@@ -221,6 +222,7 @@ class Project(Environment):
             _maintenance=lambda: section("maintenance"),
             _discovery=lambda: section("discovery"),
             _service=lambda: section("service"),
+            _written=section,
             _files=files,
             _credentials=lambda: read("credentials"),
             _registries=lambda: section("registries"),
@@ -286,6 +288,11 @@ class Project(Environment):
 
         with _explained(self._files):
             return load_service(self._service(), [str(name) for name in self.declarations.tables])
+
+    def written(self, kind: str) -> Mapping[str, Any]:
+        """What the files of a kind say, such as ``globals`` or ``catalog``: merged and unchecked."""
+        with _explained(self._files):
+            return self._written(kind)
 
     @cached_property
     def conversions(self) -> Mapping[TableName, ConvertConfig]:
@@ -383,6 +390,18 @@ class Project(Environment):
 def _config_models(group: str) -> dict[str, Any]:
     """The model of each kind of source or notifier, by the name of its plug-in."""
     return {name: cast("Any", load_plugin(group, name)).config_model for name in list_plugins(group)}
+
+
+def file_schemas(*, partial: bool = False) -> dict[str, dict[str, Any]]:
+    """The JSON Schema of each YAML file, with the keys of every plug-in that is installed.
+
+    Args:
+        partial: For the files of an environment, which hold only what differs there.
+    """
+    from kedro_lakehouse.config.json_schema import json_schemas
+
+    models = [_config_models(group) for group in (SOURCES, NOTIFIERS, REGISTRIES)]
+    return json_schemas(*models, partial=partial)
 
 
 def property_problem(format_name: str, name: str, value: str) -> TableProblem | None:

@@ -81,6 +81,8 @@ COMMANDS: dict[str, list[Words]] = {
     "rollback": [("shop.item", "--to-batch", "9"), ("shop.item", "--to-batch", "1", "--yes")],
     "rebuild": [("shop.item", "--yes"), ("shop.limit", "--from-landing", "--yes")],
     "init": [()],
+    "add": [("landing/shop/header", "--show"), ("landing/shop/sized", "--yes"), ("landing/shop/tie",)],
+    "schema-files": [()],
     "import-config": [("tables.json",), ("no.json",)],
     "deploy": [("--target", "glue", "--env", "nowhere")],
     "console": [("--no-browser", "--port", "{taken}")],

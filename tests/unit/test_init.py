@@ -41,7 +41,8 @@ def init(*words):
 
 
 def files(folder):
-    return {str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file()} - {"pyproject.toml"}
+    there = {f.relative_to(folder) for f in folder.rglob("*") if f.is_file()}
+    return {str(f) for f in there if f.parts[0] not in ("schemas", "pyproject.toml")}
 
 
 def test_it_writes_the_starting_files_and_says_what_is_left_to_do(folder):
@@ -74,6 +75,27 @@ def test_with_keep_it_writes_the_others_and_names_the_lacking_keys(folder):
     assert (folder / "conf/base/globals.yml").read_text() == "landing: here\n"
     lacking = "cache, commit_deadline, conf, driver_memory, lakehouse, small_batch, table_format"
     assert f"globals.yml lacks what the package's own has: {lacking}." in told.stdout
+
+
+def test_the_first_lines_name_schemas_that_were_written(folder):
+    init()
+    named = [
+        line.partition("$schema=")[2]
+        for file in (folder / "conf/base").glob("*.yml")
+        for line in file.read_text().splitlines()[:1]
+        if "$schema=" in line
+    ]
+    assert len(named) == 2
+    assert all((folder / "conf/base" / name).is_file() for name in named)
+
+
+def test_with_data_it_declares_its_tables(folder):
+    (folder / "data/shop/order").mkdir(parents=True)
+    (folder / "data/shop/order/a.csv").write_text("order_id,amount\n1,2.5\n2,3\n")
+    told = init("--data", "data/shop")
+    assert told.exit_code == 0, told.output
+    assert yaml.safe_load((folder / "conf/base/tables.yml").read_text())["shop.order"]["keys"] == ["order_id"]
+    assert "shop.order:" in told.stdout
 
 
 def test_json_tells_what_was_written_and_kept(folder):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from importlib.resources import files
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from kedro_lakehouse.cli.add import plan_blocks, show_blocks, write_blocks
 from kedro_lakehouse.cli.options import json_option
+from kedro_lakehouse.cli.schema_files import schema_folder, write_schemas
 from kedro_lakehouse.cli.show import print_json
 from kedro_lakehouse.errors import ConfigurationError, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.resources.abc import Traversable
-    from pathlib import Path
+
+    from kedro_lakehouse.discovery.additions import Additions
 
 _BASE: Final = "base"
 _HOLDS: Final = {
@@ -47,11 +51,16 @@ In src/{package}/settings.py, in the place of its CONFIG_LOADER_ARGS (without it
 
 @click.command()
 @click.option("--keep", is_flag=True, help="Leave files that are there as they are, and write the others.")
+@click.option(
+    "--data", type=click.Path(exists=True, path_type=Path), help="A file or folder: its tables are declared."
+)
 @json_option
-def init(*, keep: bool, as_json: bool) -> None:
+def init(*, keep: bool, data: Path | None, as_json: bool) -> None:
     """Write the starting configuration into this Kedro project.
 
-    A file that is there is never overwritten: without --keep nothing is written then.
+    A file that is there is never overwritten: without --keep nothing is written then. With --data, blocks
+    for the data are added to sources.yml and tables.yml, as `kedro lakehouse add` proposes them. The folder
+    schemas gets JSON Schemas of the files, for editors: see `kedro lakehouse schema-files`.
     """
     from kedro.framework.project import PACKAGE_NAME, settings
     from kedro.framework.startup import bootstrap_project
@@ -73,20 +82,38 @@ def init(*, keep: bool, as_json: bool) -> None:
             remedy="Move it away, or write the other files with `kedro lakehouse init --keep`.",
         )
     written = _write({path: name for path, name in wanted.items() if path not in kept})
+    schemas = write_schemas(schema_folder())
+    declared = _declare(data, root / settings.CONF_SOURCE, base) if data else None
     steps = _steps(str(PACKAGE_NAME), f"{settings.CONF_SOURCE}/{base}")
     if as_json:
         shown = [[str(path.relative_to(root)) for path in paths] for paths in (written, kept)]
-        print_json({"written": shown[0], "kept": shown[1], "next": steps})
+        tables = [one.name for one in declared.tables] if declared else []
+        facts = {"written": shown[0], "kept": shown[1], "schemas": len(schemas), "tables": tables}
+        print_json({**facts, "next": steps})
         return
     for path in wanted:
         did = "kept " if path in kept else "wrote"
         click.echo(f"{did}  {path.relative_to(root)!s:<36}  {_HOLDS[wanted[path]]}")
+    click.echo(f"wrote  {'schemas':<36}  what the files may hold, for editors")
+    if declared:
+        click.echo()
+        show_blocks(declared, root / settings.CONF_SOURCE / base)
     for path in kept:
         if lacking := _lacking(path, wanted[path]):
             click.echo(f"{path.relative_to(root)} lacks what the package's own has: {', '.join(lacking)}.")
     click.echo("\nNext:")
     for number, step in enumerate(steps, 1):
         click.echo(f"{number}. {step}")
+
+
+def _declare(data: Path, conf: Path, base: str) -> Additions:
+    """Add blocks for data to the files that were just written."""
+    from kedro_lakehouse.project import Project
+
+    project = Project.load(str(conf), None, base=base)
+    planned = plan_blocks(project, str(data))
+    write_blocks(planned, conf / base, project.env)
+    return planned
 
 
 def _starter(name: str) -> Traversable:

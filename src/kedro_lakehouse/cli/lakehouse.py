@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from kedro_lakehouse.cli.add import add
 from kedro_lakehouse.cli.changes import changes
 from kedro_lakehouse.cli.check import check
 from kedro_lakehouse.cli.console import console
@@ -32,6 +33,7 @@ from kedro_lakehouse.cli.rectify import rectify
 from kedro_lakehouse.cli.rollback import rollback
 from kedro_lakehouse.cli.run import run
 from kedro_lakehouse.cli.runs import runs
+from kedro_lakehouse.cli.schema_files import schema_files
 from kedro_lakehouse.cli.schemas import schemas
 from kedro_lakehouse.cli.search import search
 from kedro_lakehouse.cli.serve import serve
@@ -116,7 +118,7 @@ _LOOK: Final = (
     grants,
 )
 _MEND: Final = (quarantine, tag, branch, rollback, rebuild, drop, maintain, erase, rectify)
-_SET_UP: Final = (init, import_config, deploy)
+_SET_UP: Final = (init, add, schema_files, import_config, deploy)
 _RUN: Final = (
     stream,
     pull,

@@ -150,6 +150,12 @@ def open_project() -> Project:
     return project
 
 
+def chosen_environment() -> str | None:
+    """The environment that --env names; None without that option."""
+    env: str | None = click.get_current_context().meta.get(_ENV)
+    return env
+
+
 def opened_project() -> Project | None:
     """The project that the running command has opened; None where it did not come so far."""
     ctx = click.get_current_context(silent=True)

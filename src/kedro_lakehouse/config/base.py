@@ -116,6 +116,10 @@ _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB|TiB)", re.IGNORECASE)
 _UNITS = {"b": 0, "kib": 1, "mib": 2, "gib": 3, "tib": 4}
 
 
+Size = Annotated[str, Field(pattern=r"^\s*\d+\s*(?:(?:[KkMmGgTt][Ii])?[Bb])?\s*$")] | int
+"""What ``parse_bytes`` takes, for editors."""
+
+
 def parse_bytes(value: object) -> object:
     """Return a size written as text in bytes, and anything else as it is.
 
@@ -133,5 +137,9 @@ def parse_bytes(value: object) -> object:
 
 
 Name = Annotated[str, Field(min_length=1)]
-RelativePath = Annotated[str, Field(min_length=1), AfterValidator(_relative)]
+RelativePath = Annotated[
+    str,
+    Field(min_length=1, json_schema_extra={"pattern": r"^(?![/~])(?!.*://)(?!(?:.*/)?\.\.(?:/|$))[^\\]*$"}),
+    AfterValidator(_relative),
+]
 Names = Annotated[tuple[Name, ...], AfterValidator(_no_repeats)]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
 from itertools import starmap
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, model_validator
+from pydantic import model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, refuse
 from kedro_lakehouse.config.history import ColumnName  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.config.loading import entries, table_name
 from kedro_lakehouse.config.sources import CsvOptions
-from kedro_lakehouse.config.tables import partition_expression, spark_type
+from kedro_lakehouse.config.tables import (  # noqa: TC001 - pydantic reads them at run time
+    PartitionExpression,
+    SparkType,
+)
 from kedro_lakehouse.config.validation import validated
 from kedro_lakehouse.errors import ConfigurationError
 from kedro_lakehouse.names import ROLES, TableName
@@ -40,9 +43,9 @@ class ConvertConfig(Declaration):
     """
     csv: CsvOptions = CsvOptions()
     """CSV options; a header is expected."""
-    types: Mapping[ColumnName, Annotated[Name, AfterValidator(spark_type)]] = {}
+    types: Mapping[ColumnName, SparkType] = {}
     """Spark type of CSV columns; the others are text."""
-    partition_by: tuple[Annotated[Name, AfterValidator(partition_expression)], ...] = ()
+    partition_by: tuple[PartitionExpression, ...] = ()
     """Partitions, as in tables.yml."""
     sort_by: Names = ()
     """Columns that rows are sorted by within a file."""

@@ -41,7 +41,10 @@ class EnrichConfig(Declaration):
     on: Mapping[Name, Name] = Field(min_length=1)
     """The reference's key by the events' columns that hold it, as {column of the events: key column}."""
     columns: Annotated[
-        Mapping[Name, ColumnName], Field(min_length=1), BeforeValidator(_named), AfterValidator(_distinct)
+        Mapping[Name, ColumnName],
+        Field(min_length=1),
+        BeforeValidator(_named, json_schema_input_type=Mapping[Name, ColumnName] | tuple[Name, ...]),
+        AfterValidator(_distinct),
     ]
     """Columns of the reference that the table gets: a list, or {column: its name in the table}."""
     as_of: Literal["arrival", "event"] = "arrival"

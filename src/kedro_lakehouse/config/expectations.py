@@ -96,7 +96,7 @@ def _type(name: str) -> str:
 class ExpectationConfig(Declaration):
     """One expectation of a table; keys that it shares with Great Expectations have its names."""
 
-    type: Annotated[Name, AfterValidator(_type)]
+    type: Annotated[Name, AfterValidator(_type), Field(json_schema_extra={"enum": list(KINDS)})]
     """Type of the expectation."""
     severity: Literal["block", "warn"] = "warn"
     """`block`: validated before readers see a commit; `warn`: reported after it."""

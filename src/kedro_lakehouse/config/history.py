@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 
@@ -42,6 +42,20 @@ def _valid_from(value: object) -> object:
     if value == "extract_time":
         return {}
     return {"column": value} if isinstance(value, str) else value
+
+
+def any_case(pattern: str) -> str:
+    """A pattern without flags whose letters stand for large ones as well.
+
+    Example:
+        >>> any_case("days?")
+        '[Dd][Aa][Yy][Ss]?'
+    """
+    return re.sub(
+        r"(\\.|\[\w+\]|\(\?:)|([a-z])",
+        lambda found: found[1] or f"[{found[2].upper()}{found[2]}]",
+        pattern,
+    ).replace("[dhswm]", "[dhswmDHSWM]")
 
 
 def parse_duration(value: object) -> object:
@@ -95,7 +109,9 @@ class HistoryViewConfig(Declaration):
     """Name of the end of a version."""
     is_current: Name | None = None
     """Name of the flag of open versions; default: not shown."""
-    open_end: Annotated[dt.date | None, BeforeValidator(_open_end)] = dt.date(9999, 12, 31)
+    open_end: Annotated[
+        dt.date | None, BeforeValidator(_open_end, json_schema_input_type=dt.date | Literal["none"])
+    ] = dt.date(9999, 12, 31)
     """End of open versions; `none`: null."""
     end: Literal["exclusive", "inclusive"] = "exclusive"
     """Whether a version's end is its successor's start, or the last moment before."""
@@ -142,8 +158,16 @@ class ValidFromConfig(Declaration):
         return self.column or self.updated_at
 
 
-ValidFrom = Annotated[ValidFromConfig, BeforeValidator(_valid_from)]
-Duration = Annotated[dt.timedelta, BeforeValidator(parse_duration)]
+ValidFrom = Annotated[
+    ValidFromConfig, BeforeValidator(_valid_from, json_schema_input_type=ValidFromConfig | str)
+]
+_WRITTEN: Final = r"^\s*\d+\s*(?:(?:day|hour|minute|second|week)s?|[dhswm]|min)\s*$"
+Duration = Annotated[
+    dt.timedelta,
+    BeforeValidator(
+        parse_duration, json_schema_input_type=Annotated[str, Field(pattern=any_case(_WRITTEN))] | float
+    ),
+]
 
 
 def seconds_of(text: str) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from kedro_lakehouse.config.base import Declaration, Name, RelativePath, parse_bytes
+from kedro_lakehouse.config.base import Declaration, Name, RelativePath, Size, parse_bytes
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.config.lifetimes import LandingLifetime
 from kedro_lakehouse.config.pulls import Mode, PullConfig
@@ -32,7 +32,9 @@ class PullLimits(Declaration):
 
     rows: int | None = Field(None, ge=1)
     """Most rows; default: any number."""
-    bytes: Annotated[int, BeforeValidator(parse_bytes)] = Field(64 * 1024**3, ge=1)
+    bytes: Annotated[int, BeforeValidator(parse_bytes, json_schema_input_type=Size)] = Field(
+        64 * 1024**3, ge=1
+    )
     """Most bytes of the landed file; `512 MiB` works too."""
     time: Duration = dt.timedelta(hours=4)
     """Longest time that one pull takes."""

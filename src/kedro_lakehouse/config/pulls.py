@@ -29,7 +29,10 @@ def _late(value: object) -> object:
     )
 
 
-Late = Annotated[Literal["open_transactions"] | Overlap, BeforeValidator(_late)]
+Late = Annotated[
+    Literal["open_transactions"] | Overlap,
+    BeforeValidator(_late, json_schema_input_type=Literal["open_transactions"] | Overlap),
+]
 
 
 class PullConfig(Declaration):

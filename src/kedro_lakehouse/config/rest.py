@@ -163,7 +163,7 @@ class RestSourceConfig(PulledSourceConfig):
     """Fixed headers of each request, such as a version of the API; no secrets."""
     window: RestWindow | None = None
     """Parameters of a window of time, for `mode: incremental`."""
-    rate: Annotated[float, BeforeValidator(parse_rate)] | None = None
+    rate: Annotated[float, BeforeValidator(parse_rate, json_schema_input_type=str | float)] | None = None
     """Most requests in a time, such as 5/s or 100/min; default: as fast as answers come."""
     timeout: Duration = dt.timedelta(seconds=60)
     """How long an answer may take."""

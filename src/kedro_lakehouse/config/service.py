@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from kedro_lakehouse.config.base import Declaration, Name, parse_bytes, refuse
+from kedro_lakehouse.config.base import Declaration, Name, Size, parse_bytes, refuse
 from kedro_lakehouse.config.history import Duration  # noqa: TC001 - pydantic reads it at run time
 from kedro_lakehouse.config.loading import entries
 from kedro_lakehouse.config.validation import Mistakes, validated
@@ -40,11 +40,15 @@ class QueryConfig(Declaration):
     """
     workgroup: Name = "primary"
     """Workgroup of Athena that runs the queries."""
-    scanned: Annotated[int, BeforeValidator(parse_bytes), Field(ge=10**7)] = 100 * 2**30
+    scanned: Annotated[int, BeforeValidator(parse_bytes, json_schema_input_type=Size), Field(ge=10**7)] = (
+        100 * 2**30
+    )
     """The most that one query may read in that workgroup, such as 10 GiB; Athena then ends it. `deploy`
     writes it into the workgroup that it renders. Athena takes no less than 10 MB.
     """
-    memory: Annotated[int, BeforeValidator(parse_bytes), Field(ge=2**28)] = 2 * 2**30
+    memory: Annotated[int, BeforeValidator(parse_bytes, json_schema_input_type=Size), Field(ge=2**28)] = (
+        2 * 2**30
+    )
     """The most that a query's process may hold, such as 2 GiB; it is ended when it holds more."""
     time: Annotated[Duration, Field(gt=dt.timedelta(0))] = dt.timedelta(minutes=5)
     """The longest that a query may take, such as 5 min; then it is ended."""
@@ -68,7 +72,13 @@ class ServiceConfig(Declaration):
     """Port that `kedro lakehouse serve` listens on."""
     credentials: Name = "service_tokens"
     """Entry of credentials.yml with the hashes of the tokens of each role."""
-    rate: Annotated[int, BeforeValidator(_rate), Field(ge=1)] = 50
+    rate: Annotated[
+        int,
+        BeforeValidator(
+            _rate, json_schema_input_type=Annotated[str, Field(pattern=r"^\s*\d+\s*/\s*s\s*$")] | int
+        ),
+        Field(ge=1),
+    ] = 50
     """The most requests of one role, such as 50/s; more are answered by 429."""
     query: QueryConfig = QueryConfig()
     """How queries are run."""

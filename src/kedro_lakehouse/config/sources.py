@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Se
 
 from pydantic import AwareDatetime, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from kedro_lakehouse.config.base import Declaration, Name, Names, RelativePath, parse_bytes, refuse
+from kedro_lakehouse.config.base import Declaration, Name, Names, RelativePath, Size, parse_bytes, refuse
 from kedro_lakehouse.config.lifetimes import LandingLifetime
 from kedro_lakehouse.config.metadata import KafkaMetadataConfig, KinesisMetadataConfig, metadata_of
 
@@ -36,7 +36,9 @@ class SourceConfig(Declaration):
     """Folder of the source's files."""
     max_files: int = Field(10_000, ge=1)
     """Most files that one batch of a table takes."""
-    max_bytes: Annotated[int, BeforeValidator(parse_bytes)] = Field(2 * 1024**3, ge=1)
+    max_bytes: Annotated[int, BeforeValidator(parse_bytes, json_schema_input_type=Size)] = Field(
+        2 * 1024**3, ge=1
+    )
     """Most bytes that one batch takes, at least one file; `512 MiB` works too."""
 
     def place_of(self, table: TableConfig) -> str:
@@ -62,7 +64,12 @@ class CsvOptions(Declaration):
     header: bool | None = None
     """Whether the first line names the columns; default: by source type."""
     columns: Names | None = None
-    """Names of the columns in their order, for files without header."""
+    """Names of the columns in their order: for files without header, or in the place of what the header says.
+    """
+    unnamed: Name | None = None
+    """Name of the one column that the header leaves without a name, as R and pandas write the names of rows;
+    default: such a file is refused.
+    """
     delimiter: Name = ","
     """What separates two values."""
     quote: str = Field('"', max_length=1)
@@ -111,13 +118,21 @@ class FileSourceConfig(SourceConfig):
     """What becomes of landed files in S3 as they grow old: see `lifetime` below."""
 
     file_format: Literal["parquet", "csv", "json"] = "parquet"
-    """Format of the files; json means JSON lines, an object a line."""
+    """Format of the files; json means JSON lines, an object a line, or see `json_layout`."""
+    json_layout: Literal["lines", "array"] = "lines"
+    """How files of JSON are written: an object a line, or all objects of a file in one array."""
     csv: CsvChoice = CsvOptions()
     """CSV options, for all files or apart as {full_load: {...}, changes: {...}}."""
 
     def csv_for(self, load: Load) -> CsvOptions:
         """Return the CSV options of one kind of file."""
         return self.csv if isinstance(self.csv, CsvOptions) else getattr(self.csv, load)
+
+    @model_validator(mode="after")
+    def _layout_is_of_json(self) -> Self:
+        if self.json_layout == "array" and self.file_format != "json":
+            raise refuse("only JSON comes in arrays", "Write `file_format: json`.", key="json_layout")
+        return self
 
 
 class DmsSourceConfig(FileSourceConfig):

@@ -33,7 +33,7 @@ class SubjectConfig(Declaration):
         return self
 
 
-Subject = Annotated[SubjectConfig, BeforeValidator(_short)]
+Subject = Annotated[SubjectConfig, BeforeValidator(_short, json_schema_input_type=SubjectConfig | Name)]
 
 
 def _requests(value: object) -> object:
@@ -47,4 +47,7 @@ class ErasureRequestsConfig(Declaration):
     """Column with the time until which a request is to be met; default: none is known."""
 
 
-ErasureRequests = Annotated[ErasureRequestsConfig | None, BeforeValidator(_requests)]
+ErasureRequests = Annotated[
+    ErasureRequestsConfig | None,
+    BeforeValidator(_requests, json_schema_input_type=ErasureRequestsConfig | bool),
+]

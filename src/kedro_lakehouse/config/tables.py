@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads it at run time
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, WithJsonSchema, model_validator
 
 from kedro_lakehouse.config.base import Declaration, Name, Names, RelativePath, refuse
 from kedro_lakehouse.config.enrich import (
@@ -24,6 +24,7 @@ from kedro_lakehouse.config.history import (
     HistoryConfig,
     ValidFrom,
     ValidFromConfig,
+    any_case,
     not_reserved,
 )
 from kedro_lakehouse.config.lifetimes import RetentionConfig, tells_no_date
@@ -110,6 +111,25 @@ def partition_expression(text: str) -> str:
     )
 
 
+SparkType = Annotated[
+    Name,
+    AfterValidator(spark_type),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": rf"^\s*(?:{any_case('|'.join(sorted(_SIMPLE_TYPES)))}"
+            rf"|(?:{any_case('decimal|dec|numeric')})\(\s*\d+\s*(?:,\s*\d+\s*)?\)"
+            rf"|(?:{any_case('array|map|struct')})<[A-Za-z0-9_<>(),: ]+>)\s*$",
+        }
+    ),
+]
+PartitionExpression = Annotated[
+    Name,
+    AfterValidator(partition_expression),
+    WithJsonSchema({"type": "string", "pattern": rf"^(?:[^(),]+|{_TRANSFORM.pattern})$"}),
+]
+
+
 def takes_column(chosen: ColumnChoice | None, name: str) -> bool:
     """Whether chosen columns have one of that name; without a choice all are there."""
     if chosen is None:
@@ -182,15 +202,20 @@ class TableConfig(Declaration):
     """Column with the time an event took effect; default: the source's commit time."""
     current: bool = True
     """Whether the current table is kept."""
-    history: Annotated[HistoryConfig | None, BeforeValidator(_history)] = None
+    history: Annotated[
+        HistoryConfig | None, BeforeValidator(_history, json_schema_input_type=HistoryConfig | bool)
+    ] = None
     """Whether versions are kept: false, true, or {track: {include | exclude: [...]}}."""
     columns: ColumnChoice | None = None
     """Source columns that are kept; default: all but control."""
-    types: Mapping[ColumnName, Annotated[Name, AfterValidator(spark_type)]] = {}
+    types: Mapping[ColumnName, SparkType] = {}
     """Spark type of columns, where the files do not tell it."""
     rename: Mapping[Name, ColumnName] = {}
     """New names of source columns, as {old: new}; if declared later, the table's columns are renamed."""
-    ignore_null: Annotated[Literal["*"] | Names, BeforeValidator(_ignore_null)] = ()
+    ignore_null: Annotated[
+        Literal["*"] | Names,
+        BeforeValidator(_ignore_null, json_schema_input_type=Literal["*"] | bool | Names),
+    ] = ()
     """Columns (`*`: all) in which null means unchanged."""
     unset_marker: str | None = None
     """Text that a column holds where it was not sent: the value stays as it was."""
@@ -203,14 +228,17 @@ class TableConfig(Declaration):
     valid_from: ValidFrom = ValidFromConfig()
     """Start of versions from extracts: `extract_time`, a column, or {updated_at: column}."""
     initial_valid_from: Annotated[
-        Literal["event", "epoch"] | dt.date, BeforeValidator(_initial_valid_from)
+        Literal["event", "epoch"] | dt.date,
+        BeforeValidator(_initial_valid_from, json_schema_input_type=Literal["event", "epoch"] | dt.date),
     ] = "event"
     """Start of the first load's versions: `event`, `epoch` or a date."""
     hard_deletes: Literal["close", "ignore", "tombstone"] = "close"
     """What becomes of a key that an extract lacks: it is deleted, kept, or deleted with a version that says
     so.
     """
-    delete_scope: Annotated[Names, BeforeValidator(_delete_scope)] = ()
+    delete_scope: Annotated[
+        Names, BeforeValidator(_delete_scope, json_schema_input_type=Literal["table"] | Names)
+    ] = ()
     """Columns whose values an extract must hold before it can delete rows with them; default: an extract
     speaks of the whole table.
     """
@@ -236,7 +264,7 @@ class TableConfig(Declaration):
     """Table format, by a name from `kedro lakehouse plugins`; default: the environment's `table_format` in
     globals.yml.
     """
-    partition_by: tuple[Annotated[Name, AfterValidator(partition_expression)], ...] = ()
+    partition_by: tuple[PartitionExpression, ...] = ()
     """Partitions of the table: columns, or transforms such as days(ts) and bucket(8, id)."""
     sort_by: Names = ()
     """Columns that rows are sorted by within a file."""

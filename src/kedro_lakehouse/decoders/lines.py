@@ -31,7 +31,7 @@ _MAYBE: Final = "[0-9][.eE]"
 _NUMBERS: Final = _FRACTIONS.replace(r"|-?\d++(?![\d.eE])", "")
 _LINE: Final = "__line"
 _MESSAGE_FIELDS: Final = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
-_STRICT: Final = {"allowNonNumericNumbers": "false"}
+STRICT: Final = {"allowNonNumericNumbers": "false"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,15 +100,20 @@ def plain(value: Column) -> Column:
     """A value of ``exact`` text as it was sent: its marks are removed, also those inside nested values."""
     return (
         F.when(value.startswith(MARK), value.substr(len(MARK) + 1, 1_000_000))
-        .when(value.contains(MARK), F.regexp_replace(value, f'"{MARK}([^"]*)"', "$1"))
+        .when(value.contains(MARK), restored(value))
         .otherwise(value)
     )
+
+
+def restored(text: Column) -> Column:
+    """JSON text whose marked strings are numbers again."""
+    return F.regexp_replace(text, f'"{MARK}([^"]*)"', "$1")
 
 
 def parsed(text: Column, kind: T.DataType) -> Column:
     """One JSON object read as a map or struct; null where the text is anything but one object."""
     # Read within an array, Spark also notices text that follows the object.
-    items = F.from_json(F.concat(F.lit("["), text, F.lit(",null]")), T.ArrayType(kind), _STRICT)
+    items = F.from_json(F.concat(F.lit("["), text, F.lit(",null]")), T.ArrayType(kind), STRICT)
     return F.when(F.size(items) == 2, F.get(items, F.lit(0)))  # noqa: PLR2004 - the object and the null
 
 

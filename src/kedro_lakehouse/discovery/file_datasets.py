@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from kedro_lakehouse.discovery.deliveries import TIME, are_deliveries, keys_of_deliveries, time_pattern
 from kedro_lakehouse.discovery.evidence import evidence_in
 from kedro_lakehouse.discovery.files import Look, Sample, look_at_files, sample_of, typed_texts
-from kedro_lakehouse.discovery.found import FoundDataset, columns_of, identifier_of
+from kedro_lakehouse.discovery.found import FoundDataset, columns_of, identifier_of, key_options
+from kedro_lakehouse.discovery.keys import Keys
 from kedro_lakehouse.discovery.tree import identity_of, mark_of
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ def datasets_in(
         else:
             yield found
     clusters = _clusters(sorted(looks, key=lambda look: look.file.path))
+    if len(clusters) > 1 and _follow_each_other(looks):
+        clusters = [sorted(looks, key=lambda look: look.file.path)]
     rest = [f for f in files if f not in newest]
     for cluster in clusters:
         alone = len(clusters) == 1 and not (not folder and len(cluster) == 1)
@@ -67,6 +71,13 @@ def _clusters(looks: Sequence[Look]) -> list[list[Look]]:
         else:
             found.append([look])
     return found
+
+
+def _follow_each_other(looks: Sequence[Look]) -> bool:
+    """Whether files are of one table whose columns changed with time: by their names, and a column of all."""
+    shared = frozenset[str].intersection(*(look.names for look in looks))
+    same = len({(look.file.kind, look.options.get("delimiter")) for look in looks}) == 1
+    return bool(shared) and same and are_deliveries([look.file.name for look in looks])
 
 
 def _are_alike(one: frozenset[str], other: frozenset[str]) -> bool:
@@ -116,13 +127,19 @@ def _dataset(  # noqa: PLR0913, PLR0917 - what a dataset is made of
     files = [look.file for look in looks] + list(more)
     name = "/".join(filter(None, (folder, stem)))
     evidence = evidence_in(sample.rows, columns_of(schema, partitions=partitions.names), table=name)
+    keys, more_options = evidence.keys, dict[str, Any]()
+    if len(ordered) > 1 and loads == ordered and not partitions.names:
+        repeated, more_options = _of_deliveries(tree, ordered, limit, name)
+        keys = repeated if repeated.chosen else keys
     total, exact = sample.total, sample.exact
     if loads and len(loads) < len(ordered):
         total = sum(look.rows for look in ordered if look.rows is not None) or None
     if more and total is not None:
         looked_at = sum(look.file.size for look in looks) or 1
         total, exact = round(total * sum(f.size for f in files) / looked_at), False
-    options: dict[str, Any] = dict(looks[0].options) | dict(sample.options)
+    options: dict[str, Any] = dict(looks[0].options) | dict(sample.options) | more_options | key_options(keys)
+    if (times := time_pattern([file.name for file in files])) is not None:
+        options[TIME] = times
     pattern = _pattern(files, stem, whole=whole)
     if stem:
         options["stem"] = stem
@@ -142,11 +159,23 @@ def _dataset(  # noqa: PLR0913, PLR0917 - what a dataset is made of
         size=sum(f.size for f in files),
         files=len(files),
         changed=max(f.changed for f in files),
-        keys=evidence.keys,
+        keys=keys.candidates,
         read=evidence.rows,
         options=options,
         note=note,
     )
+
+
+def _of_deliveries(tree: Tree, ordered: Sequence[Look], limit: int, name: str) -> tuple[Keys, dict[str, Any]]:
+    """What the two newest files tell of keys and of each other; nothing where they cannot be read."""
+    by_name = sorted(ordered, key=lambda look: look.file.path)
+    if time_pattern([look.file.name for look in ordered]) is None:
+        by_name = list(ordered)
+    try:
+        older, newer = (sample_of(tree, [look], look.schema, limit).rows for look in by_name[-2:])
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError):
+        return Keys(), {}
+    return keys_of_deliveries(older, newer, table=name)
 
 
 def _together(looks: Sequence[Look]) -> tuple[pa.Schema, str]:

@@ -1,33 +1,43 @@
-"""What files of csv, JSON lines and parquet hold: the columns of each, and some of their rows."""
+"""What files of csv, JSON and parquet hold: the columns of each, and some of their rows."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
-import re
-import tempfile
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from kedro_lakehouse.discovery.dialects import NUMBER, Dialect, UnreadFileError, dialect_of, header_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kedro_lakehouse.discovery.tree import Tree, TreeFile
 
-_SNIFF: Final = "SELECT Delimiter, Quote, HasHeader FROM sniff_csv(?)"
-_DELIMITERS: Final = (",", ";", "\t", "|")
 _HEAD: Final = 256 * 1024
 _READ_WHOLE: Final = 256 * 1024**2
 """Text files of at most so many bytes together are counted; of larger ones rows are estimated."""
 _LONGEST_LINE: Final = 16 * 1024**2
+_LARGEST_ARRAY: Final = 128 * 1024**2
+LAYOUT: Final = "json_layout"
+"""Option of files of JSON that are one array each."""
+_UNEVEN: Final = "uneven"
+_NESTED: Final = frozenset({"object", "list"})
+_KINDS: Final[Mapping[type, str]] = {str: "text", bool: "truth", dict: "object", list: "list"}
+NULL: Final = "null_value"
+"""Option of files of csv in which a word stands for null."""
+_NULLS: Final = ("NA", "NaN", "nan", "N/A", "NULL", "null", "None", "\\N", "?", ".", "-")
+_LATIN: Final = "ISO-8859-1"
+"""Spark reads no other encoding in which a byte is a letter."""
 _THREADS: Final = 8
 _INTEGER: Final = r"^-?(?:0|[1-9]\d{0,17})$"
-_NUMBER: Final = r"^-?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$"
 _DATE: Final = r"^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])$"
 _TIMESTAMP: Final = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?$"
 _ZONE: Final = r"(?:Z|[+-]\d\d:?\d\d)$"
@@ -35,21 +45,9 @@ _BOOLEAN: Final = r"^(?:true|false|True|False|TRUE|FALSE)$"
 _TEXT_TYPES: Final = (
     (_BOOLEAN, pa.bool_()),
     (_INTEGER, pa.int64()),
-    (_NUMBER, pa.float64()),
+    (NUMBER, pa.float64()),
     (_DATE, pa.date32()),
 )
-
-
-class _Dialect(NamedTuple):
-    """How a csv file is written."""
-
-    delimiter: str
-    quote: str
-    header: bool
-
-
-class UnreadFileError(ValueError):
-    """A file that is not what its name says; its text says what was found."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class Sample:
 
 def look_at_files(tree: Tree, files: Sequence[TreeFile]) -> list[Look | tuple[TreeFile, str]]:
     """Look at the beginning or the footer of each file; for one that cannot be read, why not."""
-    dialects: dict[str, _Dialect] = {}
+    dialects: dict[str, Dialect] = {}
     looks: dict[str, Callable[[Tree, TreeFile], Look]] = {
         "parquet": _parquet_look,
         "csv": partial(_csv_look, dialects=dialects),
@@ -146,55 +144,53 @@ def _parquet_sample(tree: Tree, looks: Sequence[Look], schema: pa.Schema, limit:
     return Sample(rows, sum(look.rows or 0 for look in looks), exact=True)
 
 
-def _head(tree: Tree, file: TreeFile) -> str:
+def _head(tree: Tree, file: TreeFile) -> bytes:
     """The whole lines among the first characters of a text file."""
     with _opened(tree, file) as handle:
         found: bytes = handle.read(_HEAD)
     cut = len(found) == _HEAD
-    lines = found[: found.rfind(b"\n") + 1] if cut and b"\n" in found else found
-    return lines.decode("utf-8-sig")
+    return found[: found.rfind(b"\n") + 1] if cut and b"\n" in found else found
 
 
-def _csv_look(tree: Tree, file: TreeFile, *, dialects: dict[str, _Dialect]) -> Look:
-    """The columns of a csv file; one that begins as another one did is written alike."""
+def _decoded(tree: Tree, file: TreeFile) -> tuple[str, str]:
+    """The first lines of a text file, and its encoding: UTF-8, or else one in which a byte is a letter."""
     head = _head(tree, file)
+    if file.size <= _READ_WHOLE:  # an odd character may stand far below
+        with _opened(tree, file) as handle:
+            is_utf8 = _is_utf8(handle)
+    else:
+        is_utf8 = _is_utf8(io.BytesIO(head))
+    if is_utf8:
+        return head.decode("utf-8-sig"), "UTF-8"
+    if b"\0" in head:
+        raise UnreadFileError("it is no text in UTF-8 or ISO-8859-1")
+    return head.decode("latin-1"), _LATIN
+
+
+def _is_utf8(handle: Any) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        while chunk := handle.read(4 * 1024**2):
+            decoder.decode(chunk)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _csv_look(tree: Tree, file: TreeFile, *, dialects: dict[str, Dialect]) -> Look:
+    """The columns of a csv file; one that begins as another one did is written alike."""
+    head, encoding = _decoded(tree, file)
     if not head.strip():
         raise UnreadFileError("it has no lines")
     start = head.partition("\n")[0]
-    dialect = dialects.get(start) or _sniffed(head)
+    dialect = dialects.get(start) or dialect_of(head)
     dialects[start] = dialect
-    options = {"delimiter": dialect.delimiter, "quote": dialect.quote}
-    first = next(csv.reader(io.StringIO(head), delimiter=dialect.delimiter, quotechar=dialect.quote))
-    header = dialect.header or _names_columns(first)
-    names = first if header else [f"column{number}" for number in range(1, len(first) + 1)]
+    names, options = header_of(head, dialect)
     if "" in names or len({name.lower() for name in names}) < len(names):
         raise UnreadFileError("its header has empty or repeated names")
     schema = pa.schema([(name, pa.string()) for name in names])
-    return Look(file, schema, options=options | {"header": header, "encoding": "UTF-8"})
-
-
-def _sniffed(head: str) -> _Dialect:
-    """What DuckDB's sniffer says of a text; a delimiter that is none is taken for a single column."""
-    import duckdb
-
-    with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8", newline="") as kept:
-        kept.write(head)
-        kept.flush()
-        try:
-            with duckdb.connect() as own:  # files are looked at by several threads
-                delimiter, quote, header = own.execute(_SNIFF, [kept.name]).fetchall()[0]
-        except duckdb.Error as error:
-            raise UnreadFileError("it is no table of separated values") from error
-    return _Dialect(
-        delimiter=delimiter if delimiter in _DELIMITERS else ",",
-        quote=quote if len(quote) == 1 else '"',
-        header=bool(header),
-    )
-
-
-def _names_columns(first: Sequence[str]) -> bool:
-    """Whether a first line is one of names, also where the sniffer sees only texts below it."""
-    return all(re.fullmatch(r"[A-Za-z_][\w .#%()/-]*", name) for name in first)
+    return Look(file, schema, options={**options, "encoding": encoding})
 
 
 def _csv_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
@@ -206,7 +202,10 @@ def _csv_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
         reader = pacsv.open_csv(
             handle,
             read_options=pacsv.ReadOptions(
-                column_names=names, skip_rows=0 if not options["header"] else 1, block_size=4 * 1024**2
+                column_names=names,
+                skip_rows=0 if not options["header"] else 1,
+                block_size=4 * 1024**2,
+                encoding="latin-1" if options["encoding"] == _LATIN else "utf8",
             ),
             parse_options=pacsv.ParseOptions(
                 delimiter=options["delimiter"],
@@ -223,23 +222,65 @@ def _csv_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
 
 
 def _json_look(tree: Tree, file: TreeFile) -> Look:
-    from pyarrow import json as pajson
-
-    head = _head(tree, file).strip()
-    if not head.startswith("{"):
-        raise UnreadFileError("it is no JSON lines: an object on each line is expected")
-    options = pajson.ParseOptions(newlines_in_values=False)
-    found = pajson.read_json(io.BytesIO(head.encode()), parse_options=options).schema
+    head = _head(tree, file).decode("utf-8-sig").strip()
+    if not head.startswith(("[", "{")):
+        raise UnreadFileError("it is no JSON: an object on each line is expected, or one array of objects")
+    options: dict[str, Any] = {LAYOUT: "array"} if head.startswith("[") else {}
+    try:
+        found = _schema_of_lines(_even_lines(tree, file, options) if options else head.encode())
+    except pa.ArrowInvalid:  # values of several kinds in one field, or within one
+        options[_UNEVEN] = True
+        found = _schema_of_lines(_even_lines(tree, file, options))
     # Arrow takes texts for times and forgets their zone: they stay texts, of which all values tell the type.
     fields = [f.with_type(pa.string()) if pa.types.is_timestamp(f.type) else f for f in found]
-    return Look(file, pa.schema(fields))
+    return Look(file, pa.schema(fields), options=options)
+
+
+def _schema_of_lines(lines: bytes) -> pa.Schema:
+    from pyarrow import json as pajson
+
+    options = pajson.ParseOptions(newlines_in_values=False)
+    return pajson.read_json(
+        io.BytesIO(lines), parse_options=options, read_options=pajson.ReadOptions(block_size=len(lines) + 1)
+    ).schema
+
+
+def _even_lines(tree: Tree, file: TreeFile, options: Mapping[str, Any]) -> bytes:
+    """The objects of a file, a line each; a field with values of several kinds has their texts.
+
+    Where kinds differ within nested values as well, all nested values are texts.
+    """
+    array, uneven = LAYOUT in options, _UNEVEN in options
+    if file.size > _LARGEST_ARRAY:
+        raise UnreadFileError("it is too large for an array of JSON, or for fields of several kinds")
+    with _opened(tree, file) as handle:
+        text = handle.read().decode("utf-8-sig")
+    try:
+        items = json.loads(text) if array else [json.loads(one) for one in text.splitlines() if one.strip()]
+    except ValueError as error:
+        raise UnreadFileError("it is neither an object on each line nor one array of objects") from error
+    if not items or not all(isinstance(item, dict) for item in items):
+        raise UnreadFileError("its JSON does not hold objects")
+    kinds: dict[str, set[str]] = {}
+    for item in items:
+        for name, value in item.items():
+            if value is not None:
+                kinds.setdefault(name, set()).add(_KINDS.get(type(value), "number"))
+    texts = {name for name, found in kinds.items() if len(found) > 1 or (uneven and found & _NESTED)}
+    for item in items:
+        for name in texts & item.keys():
+            if item[name] is not None and not isinstance(item[name], str):
+                item[name] = json.dumps(item[name])
+    return "\n".join(json.dumps(item) for item in items).encode()
 
 
 def _json_batches(tree: Tree, look: Look) -> Iterator[pa.Table]:
     from pyarrow import json as pajson
 
     texts = pa.schema([f for f in look.schema if pa.types.is_string(f.type)])
-    with _opened(tree, look.file) as handle:
+    whole = LAYOUT in look.options or _UNEVEN in look.options
+    opened = io.BytesIO(_even_lines(tree, look.file, look.options)) if whole else _opened(tree, look.file)
+    with opened as handle:
         reader = pajson.open_json(
             handle,
             read_options=pajson.ReadOptions(block_size=_LONGEST_LINE),
@@ -269,8 +310,37 @@ def _text_sample(tree: Tree, looks: Sequence[Look], limit: int, batches: Any) ->
             break
     size = sum(look.file.size for look in looks)
     total = rows if whole else round(rows * size / max(bytes_read, 1))
-    sampled = _typed(_joined(parts, None)) if parts else pa.table({})
-    return Sample(sampled, total, exact=whole, options={"multiline": True} if multiline else {})
+    options: dict[str, Any] = {"multiline": True} if multiline else {}
+    joined = _joined(parts, None) if parts else pa.table({})
+    if looks[0].file.kind == "csv" and (word := _word_for_null(joined)) is not None:
+        options[NULL] = word
+        joined = _without(joined, word)
+    return Sample(_typed(joined), total, exact=whole, options=options)
+
+
+def _word_for_null(rows: pa.Table) -> str | None:
+    """The word that stands for null: without it texts are numbers, times or truth values."""
+    found: dict[str, int] = {}
+    for name in rows.column_names:
+        if not pa.types.is_string(rows[name].type) or typed_texts(rows[name]).type != pa.string():
+            continue
+        odd = {word for word in rows[name].unique().to_pylist() if word in _NULLS}
+        for word in odd:
+            column = _null_if(rows[name], word)
+            if column.null_count < len(column) and typed_texts(column).type != pa.string():
+                found[word] = found.get(word, 0) + 1
+    return max(_NULLS, key=lambda word: found.get(word, 0)) if found else None
+
+
+def _without(rows: pa.Table, word: str) -> pa.Table:
+    for number, name in enumerate(rows.column_names):
+        if pa.types.is_string(rows[name].type):
+            rows = rows.set_column(number, name, _null_if(rows[name], word))
+    return rows
+
+
+def _null_if(column: pa.ChunkedArray, word: str) -> pa.ChunkedArray:
+    return pc.if_else(pc.equal(column, word), pa.scalar(None, pa.string()), column)
 
 
 def _has_line_ends(rows: pa.Table) -> bool:

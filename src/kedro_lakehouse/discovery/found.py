@@ -15,11 +15,16 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from kedro_lakehouse.config.discovery import DatasetKind
+    from kedro_lakehouse.discovery.keys import Keys
 
     FoundKind = DatasetKind | EntityKind
 
 CRAWLED: Final = get_args(EntityKind)
 """The kinds of what a crawl finds in a source; columns of documents are named by the path of a field."""
+KEY: Final = "key"
+"""Option of a dataset: the columns that are taken for its key; none if no candidate looks like one."""
+WHY: Final = "why"
+"""Option of a dataset: what speaks for each of its keys, in words."""
 _SIGNS: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -78,6 +83,11 @@ class FoundDataset:
     def named(self, name: str) -> Self:
         """The same dataset under another name."""
         return replace(self, name=name)
+
+
+def key_options(keys: Keys) -> dict[str, Any]:
+    """What is known of keys beside the candidates themselves, as options of a dataset."""
+    return {KEY: list(keys.chosen), WHY: list(keys.why)}
 
 
 def identifier_of(parts: Sequence[str], default: str = "data") -> str:

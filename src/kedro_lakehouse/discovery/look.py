@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro_lakehouse.discovery.catalogs import CatalogTable, glue_tables, iceberg_tables
 from kedro_lakehouse.discovery.evidence import evidence_in
 from kedro_lakehouse.discovery.file_datasets import datasets_in, name_of
-from kedro_lakehouse.discovery.found import FoundDataset, identifier_of
+from kedro_lakehouse.discovery.found import KEY, WHY, FoundDataset, identifier_of, key_options
 from kedro_lakehouse.discovery.iceberg import iceberg_dataset, iceberg_rows, metadata_file, open_metadata
 from kedro_lakehouse.discovery.register import REGISTERED
 from kedro_lakehouse.discovery.tree import Tree, file_groups, list_tree, mark_of, table_roots
@@ -35,6 +35,7 @@ def look_over(
     credentials: Callable[[str], Mapping[str, Any]] | None = None,
     *,
     apart: str = "",
+    left_alone: list[tuple[str, str]] | None = None,
 ) -> list[FoundDataset]:
     """Every dataset of these places, by name.
 
@@ -43,6 +44,7 @@ def look_over(
         known: What was found before, by location and pattern: what did not change since is not read again.
         credentials: Gives an entry of credentials.yml.
         apart: A folder that is left out wherever it lies: the project's own lakehouse.
+        left_alone: Gets the files that are not what their names say, each with the reason.
 
     Raises:
         SourceNotFoundError: A place is not there.
@@ -50,7 +52,7 @@ def look_over(
     """
     found: list[FoundDataset] = []
     for place in places:
-        looked = _Place(place, known or {}, apart)
+        looked = _Place(place, known or {}, apart, left_alone)
         found += looked.in_folder() if place.path else looked.in_catalog(credentials)
     once = {(one.location, one.kind, one.identity): one for one in reversed(found)}  # places may overlap
     return sorted(with_own_names(list(once.values())), key=lambda one: one.name)
@@ -67,9 +69,13 @@ class _Place:
     """One place, looked over once."""
 
     def __init__(
-        self, config: PlaceConfig, known: Mapping[tuple[str, str], FoundDataset], apart: str
+        self,
+        config: PlaceConfig,
+        known: Mapping[tuple[str, str], FoundDataset],
+        apart: str,
+        left_alone: list[tuple[str, str]] | None,
     ) -> None:
-        self._config, self._known, self._apart = config, known, apart
+        self._config, self._known, self._apart, self._left_alone = config, known, apart, left_alone
 
     def in_folder(self) -> Iterator[FoundDataset]:
         """All that lies below the place's path."""
@@ -132,14 +138,28 @@ class _Place:
         """Add what rows tell; a table as it was at the last look is not read again."""
         known = self._known.get((found.location, found.pattern))
         if known is not None and known.mark == found.mark:
-            return replace(found, columns=known.columns, keys=known.keys, read=known.read, note=known.note)
+            told = {name: known.options[name] for name in (KEY, WHY) if name in known.options}
+            return replace(
+                found,
+                columns=known.columns,
+                keys=known.keys,
+                read=known.read,
+                note=known.note,
+                options={**found.options, **told},
+            )
         try:
             rows = read(self._config.sample_rows)
         except Exception as error:  # noqa: BLE001 - readers of three formats raise what they like
             logger.warning("%s: its rows were not read: %s", found.location, type(error).__name__)
             return replace(found, note=found.note or f"its rows could not be read ({type(error).__name__})")
         evidence = evidence_in(rows, found.columns, table=found.name)
-        return replace(found, columns=evidence.columns, keys=evidence.keys, read=evidence.rows)
+        return replace(
+            found,
+            columns=evidence.columns,
+            keys=evidence.keys.candidates,
+            read=evidence.rows,
+            options={**found.options, **key_options(evidence.keys)},
+        )
 
     def _files(self, tree: Tree, folder: str, files: Sequence[Any]) -> Iterator[FoundDataset]:
         """The datasets of a folder's files; if none of these files changed, as they were found before."""
@@ -155,6 +175,8 @@ class _Place:
                 yield found
             else:
                 file, reason = found
+                if self._left_alone is not None:
+                    self._left_alone.append((tree.address(file.path), reason))
                 logger.info("%s is left alone: %s.", tree.address(file.path), reason)
 
     def in_catalog(self, credentials: Callable[[str], Mapping[str, Any]] | None) -> Iterator[FoundDataset]:

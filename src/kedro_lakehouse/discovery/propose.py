@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
 from kedro_lakehouse.config.tables import spark_type
+from kedro_lakehouse.discovery.deliveries import FILES, TIME, at_any_time
 from kedro_lakehouse.discovery.file_datasets import OPERATION, OVERLAPS
+from kedro_lakehouse.discovery.files import LAYOUT, NULL
+from kedro_lakehouse.discovery.found import KEY, WHY
 from kedro_lakehouse.errors import InvalidNameError
 from kedro_lakehouse.names import TableName, is_reserved_column
 
@@ -19,7 +22,9 @@ if TYPE_CHECKING:
     from kedro_lakehouse.discovery.found import FoundColumn, FoundDataset
 
 _TEXT: Final = "string"
+_FULL_LOAD: Final = "full_load"
 _LINE: Final = 112
+_CSV: Final = ("header", "delimiter", "quote", "multiline", "unnamed", "encoding", NULL)
 _LATER: Final = (
     "updated",
     "modified",
@@ -83,9 +88,9 @@ def propose(found: FoundDataset) -> Proposal:
 
 def proposed_files(found: Sequence[FoundDataset]) -> tuple[str, str, str]:
     """The texts of sources.yml, tables.yml and catalog.yml for all datasets; each is valid YAML."""
-    proposals = [propose(one) for one in found]
+    proposals = [propose(one) for one in with_full_loads(found)]
     head = "# Proposed by `kedro run --pipelines=discovery`: copy what you want into conf/base/{}.\n"
-    sources = [_block(dict(p.sources)) for p in proposals if p.sources]
+    sources = [block_text(dict(p.sources)) for p in proposals if p.sources]
     tables = [commented(p.comments, p.name, dict(p.tables)) for p in proposals if not p.catalog]
     catalog = [commented(p.comments, p.name, dict(p.catalog)) for p in proposals if p.catalog]
     texts = (sources, "sources.yml"), (tables, "tables.yml"), (catalog, "catalog.yml")
@@ -108,16 +113,19 @@ def _source(found: FoundDataset) -> tuple[dict[str, Any], str]:
             if named := next((c.name for c in found.columns if words in _words(c.name)), None):
                 source[key] = named
     else:
-        source["pattern"] = found.pattern
-        if found.files == 1 and not found.partitions:
-            source |= {"type": "extract", "extract_time": {"from": "modified"}}
+        single = found.files == 1 and not found.partitions
+        pattern = found.options.get(TIME)
+        source["pattern"] = at_any_time(found.pattern) if single and pattern else found.pattern
+        if single or found.options.get(FILES) == "extracts":
+            time = {"from": "name", "pattern": pattern} if pattern else {"from": "modified"}
+            source |= {"type": "extract", "extract_time": time}
+    if LAYOUT in found.options:
+        source[LAYOUT] = found.options[LAYOUT]
     if found.kind == "csv":
-        source["csv"] = {
-            key: value
-            for key, value in found.options.items()
-            if key in ("header", "delimiter", "quote", "multiline")
-        }
-        if not found.options.get("header", True):
+        source["csv"] = {key: value for key, value in found.options.items() if key in _CSV}
+        if found.options.get("encoding") == "UTF-8":
+            source["csv"].pop("encoding")
+        if "columns" in found.options or not found.options.get("header", True):
             source["csv"]["columns"] = [c.name for c in found.columns if not c.partition]
     return source, entity
 
@@ -128,7 +136,7 @@ def _table(found: FoundDataset, source: str) -> tuple[dict[str, Any], list[str]]
     # A column with a name of the framework gets another one, by which all other keys know it.
     renamed = {c.name: f"source_{c.name.strip('_')}" for c in own if is_reserved_column(c.name)}
     names = {c.name: renamed.get(c.name, c.name) for c in own}
-    key = next((list(k) for k in found.keys if names.keys() >= set(k)), None)
+    key = _key(found, names)
     later = next((c.name for c in own if _tells_order(c) and c.name not in (key or ())), None)
     table: dict[str, Any] = {}
     said = list[str]()
@@ -138,14 +146,7 @@ def _table(found: FoundDataset, source: str) -> tuple[dict[str, Any], list[str]]
             table["order_by"] = [names[str(later)]]
     else:
         table["write"] = "replace" if source == "extract" else "append"
-        if source == "dms":
-            said.append(
-                "No column is unique among the full load's rows: name the key, or rows are only added."
-            )
-        elif key:
-            said.append(
-                "No column tells which of two rows of a key is later, so rows are added: name it in order_by."
-            )
+        said += _without_key(found, source, key)
     # What is nested in JSON is kept as its text.
     plain = [c for c in own if c.type != _TEXT and "<" not in c.type and _is_spark(c.type)]
     types = {names[c.name]: c.type for c in plain}
@@ -157,6 +158,27 @@ def _table(found: FoundDataset, source: str) -> tuple[dict[str, Any], list[str]]
             f"{missing}: from the names of folders, which a source does not read; its files are all read."
         )
     return table, said
+
+
+def _key(found: FoundDataset, names: Mapping[str, str]) -> list[str] | None:
+    """The columns that are taken for the key; None where none look like one."""
+    chosen = found.options.get(KEY)
+    if chosen is not None:
+        return list(chosen) if chosen and names.keys() >= set(chosen) else None
+    return next((list(k) for k in found.keys if names.keys() >= set(k)), None)
+
+
+def _without_key(found: FoundDataset, source: str, key: list[str] | None) -> list[str]:
+    """What is to be said of a table that gets no key."""
+    if source == "dms":
+        return ["No column is unique among the full load's rows: name the key, or rows are only added."]
+    if key:
+        return [
+            "No column tells which of two rows of a key is later, so rows are added: name it in order_by."
+        ]
+    if source == "extract":
+        return ["No key: each file replaces the rows of the one before. To keep versions, name `keys`."]
+    return ["No key: each file adds its rows."] if found.read else []
 
 
 def _problem(found: FoundDataset) -> str | None:
@@ -173,7 +195,31 @@ def _problem(found: FoundDataset) -> str | None:
 
 
 def _operations(found: FoundDataset) -> bool:
-    return any(c.name == OPERATION for c in found.columns)
+    return any(c.name == OPERATION for c in found.columns) or bool(found.options.get(_FULL_LOAD))
+
+
+def with_full_loads(found: Sequence[FoundDataset]) -> list[FoundDataset]:
+    """Datasets among which full loads of AWS DMS are known as such: they lie beside changes of the same task.
+
+    A full load has no column with operations, but those that the task adds to every record.
+    """
+    added: dict[str, set[str]] = {}
+    for one in found:
+        if _operations(one):
+            own = {
+                c.name for c in one.columns if any(w in _words(c.name) for w in ("change seq", "last update"))
+            }
+            added.setdefault(_above(one), set()).update(own)
+    return [
+        replace(one, options={**one.options, _FULL_LOAD: True})
+        if (wanted := added.get(_above(one))) and wanted <= {c.name for c in one.columns}
+        else one
+        for one in found
+    ]
+
+
+def _above(found: FoundDataset) -> str:
+    return found.location.rstrip("/").rpartition("/")[0]
 
 
 def _tells_order(column: FoundColumn) -> bool:
@@ -206,11 +252,9 @@ def _told(found: FoundDataset) -> list[str]:
     lines = [
         f"{found.kind}, {rows} rows, {found.files:,} file(s), {found.size:,} bytes{parts}: {found.location}"
     ]
-    for number, key in enumerate(found.keys):
-        word = "Key" if number == 0 else "  or"
-        lines.append(f"{word}: {', '.join(key)} (unique, without null, in {found.read:,} rows)")
-    if not found.keys and found.read:
-        lines.append(f"Key: none found in {found.read:,} rows")
+    lines += _told_of_keys(found)
+    if (time := _time_column(found)) is not None:
+        lines.append(f"Time: {time}; of many rows, months({time}) is a partition for `partition_by`")
     lines += [f"Personal: {c.name} ({c.personal})" for c in found.columns if c.personal]
     odd = [f"{c.name} ({c.type})" for c in found.columns if not _is_spark(c.type)]
     if odd:
@@ -218,10 +262,30 @@ def _told(found: FoundDataset) -> list[str]:
     return [*lines, *([f"Note: {found.note}"] if found.note else [])]
 
 
+def _told_of_keys(found: FoundDataset) -> list[str]:
+    """The candidates for the key with what speaks for each, the likeliest first."""
+    lines, chosen = [], found.options.get(KEY)
+    reasons = found.options.get(WHY, ())
+    for number, key in enumerate(found.keys):
+        word = "Key" if number == 0 and chosen != [] else "  or" if number else "No key, though unique"
+        known = number < len(reasons)
+        why = reasons[number] if known else f"unique, without null, in {found.read:,} rows"
+        lines.append(f"{word}: {', '.join(key)} ({why})")
+    if not found.keys and found.read:
+        lines.append(f"Key: none found in {found.read:,} rows")
+    return lines
+
+
+def _time_column(found: FoundDataset) -> str | None:
+    """The column with the time that rows are about: a date or a moment, of several the first."""
+    timed = [c for c in found.columns if c.type.startswith(("timestamp", "date")) and not c.partition]
+    return next((c.name for c in timed if _tells_order(c)), timed[0].name if timed else None)
+
+
 def commented(comments: Sequence[str], name: str, block: Mapping[str, Any]) -> str:
     """A block below its comments; without a block, the comments name what they are about."""
     lines = comments if block else (name, *comments)
-    return "".join([*(f"# {_plain(line)}\n" for line in lines), _block(block)])
+    return "".join([*(f"# {_plain(line)}\n" for line in lines), block_text(block)])
 
 
 def _plain(line: str) -> str:
@@ -229,7 +293,7 @@ def _plain(line: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in line)[: _LINE * 2]
 
 
-def _block(block: Mapping[str, Any]) -> str:
+def block_text(block: Mapping[str, Any]) -> str:
     """Entries as a person writes them: a line a key, lists and mappings within a line."""
     lines = []
     for name, entry in block.items():

@@ -34,7 +34,23 @@ _ROOTS: Final[tuple[tuple[DatasetKind, re.Pattern[str]], ...]] = (
     ("iceberg", re.compile(r"^(?:(?P<root>.+)/)?metadata/[^/]+\.metadata\.json(?:\.gz)?$")),
 )
 _PARTITION: Final = re.compile(r"([^/=]+)=([^/]*)")
+_DATED: Final = re.compile(
+    r"(?:19|20)\d\d(?:[-_.]?[01]\d(?:[-_.]?[0-3]\d)?)?(?:[T_-]?\d\d[-:]?\d\d.*)?|[0-3]\d"
+)
+"""A folder that is named after a year, a month, a day or a moment."""
 _UNFINISHED: Final = (".tmp", ".part", ".crc")
+
+
+def ending_of(name: str) -> str:
+    """The endings of a file's name that say what kind of file it is.
+
+    Example:
+        >>> ending_of("prices.2026.csv.gz")
+        '.csv.gz'
+    """
+    packed = next((ending for ending in _PACKED if name.endswith(ending)), "")
+    inner = name.removesuffix(packed)
+    return next((ending for ending, _ in _ENDINGS if inner.endswith(ending)), "") + packed
 
 
 @dataclass(frozen=True)
@@ -79,9 +95,9 @@ class TreeFile:
 
     @property
     def dataset_folder(self) -> str:
-        """Its folder without the trailing ones that are partitions."""
+        """Its folder without the trailing ones that are partitions, or dates such as ``2026/01/05``."""
         parts = self.folder.split("/")
-        while parts and _PARTITION.fullmatch(parts[-1]):
+        while parts and (_PARTITION.fullmatch(parts[-1]) or _DATED.fullmatch(parts[-1])):
             parts.pop()
         return "/".join(parts)
 

@@ -88,6 +88,8 @@ def without_subjects(
         has_documents = table.source_config.documents_of(table.config) is not None
         return _parquet(content, name, wanted, has_documents=has_documents)
     text = gzip.decompress(content) if content.startswith(_GZIP) else content
+    if getattr(table.source_config, "json_layout", "lines") == "array":
+        return None  # its records share lines
     if file_format == "json":
         return _lines(content, text, names_in_json(name, wanted))
     return _lines(content, text, _csv_rule(table.open_source(), file, text, name, wanted))
@@ -140,7 +142,8 @@ def _csv_rule(
         return None
     head = text.partition(b"\n")[0].removesuffix(b"\r").decode("utf-8", errors="surrogateescape")
     has_header = source.headers[source.load_of(file)]
-    columns = _cells(head, options) if has_header else [*(options.columns or ())]
+    named = _cells(head, options) if has_header else []
+    columns = [*(options.columns or [cell or options.unnamed for cell in named])]
     at = columns.index(name) if name in columns else None
 
     def is_about(line: str) -> bool:

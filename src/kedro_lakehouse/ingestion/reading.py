@@ -278,7 +278,8 @@ class FileReader:
     def _lines(self, files: Sequence[LandedFile]) -> DataFrame:
         if isinstance(self.source, StreamSource):
             return self.source.lines(self.table.session, files)
-        lines = read_lines(self.table.session, files)
+        arrays = getattr(self.table.source_config, "json_layout", "lines") == "array"
+        lines = read_lines(self.table.session, files, arrays=arrays)
         return split_keyed(lines) if getattr(self.source, "keyed", False) else lines
 
 

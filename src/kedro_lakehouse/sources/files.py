@@ -237,7 +237,7 @@ def shapes(  # noqa: PLR0913 - what to look at, and how
         file, load = landed
         if file_format == "parquet":
             return _parquet_shape(file, load, table)
-        if headers[load]:
+        if headers[load] and options[load].columns is None:
             return _csv_header(file, load, options[load], table)
         return _headerless(file, load, options[load].columns or tuple(fallback[load]), table)
 
@@ -329,6 +329,8 @@ def _csv_header(file: LandedFile, load: Load, options: CsvOptions, table: TableN
             table=table, file=file.name, detail="its first line cannot be read"
         ) from error
     clean = [name.removeprefix("\ufeff") for name in names]
+    if options.unnamed is not None and clean.count("") == 1:
+        clean[clean.index("")] = options.unnamed
     # The error gives positions, not names: if a file lacks its header, the names are values of a row.
     wrong = [n for n, name in enumerate(clean, 1) if not name or name in clean[: n - 1]]
     if clean and wrong:

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from kedro_lakehouse.changes.conversion import sql_type
 from kedro_lakehouse.changes.events import POSITION, RAW, column
-from kedro_lakehouse.decoders.lines import KEY, VALUE
+from kedro_lakehouse.decoders.lines import KEY, STRICT, VALUE, exact, restored
 from kedro_lakehouse.decoders.records import FILE, MALFORMED_RECORD, RecordGroup
 from kedro_lakehouse.names import quote
 
@@ -26,6 +26,7 @@ CORRUPT: Final = "__corrupt"
 """Column with the text of a malformed line of CSV; null for any other."""
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _LONGEST: Final = 2**31 - 1
+_ITEMS: Final = T.ArrayType(T.ArrayType(T.StringType()))
 
 
 def read_groups(  # noqa: PLR0913 - what a source says of its files
@@ -66,18 +67,47 @@ def read_groups(  # noqa: PLR0913 - what a source says of its files
     return groups
 
 
-def read_lines(session: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
+def read_lines(session: SparkSession, files: Sequence[LandedFile], *, arrays: bool = False) -> DataFrame:
     """Read text files as lazy lines; blank lines are left out, but count in the line numbers.
+
+    Args:
+        session: Reads the files.
+        files: What is read.
+        arrays: Whether each file is one JSON array: its items are the lines then.
 
     Schema:
         returns: ``value``, ``key`` (null), ``_position`` (file, line), ``__file``.
     """
+    if arrays:
+        return _items(session, files)
     lines = session.read.text([escaped(f.path) for f in files]).select(VALUE, *_place())
     unmarked = F.when(column(VALUE).startswith(_BYTE_ORDER_MARK), F.ltrim(F.substring(VALUE, 2, _LONGEST)))
     return lines.select(
         F.coalesce(unmarked, column(VALUE)).alias(VALUE),
         F.lit(None).cast("string").alias(KEY),
         F.struct(column(FILE).alias("file"), _line().alias("row")).alias(POSITION),
+        column(FILE),
+    ).where(F.trim(column(VALUE)) != "")
+
+
+def _items(session: SparkSession, files: Sequence[LandedFile]) -> DataFrame:
+    """The items of files that are one JSON array each; what is no array is one item, as it stands.
+
+    A file that was cut off is no array: its text is then set aside as a malformed record.
+    """
+    whole = session.read.text([escaped(f.path) for f in files], wholetext=True)
+    text = F.regexp_replace(VALUE, f"^{_BYTE_ORDER_MARK}", "")
+    # Read with its numbers as texts, no digit of an item gets lost; ``null`` tells that the text ended there.
+    items = F.from_json(F.concat(F.lit("["), exact(text), F.lit(",null]")), _ITEMS, STRICT)
+    found = F.when(F.size(items) == 2, F.get(items, F.lit(0)))  # noqa: PLR2004 - the array and the null
+    held = whole.select(
+        F.coalesce(F.transform(found, restored), F.array(text)).alias("__items"), file_name().alias(FILE)
+    )
+    placed = held.select(FILE, F.posexplode("__items").alias("__at", VALUE))
+    return placed.select(
+        column(VALUE),
+        F.lit(None).cast("string").alias(KEY),
+        F.struct(column(FILE).alias("file"), (column("__at") + 1).cast("long").alias("row")).alias(POSITION),
         column(FILE),
     ).where(F.trim(column(VALUE)) != "")
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kedro_lakehouse.column_search.personal import personal_evidence
-from kedro_lakehouse.discovery.evidence import key_candidates
 from kedro_lakehouse.discovery.files import typed_texts
+from kedro_lakehouse.discovery.keys import key_candidates
 
 pytestmark = pytest.mark.unit
 

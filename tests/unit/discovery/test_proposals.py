@@ -109,10 +109,11 @@ def test_one_file_is_looked_at_alone(tmp_path):
 
 
 def test_files_that_are_not_what_their_names_say_are_left_alone(tmp_path):
-    write(tmp_path, "array.json", '[{"id": 1}]')
+    write(tmp_path, "array.json", '[{"id": 1}, 2]')
+    write(tmp_path, "half.json", '[{"id": 1}')
     write(tmp_path, "broken.parquet", "no parquet")
     write(tmp_path, "twice.csv", "id,id\n1,2\n")
-    (tmp_path / "latin.csv").write_bytes("id,straße\n1,ü\n".encode("latin-1"))
+    (tmp_path / "packed.csv").write_bytes(b"PK\x03\x04\x00\xff")
     (tmp_path / "empty.csv").touch()
     write(tmp_path, "good.csv", "id,v\n1,2\n")
     assert set(found_in(tmp_path)) == {"good"}
