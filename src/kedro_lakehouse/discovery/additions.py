@@ -174,7 +174,7 @@ def described_table(
         SourceRefusedError: There is no such entity, or it may not be read.
     """
     from kedro_lakehouse.config.tables import TableConfig
-    from kedro_lakehouse.discovery.described import crawl_tables
+    from kedro_lakehouse.discovery.described import crawled_table
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.names import TableName
 
@@ -184,7 +184,7 @@ def described_table(
         name=table, environment=project, bind=project.bind, declared=asked,
         declared_source=config,
     )  # fmt: skip
-    (found,) = crawl_tables(source, [bound])
+    found = crawled_table(source, bound)
     if not found.dataset.columns:
         raise SourceRefusedError(
             table=str(table),
