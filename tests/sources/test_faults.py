@@ -25,7 +25,7 @@ import pytest
 
 pytest.importorskip("adbc_driver_postgresql", reason="`make test-sources` installs the extra sql")
 import pyarrow.parquet as pq
-from harness.cluster import free_port
+from harness.processes import free_port
 from harness.project import TemporaryProject, environment
 from harness.proxy import Line, line_to
 from harness.pulled import CREDENTIALS, DIALECTS, Shop, bound

@@ -18,8 +18,8 @@ import pytest
 pytest.importorskip("fastapi", reason="`make test-sources` installs the extra service")
 import yaml
 from harness.aws import LAKEHOUSE, moto_aws
-from harness.cluster import free_port
 from harness.deploying import copy_to_deploy, deployed
+from harness.processes import free_port
 from harness.project import environment
 
 from kedro_lakehouse.service.tokens import hash_of_token, new_token
