@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from harness.project import TemporaryProject, write_parquet
 
@@ -14,6 +15,7 @@ from kedro_lakehouse.names import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 pytestmark = pytest.mark.spark
 
@@ -112,3 +114,39 @@ def test_a_dropped_table_is_gone_and_made_anew_by_the_next_run(
     assert {row["batch"] for row in project.ops("batches") if row["table"] == "shop.item"} == {1}
     assert stored_rows() == before
     assert catalog.view_exists(TableName("shop", "dim_item"))
+
+
+@pytest.mark.parametrize("output", ["csv", "parquet"])
+def test_spark_writes_what_it_answers_without_the_frameworks_columns(
+    call: Callable[..., Any], tmp_path: Path, output: str
+) -> None:
+    target = tmp_path / f"out.{output}"
+    query = "select *, map('a', 1) as m from shop.item_history order by id"
+    if output == "csv":
+        query = "select * from shop.item_history order by id"
+    done = call("sql", query, "--engine", "spark", "--to", str(target), "--limit", "1")
+    assert done.exit_code == 0, done.output
+    assert "Hidden: _order_from" in done.stderr
+    assert "Only the first 1 rows" in done.stderr
+    if output == "parquet":
+        (row,) = pq.read_table(target).to_pylist()
+        assert (row["id"], row["m"]) == (1, [("a", 1)])
+        assert not [name for name in row if name.startswith("_")]
+    else:
+        header, line = target.read_text(encoding="utf-8").splitlines()
+        assert header.startswith('"id","name"')
+        assert line.startswith('1,"n1"')
+
+
+def test_spark_names_the_table_that_may_be_meant(refusal: Callable[..., Any]) -> None:
+    assert "Did you mean 'shop.item'?" in refusal("sql", "from shop.itme", "--engine", "spark")["message"]
+
+
+def test_as_many_keys_of_a_batch_are_shown_as_asked_for(call: Callable[..., Any]) -> None:
+    told = call("changes", "shop.other", "--batch", "1", "--limit", "1")
+    assert told.exit_code == 0, told.output
+    assert "2 inserted" in told.stdout
+    assert len(told.stdout.splitlines()) == 3
+    assert "Only the first 1 rows are shown; --limit 0 prints all." in told.stderr
+    whole = json.loads(call("changes", "shop.other", "--batch", "1", "--limit", "0", "--json").stdout)
+    assert len(whole["keys"]) == 2
