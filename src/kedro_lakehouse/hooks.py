@@ -13,6 +13,7 @@ from kedro.framework.hooks import hook_impl
 
 if TYPE_CHECKING:
     from kedro.framework.context import KedroContext
+    from kedro.io import CatalogProtocol
     from kedro.pipeline import Pipeline
     from kedro.pipeline.node import Node
 
@@ -31,6 +32,12 @@ class LakehouseHooks:
         self._folder = Path()
         self._log: RunLog | None = None
         self._started = datetime.now(UTC)
+        self._catalog: CatalogProtocol[Any, Any] | None = None
+
+    @hook_impl
+    def after_catalog_created(self, catalog: CatalogProtocol[Any, Any]) -> None:
+        """Keep the catalog, by which a report is saved."""
+        self._catalog = catalog
 
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
@@ -128,6 +135,10 @@ class LakehouseHooks:
                 declared = map(self._project.bind, sorted(self._project.declarations.tables))
                 find_waiting = partial(waiting_in_streams, declared)
                 tell_outcome(self._project, self._project.monitoring, error, whole, find_waiting)
+                if self._project.monitoring.report is not None and self._catalog is not None:
+                    from kedro_lakehouse.monitoring.outcome import keep_report
+
+                    keep_report(self._project, self._catalog)
         finally:
             self._close_log()
 

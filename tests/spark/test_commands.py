@@ -150,3 +150,21 @@ def test_as_many_keys_of_a_batch_are_shown_as_asked_for(call: Callable[..., Any]
     assert "Only the first 1 rows are shown; --limit 0 prints all." in told.stderr
     whole = json.loads(call("changes", "shop.other", "--batch", "1", "--limit", "0", "--json").stdout)
     assert len(whole["keys"]) == 2
+
+
+def test_a_run_that_changed_something_keeps_a_page_where_it_is_asked_for(project: TemporaryProject) -> None:
+    def pages() -> list[Path]:
+        return sorted(project.path.glob("data/08_reporting/run_report.html/*/run_report.html"))
+
+    project.run()
+    assert pages() == []  # nothing is made unless it is asked for
+    project.write("monitoring", {"report": "ops.run_report"})
+    row = {"Op": "I", "id": 7, "name": "n7", "ts": AT, "seq": "1"}
+    write_parquet(
+        project.landing / "shop/other/20260101-000001000.parquet", [row], {"Op": pa.string(), **ROW}
+    )
+    project.run()
+    (page,) = pages()
+    assert "1 inserted" in page.read_text(encoding="utf-8")
+    project.run()
+    assert pages() == [page]  # a run without news has none

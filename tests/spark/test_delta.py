@@ -255,4 +255,4 @@ def test_names_and_columns_of_delta_are_shown_without_spark(upserted: Outcome, a
     assert shown["insurance.twin"]["format"] == "iceberg"
     assert "insurance.dim_policy" in shown
     described = answer("sql", "describe insurance.policy")
-    assert [(row["column_name"], row["note"]) for row in described][0] == ("policy_id", "key")
+    assert (described[0]["column_name"], described[0]["note"]) == ("policy_id", "key")

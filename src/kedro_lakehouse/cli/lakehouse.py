@@ -32,6 +32,7 @@ from kedro_lakehouse.cli.pull import pull
 from kedro_lakehouse.cli.quarantine import quarantine
 from kedro_lakehouse.cli.rebuild import rebuild
 from kedro_lakehouse.cli.rectify import rectify
+from kedro_lakehouse.cli.report import report
 from kedro_lakehouse.cli.rollback import rollback
 from kedro_lakehouse.cli.run import run
 from kedro_lakehouse.cli.runs import runs
@@ -113,6 +114,7 @@ _LOOK: Final = (
     discovered,
     crawl,
     runs,
+    report,
     logs,
     lineage,
     plugins,
