@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from harness.project import TemporaryProject, write_parquet
+from harness.project import TemporaryProject, environment, write_parquet
 
 from kedro_lakehouse.names import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.spark
 
@@ -168,3 +173,32 @@ def test_a_run_that_changed_something_keeps_a_page_where_it_is_asked_for(project
     assert "1 inserted" in page.read_text(encoding="utf-8")
     project.run()
     assert pages() == [page]  # a run without news has none
+
+
+def test_a_run_on_a_terminal_shows_how_far_it_is_and_no_line_of_a_commit(project: TemporaryProject) -> None:
+    row = {"Op": "I", "id": 8, "name": "n8", "ts": AT, "seq": "2"}
+    schema = {"Op": pa.string(), **ROW}
+    write_parquet(project.landing / "shop/other/20260101-000002000.parquet", [row], schema)
+    ours, theirs = pty.openpty()
+    words = [str(Path(sys.executable).with_name("kedro")), "run"]
+    given = environment() | {"TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(
+        words, cwd=project.path, env=given, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as run:
+        os.close(theirs)
+        told = b""
+        with suppress(OSError):  # nobody writes to it any longer
+            while part := os.read(ours, 65536):
+                told += part
+    os.close(ours)
+    text = told.decode()
+    assert run.returncode == 0, text
+    assert "of 2 tables" in text
+    assert "1 of 1 file" in text
+    assert "about" in text  # what is left, by the batches of the runs before
+    assert "batch 3" not in text
+    assert "shop.other" in text.rpartition("Run ")[2]  # the summary stays
+    (log,) = [
+        p for p in (project.path / "lakehouse/logs").glob("*.jsonl") if "batch 3" in p.read_text("utf-8")
+    ]
+    assert "shop.other current batch 3: 1 inserted" in log.read_text("utf-8")

@@ -224,6 +224,7 @@ def test_the_command_shows_one_table_or_all(call: Any) -> None:
     assert re.search(r"customer +customer of its records", told)
     every = call().stdout.splitlines()
     assert [line.split()[0] for line in every[1:]] == sorted(TABLES)
+    assert "not known before the first run" in call("shop.alone", "--columns").stdout
     assert "subgraph" in call("shop.order", "-o", "mermaid").stdout
     assert call("-o", "mermaid").stdout.startswith("flowchart LR")
 

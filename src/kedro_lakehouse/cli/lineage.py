@@ -129,6 +129,9 @@ def _print_one(found: Lineage, focus: str, columns: Mapping[str, Sequence[InputC
     print_table(["  name", "what", "batch", "last commit", "run", "snapshot"], rows, right=("batch",))
     if columns is not None:
         click.echo("\ncolumns")
+        if not columns:
+            click.echo("  not known before the first run of the table")
+            return
         told = [[f"  {column}", _origin(found, inputs)] for column, inputs in columns.items()]
         print_table(["  column", "made of"], told)
 
