@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro.framework.hooks import hook_impl
 
 if TYPE_CHECKING:
     from kedro.framework.context import KedroContext
+    from kedro.io import CatalogProtocol
     from kedro.pipeline import Pipeline
     from kedro.pipeline.node import Node
 
+    from kedro_lakehouse.monitoring.progress import RunProgress
     from kedro_lakehouse.monitoring.run_log import RunLog
     from kedro_lakehouse.project import Project
 
 logger = logging.getLogger(__name__)
+
+shows_progress: Final = threading.Event()
+"""Set where runs show how far they are: by `kedro run` on a terminal."""
 
 
 class LakehouseHooks:
@@ -30,7 +36,14 @@ class LakehouseHooks:
         self._project: Project | None = None
         self._folder = Path()
         self._log: RunLog | None = None
+        self._progress: RunProgress | None = None
         self._started = datetime.now(UTC)
+        self._catalog: CatalogProtocol[Any, Any] | None = None
+
+    @hook_impl
+    def after_catalog_created(self, catalog: CatalogProtocol[Any, Any]) -> None:
+        """Keep the catalog, by which a report is saved."""
+        self._catalog = catalog
 
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
@@ -81,6 +94,15 @@ class LakehouseHooks:
         if unrecorded:
             logger.info("Wrote %s rows of lake.ops.batches that an interrupted run left out.", unrecorded)
         self._project.ops.gathers = True
+        if shows_progress.is_set():
+            from kedro_lakehouse.ingestion.load import waiting_files
+            from kedro_lakehouse.monitoring.progress import RunProgress
+
+            find_waiting = partial(waiting_files, bound, self._project.ops)
+            # The isolating runner says itself when a node is over.
+            one_by_one = "IsolatingThreadRunner" not in str(run_params.get("runner"))
+            progress = RunProgress(self._project, pipeline, find_waiting, one_by_one=one_by_one)
+            self._progress = progress.open()
 
     @hook_impl
     def before_dataset_loaded(self, node: Node) -> None:
@@ -91,6 +113,8 @@ class LakehouseHooks:
 
             spark_may_wait.set(str(getattr(node.func, "__module__", "")).startswith("kedro_lakehouse."))
             turn_to(node=node.name, table=node.namespace)
+        if self._progress is not None:
+            self._progress.node_started(node)
 
     @hook_impl(trylast=True)
     def after_pipeline_run(self, run_params: dict[str, Any], pipeline: Pipeline) -> None:
@@ -103,6 +127,9 @@ class LakehouseHooks:
         self._finish(run_params, error, pipeline)
 
     def _finish(self, run_params: dict[str, Any], error: Exception | None, pipeline: Pipeline) -> None:
+        if self._progress is not None:
+            self._progress.close()
+            self._progress = None
         if self._project is None:
             return
         from kedro.framework.project import pipelines
@@ -128,6 +155,10 @@ class LakehouseHooks:
                 declared = map(self._project.bind, sorted(self._project.declarations.tables))
                 find_waiting = partial(waiting_in_streams, declared)
                 tell_outcome(self._project, self._project.monitoring, error, whole, find_waiting)
+                if self._project.monitoring.report is not None and self._catalog is not None:
+                    from kedro_lakehouse.monitoring.outcome import keep_report
+
+                    keep_report(self._project, self._catalog)
         finally:
             self._close_log()
 

@@ -13,6 +13,7 @@ from kedro.runner.task import Task
 from kedro_lakehouse.errors import ConfigurationError, rest_went_on
 from kedro_lakehouse.logs.context import working_on
 from kedro_lakehouse.logs.lines import WHOLE
+from kedro_lakehouse.monitoring.progress import node_is_over
 from kedro_lakehouse.ops.failures import TablesFailedError, known, message_of
 from kedro_lakehouse.project import active_project
 
@@ -76,6 +77,7 @@ class IsolatingThreadRunner(ThreadRunner):
                     )
                 for future in finished:
                     node, error = running.pop(future), future.exception()
+                    node_is_over(node)
                     if error is None or _rest_went_on(error):
                         done.add(node)
                     if error is not None:

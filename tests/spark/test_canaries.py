@@ -58,6 +58,7 @@ COMMANDS: dict[str, list[Words]] = {
     "plan": [()],
     "tables": [()],
     "runs": [()],
+    "report": [(), ("--to", "run.html"), ("nobody",)],
     "logs": [(), ("nobody",)],
     "plugins": [()],
     "schemas": [(), ("shop.nothing",)],
@@ -72,7 +73,12 @@ COMMANDS: dict[str, list[Words]] = {
         ("select cast(name as int) from shop.item",), ("select nme from shop.item",),
         ("select cast(name as int) from shop.item", "--engine", "spark"),
         ("select id from shop.item where name = 7", "--engine", "spark"),
+        ("show tables",), ("show namespaces",), ("describe shop.item",),
+        ("from shop.itme", "--engine", "spark"),
+        ("select cast(name as int) from shop.item", "--output", "csv"),
+        ("select cast(name as int) from shop.item", "--to", "item.parquet"),
     ],
+    "lineage": [(), ("shop.item", "--columns"), ("shop.judged", "--output", "mermaid"), ("shop.itme",)],
     "search": [("anything",), ("--add", "landing/shop/header")],
     "maintain": [(), ("shop.item", "--dry-run")],
     "grants": [(), ("show", "nobody")],
@@ -173,6 +179,15 @@ def test_no_command_tells_either(
                 told[" ".join(given)] = done.stdout + done.stderr
     assert {name: text for name, text in told.items() if not is_clean(text)} == {}
     assert is_clean(caplog.text)
+
+
+def test_the_page_about_the_run_holds_neither(
+    project: TemporaryProject, ran: dict[str, BaseException]
+) -> None:
+    pages = [project.path / "run.html", *project.path.glob("data/08_reporting/run_report.html/*/*.html")]
+    assert len(pages) >= 2
+    for page in pages:
+        assert is_clean(page.read_text(encoding="utf-8"))
 
 
 def test_no_record_and_no_log_holds_either(project: TemporaryProject, ran: dict[str, BaseException]) -> None:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from harness.project import TemporaryProject, write_parquet
+from harness.project import TemporaryProject, environment, write_parquet
 
 from kedro_lakehouse.names import TableName
 
@@ -112,3 +119,86 @@ def test_a_dropped_table_is_gone_and_made_anew_by_the_next_run(
     assert {row["batch"] for row in project.ops("batches") if row["table"] == "shop.item"} == {1}
     assert stored_rows() == before
     assert catalog.view_exists(TableName("shop", "dim_item"))
+
+
+@pytest.mark.parametrize("output", ["csv", "parquet"])
+def test_spark_writes_what_it_answers_without_the_frameworks_columns(
+    call: Callable[..., Any], tmp_path: Path, output: str
+) -> None:
+    target = tmp_path / f"out.{output}"
+    query = "select *, map('a', 1) as m from shop.item_history order by id"
+    if output == "csv":
+        query = "select * from shop.item_history order by id"
+    done = call("sql", query, "--engine", "spark", "--to", str(target), "--limit", "1")
+    assert done.exit_code == 0, done.output
+    assert "Hidden: _order_from" in done.stderr
+    assert "Only the first 1 rows" in done.stderr
+    if output == "parquet":
+        (row,) = pq.read_table(target).to_pylist()
+        assert (row["id"], row["m"]) == (1, [("a", 1)])
+        assert not [name for name in row if name.startswith("_")]
+    else:
+        header, line = target.read_text(encoding="utf-8").splitlines()
+        assert header.startswith('"id","name"')
+        assert line.startswith('1,"n1"')
+
+
+def test_spark_names_the_table_that_may_be_meant(refusal: Callable[..., Any]) -> None:
+    assert "Did you mean 'shop.item'?" in refusal("sql", "from shop.itme", "--engine", "spark")["message"]
+
+
+def test_as_many_keys_of_a_batch_are_shown_as_asked_for(call: Callable[..., Any]) -> None:
+    told = call("changes", "shop.other", "--batch", "1", "--limit", "1")
+    assert told.exit_code == 0, told.output
+    assert "2 inserted" in told.stdout
+    assert len(told.stdout.splitlines()) == 3
+    assert "Only the first 1 rows are shown; --limit 0 prints all." in told.stderr
+    whole = json.loads(call("changes", "shop.other", "--batch", "1", "--limit", "0", "--json").stdout)
+    assert len(whole["keys"]) == 2
+
+
+def test_a_run_that_changed_something_keeps_a_page_where_it_is_asked_for(project: TemporaryProject) -> None:
+    def pages() -> list[Path]:
+        return sorted(project.path.glob("data/08_reporting/run_report.html/*/run_report.html"))
+
+    project.run()
+    assert pages() == []  # nothing is made unless it is asked for
+    project.write("monitoring", {"report": "ops.run_report"})
+    row = {"Op": "I", "id": 7, "name": "n7", "ts": AT, "seq": "1"}
+    write_parquet(
+        project.landing / "shop/other/20260101-000001000.parquet", [row], {"Op": pa.string(), **ROW}
+    )
+    project.run()
+    (page,) = pages()
+    assert "1 inserted" in page.read_text(encoding="utf-8")
+    project.run()
+    assert pages() == [page]  # a run without news has none
+
+
+def test_a_run_on_a_terminal_shows_how_far_it_is_and_no_line_of_a_commit(project: TemporaryProject) -> None:
+    row = {"Op": "I", "id": 8, "name": "n8", "ts": AT, "seq": "2"}
+    schema = {"Op": pa.string(), **ROW}
+    write_parquet(project.landing / "shop/other/20260101-000002000.parquet", [row], schema)
+    ours, theirs = pty.openpty()
+    words = [str(Path(sys.executable).with_name("kedro")), "run"]
+    given = environment() | {"TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(
+        words, cwd=project.path, env=given, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as run:
+        os.close(theirs)
+        told = b""
+        with suppress(OSError):  # nobody writes to it any longer
+            while part := os.read(ours, 65536):
+                told += part
+    os.close(ours)
+    text = told.decode()
+    assert run.returncode == 0, text
+    assert "of 2 tables" in text
+    assert "1 of 1 file" in text
+    assert "about" in text  # what is left, by the batches of the runs before
+    assert "batch 3" not in text
+    assert "shop.other" in text.rpartition("Run ")[2]  # the summary stays
+    (log,) = [
+        p for p in (project.path / "lakehouse/logs").glob("*.jsonl") if "batch 3" in p.read_text("utf-8")
+    ]
+    assert "shop.other current batch 3: 1 inserted" in log.read_text("utf-8")

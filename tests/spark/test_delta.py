@@ -239,3 +239,20 @@ def test_a_dropped_table_leaves_nothing_staged(project, loaded):
         with pytest.raises(CommitConflictError):
             stage.publish(report(1))
     assert lake.state(name) is None
+
+
+def test_a_misspelled_table_is_told_by_the_name_that_spark_knows(upserted: Outcome, refusal: Any) -> None:
+    by_spark = refusal("sql", "from insurance.polcy", "--engine", "spark")["message"]
+    assert "Did you mean 'insurance.policy'?" in by_spark
+    whole = refusal("sql", "from lake.insurance.polcy_history", "--engine", "spark")["message"]
+    assert "Did you mean 'insurance.policy_history'?" in whole
+    assert "Did you mean 'insurance.policy'?" in refusal("sql", "from insurance.polcy")["message"]
+
+
+def test_names_and_columns_of_delta_are_shown_without_spark(upserted: Outcome, answer: Any) -> None:
+    shown = {row["table"]: row for row in answer("sql", "show tables")}
+    assert (shown["insurance.policy"]["format"], shown["insurance.policy"]["rows"]) == ("delta", 27)
+    assert shown["insurance.twin"]["format"] == "iceberg"
+    assert "insurance.dim_policy" in shown
+    described = answer("sql", "describe insurance.policy")
+    assert (described[0]["column_name"], described[0]["note"]) == ("policy_id", "key")

@@ -363,7 +363,8 @@ def test_plugins_name_group_and_module(call):
 
 
 def test_sql_prints_json_without_loss(call):
-    rows = rows_of(call("sql", "select * exclude (label) from shop.item where id <> 2 order by id", "--json"))
+    query = "select * exclude (label) from shop.item where id <> 2 order by id"
+    rows = rows_of(call("sql", query, "--all-columns", "--json"))
     assert rows == [
         {
             "id": 1,

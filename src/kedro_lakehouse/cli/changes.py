@@ -6,24 +6,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kedro_lakehouse.cli.options import no_roles, open_project, project_options
+from kedro_lakehouse.cli.completion import complete_tables
+from kedro_lakehouse.cli.options import limit_option, no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_json, print_table, say_cut
 
 if TYPE_CHECKING:
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
-_SHOWN: Final = 1000
 _WORDS: Final = {"I": "inserted", "U": "updated", "D": "deleted", "N": "unchanged"}
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_tables)
 @click.option("--batch", type=int, required=True, metavar="N", help="The batch to look at.")
-@click.option("--all", "every_row", is_flag=True, help=f"Print all keys, not only the first {_SHOWN:,}.")
+@limit_option(1000)
+@click.option("--all", "every_row", is_flag=True, help="The same as --limit 0.")
 @project_options
 @no_roles("A batch's keys are shown as they arrived, to no role:")
-def changes(*, table: str, batch: int, every_row: bool, as_json: bool) -> None:
+def changes(*, table: str, batch: int, limit: int, every_row: bool, as_json: bool) -> None:
     """Tell what one batch did to each key: I, U, D or N. Starts Spark.
 
     I: the key's row is new. U: some value of it differs. D: it is gone. N: it is as it was, for the batch
@@ -33,17 +34,19 @@ def changes(*, table: str, batch: int, every_row: bool, as_json: bool) -> None:
     \b
     Examples:
       kedro lakehouse changes shop.item --batch 3
-      kedro lakehouse changes shop.item --batch 3 --all --json
+      kedro lakehouse changes shop.item --batch 3 --limit 0 --json
     """  # noqa: D301 - \b keeps click from wrapping the examples
     from kedro_lakehouse.names import TableName
 
     name = TableName.parse(table)
     project = open_project()
     found = _effects(project, name, batch)
-    rows = found.limit(_SHOWN + 1).collect() if not every_row else found.collect()
-    counts = _counts(found, rows, every_row=every_row)
+    most = None if every_row else limit or None
+    rows = found.collect() if most is None else found.limit(most + 1).collect()
+    is_whole = most is None or len(rows) <= most
+    counts = _counts(found, rows, is_whole=is_whole)
     cells = [row.asDict(recursive=True) for row in rows]
-    shown = cells if every_row else cells[:_SHOWN]
+    shown = cells[:most]
     if as_json:
         print_json({"table": str(name), "batch": batch, "counts": counts, "keys": shown})
     else:
@@ -51,8 +54,8 @@ def changes(*, table: str, batch: int, every_row: bool, as_json: bool) -> None:
         click.echo(f"{name}, batch {batch}: {message}")
         if shown:
             print_table(tuple(shown[0]), [list(row.values()) for row in shown])
-    if len(cells) > len(shown):
-        say_cut(len(shown), advice="--all prints all")
+    if not is_whole:
+        say_cut(len(shown))
 
 
 def _effects(project: Project, name: TableName, batch: int) -> Any:
@@ -77,10 +80,10 @@ def _effects(project: Project, name: TableName, batch: int) -> Any:
     return found.orderBy(EFFECT, *columns(table.contract.keys)).persist()
 
 
-def _counts(found: Any, rows: list[Any], *, every_row: bool) -> dict[str, int]:
+def _counts(found: Any, rows: list[Any], *, is_whole: bool) -> dict[str, int]:
     from kedro_lakehouse.changes.effects import EFFECT
 
-    if every_row or len(rows) <= _SHOWN:
+    if is_whole:
         return {effect: sum(row[EFFECT] == effect for row in rows) for effect in _WORDS}
     counted = {row[EFFECT]: row["count"] for row in found.groupBy(EFFECT).count().collect()}
     return {effect: counted.get(effect, 0) for effect in _WORDS}

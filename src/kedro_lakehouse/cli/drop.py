@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kedro_lakehouse.cli.completion import complete_tables
 from kedro_lakehouse.cli.options import open_table, project_options
 from kedro_lakehouse.cli.rebuild import confirm, recorded
 from kedro_lakehouse.cli.show import print_result
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_tables)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @project_options
 def drop(*, table: str, yes: bool, as_json: bool) -> None:

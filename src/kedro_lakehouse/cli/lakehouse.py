@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import click
@@ -20,6 +21,7 @@ from kedro_lakehouse.cli.find_value import find_value
 from kedro_lakehouse.cli.grants import grants
 from kedro_lakehouse.cli.import_config import import_config
 from kedro_lakehouse.cli.init import init
+from kedro_lakehouse.cli.lineage import lineage
 from kedro_lakehouse.cli.logs import logs
 from kedro_lakehouse.cli.maintain import maintain
 from kedro_lakehouse.cli.messages import ErrorAsJson, MisuseAsJson, error_of, shown
@@ -30,6 +32,7 @@ from kedro_lakehouse.cli.pull import pull
 from kedro_lakehouse.cli.quarantine import quarantine
 from kedro_lakehouse.cli.rebuild import rebuild
 from kedro_lakehouse.cli.rectify import rectify
+from kedro_lakehouse.cli.report import report
 from kedro_lakehouse.cli.rollback import rollback
 from kedro_lakehouse.cli.run import run
 from kedro_lakehouse.cli.runs import runs
@@ -43,13 +46,16 @@ from kedro_lakehouse.cli.stream import stream
 from kedro_lakehouse.cli.tables import tables
 from kedro_lakehouse.errors import did_you_mean
 
+_OUTPUT_AS_JSON: Final = re.compile(r"(?:^| )(?:--output[= ]|-o ?)json(?: |$)")
+
 
 class LakehouseGroup(click.Group):
     """Commands that end with status 1 and one message where the package says what is wrong."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remember whether JSON is asked for: also where the command's own words cannot be understood."""
-        ctx.meta[AS_JSON] = "--json" in args or "--output json" in " ".join(args).replace("=", " ")
+        words = " ".join(args)
+        ctx.meta[AS_JSON] = "--json" in args or _OUTPUT_AS_JSON.search(words) is not None
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -108,7 +114,9 @@ _LOOK: Final = (
     discovered,
     crawl,
     runs,
+    report,
     logs,
+    lineage,
     plugins,
     search,
     find_value,

@@ -6,13 +6,16 @@ from typing import Any
 
 import click
 
+from kedro_lakehouse.cli.completion import complete_tables
 from kedro_lakehouse.cli.options import no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_result, printable
 
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[ID]")
-@click.option("--table", metavar="TABLE", help="Only the lines about this table.")
+@click.option(
+    "--table", metavar="TABLE", shell_complete=complete_tables, help="Only the lines about this table."
+)
 @click.option("--cloudwatch", is_flag=True, help="Print the CloudWatch Logs Insights query for ID instead.")
 @project_options
 @no_roles("Logs are shown to no role:")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kedro_lakehouse.cli.completion import complete_tables
 from kedro_lakehouse.cli.options import open_project, project_options
 from kedro_lakehouse.cli.rebuild import recorded
 from kedro_lakehouse.cli.show import print_result
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("table", required=False)
+@click.argument("table", required=False, shell_complete=complete_tables)
 @click.option("--dry-run", is_flag=True, help="Tell what is due, and do nothing.")
 @project_options
 def maintain(*, table: str | None, dry_run: bool, as_json: bool) -> None:

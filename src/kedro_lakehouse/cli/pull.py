@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
+from kedro_lakehouse.cli.completion import complete_tables
 from kedro_lakehouse.cli.options import length_of_time, no_roles, open_table, project_options
 from kedro_lakehouse.cli.show import print_result
 
@@ -21,7 +22,7 @@ _AT_A_TERMINAL: Final = timedelta(seconds=30)
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_tables)
 @click.option("--accept", is_flag=True, help="Accept another source than before, and pull all of its rows.")
 @click.option(
     "--wait",

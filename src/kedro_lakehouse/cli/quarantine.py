@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kedro_lakehouse.cli.completion import complete_tables
 from kedro_lakehouse.cli.exclude import exclude_batch, list_decisions
 from kedro_lakehouse.cli.options import limit_option, no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_result, print_rows
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("table", required=False)
+@click.argument("table", required=False, shell_complete=complete_tables)
 @click.option(
     "--batch", type=int, metavar="N", help="Only this batch; of a blocked TABLE: withdraw its failing events."
 )

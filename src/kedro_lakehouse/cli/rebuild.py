@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kedro_lakehouse.cli.completion import complete_tables
 from kedro_lakehouse.cli.options import open_table, project_options
 from kedro_lakehouse.cli.show import print_result
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_tables)
 @click.option(
     "--from-landing", is_flag=True, help="Drop all that is stored and ingest the landed files anew."
 )

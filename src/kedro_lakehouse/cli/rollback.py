@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kedro_lakehouse.cli.completion import complete_tables
 from kedro_lakehouse.cli.options import moment, open_project, project_options
 from kedro_lakehouse.cli.rebuild import confirm, recorded
 from kedro_lakehouse.cli.show import print_result
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_tables)
 @click.option("--to-batch", type=click.IntRange(min=1), metavar="N", help="The state after this batch.")
 @click.option("--to-snapshot", type=int, metavar="ID", help="This snapshot of current or history; only it.")
 @click.option("--as-of", callback=moment, metavar="TIME", help="What readers saw at this time (UTC).")

@@ -69,9 +69,17 @@ class RunCommand(click.Command):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run."""
-        with _one_message(ctx.params):
-            return super().invoke(ctx)
+        """Run; on a terminal, show how far it is."""
+        from kedro_lakehouse.hooks import shows_progress
+        from kedro_lakehouse.monitoring.progress import wants_progress
+
+        if wants_progress():
+            shows_progress.set()
+        try:
+            with _one_message(ctx.params):
+                return super().invoke(ctx)
+        finally:
+            shows_progress.clear()
 
 
 @contextmanager

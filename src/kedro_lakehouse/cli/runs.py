@@ -38,7 +38,7 @@ def runs(*, run_id: str | None, limit: int, as_json: bool) -> None:
         for run in known_runs(project.ops)
     ]
     if run_id is not None:
-        _show_one(project, _chosen(timed, run_id), as_json=as_json)
+        _show_one(project, chosen_run(timed, run_id), as_json=as_json)
         return
     nothing = "No run changed a table or failed yet: `kedro run` makes the first."
     print_rows(
@@ -77,7 +77,12 @@ def _narrow(run: dict[str, Any]) -> dict[str, object]:
     return kept | {"changed": whole["tables changed"], "failures": failed or ""}
 
 
-def _chosen(rows: Sequence[dict[str, Any]], run_id: str) -> dict[str, Any]:
+def chosen_run(rows: Sequence[dict[str, Any]], run_id: str) -> dict[str, Any]:
+    """The run of this name, or the one whose name begins so.
+
+    Raises:
+        RunNotFoundError: There is none, or there are several.
+    """
     from kedro_lakehouse.errors import RunNotFoundError
 
     found = [run for run in rows if run["run_id"].startswith(run_id)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from kedro_lakehouse.cli.completion import complete_tables
 from kedro_lakehouse.cli.options import access_of, open_project, project_options, role_option
 from kedro_lakehouse.cli.show import fits, print_json, print_table, terminal_width
 from kedro_lakehouse.column_search.results import Mode
@@ -41,7 +42,7 @@ _LEAST = 12
 @click.option("--unionable", is_flag=True, help="Find tables to union with that of --like or --file.")
 @click.option("--add", multiple=True, metavar="PATH", help="First index this file or folder, from now on.")
 @click.option("--namespace", multiple=True, help="Only columns of this namespace; may be repeated.")
-@click.option("--table", multiple=True, help="Only columns of this table.")
+@click.option("--table", multiple=True, shell_complete=complete_tables, help="Only columns of this table.")
 @click.option("--type", "kinds", multiple=True, help="Only columns of this type, such as integer or text.")
 @click.option("--tag", multiple=True, help="Only columns of tables with this tag.")
 @click.option("--personal/--not-personal", default=None, help="Only columns with, or without, personal data.")

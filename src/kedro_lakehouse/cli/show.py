@@ -120,9 +120,9 @@ def _table_of(
     return list(made[0]), [list(row.values()) for row in made]
 
 
-def say_cut(shown: int, *, advice: str = "--limit 0 prints all") -> None:
+def say_cut(shown: int) -> None:
     """Tell, beside the output, that there are more rows than were printed."""
-    click.echo(f"Only the first {shown} rows are shown; {advice}.", err=True)
+    click.echo(f"Only the first {shown} rows are shown; --limit 0 prints all.", err=True)
 
 
 def text(value: object) -> str:

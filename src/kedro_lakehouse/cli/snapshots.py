@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
+from kedro_lakehouse.cli.completion import complete_tables
 from kedro_lakehouse.cli.options import limit_option, no_roles, open_project, project_options
 from kedro_lakehouse.cli.show import print_result, print_rows
 
@@ -22,7 +23,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 @click.command()
-@click.argument("table")
+@click.argument("table", shell_complete=complete_tables)
 @limit_option(20)
 @project_options
 @no_roles("The states of tables are shown to no role:")
@@ -78,7 +79,9 @@ def _names_a_snapshot(what: str, gets: str) -> Callable[[Callable[..., None]], c
             project_options(callback)
         )
         made = click.option("--snapshot", type=int, metavar="ID", help=message)(made)
-        return click.command()(click.argument("table")(click.argument("name")(made)))
+        return click.command()(
+            click.argument("table", shell_complete=complete_tables)(click.argument("name")(made))
+        )
 
     return command
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,12 +13,58 @@ from kedro_lakehouse.query.answer import Answer
 from kedro_lakehouse.query.lake import together
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
     from kedro_lakehouse.formats.base import Capabilities
     from kedro_lakehouse.project import Project
 
 _TEXTS: Final = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
+
+
+def spark_batches(project: Project, text: str, *, limit: int | None) -> pa.RecordBatchReader:
+    """The same answer as Arrow's batches, one row more than ``limit`` where there are more."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    frame = _frame(project, text)
+    with _gives_up():
+        first: Any = frame if limit is None else frame.limit(limit + 1)
+        found = first._collect_as_arrow()  # noqa: SLF001 - ``toArrow`` is not in Spark 3.5
+    schema = found[0].schema if found else to_arrow_schema(frame.schema)
+    return pa.RecordBatchReader.from_batches(schema, found)
+
+
+def _frame(project: Project, text: str) -> DataFrame:
+    """The answer as a lazy frame."""
+    from kedro_lakehouse.session.query import answer
+
+    usual = _catalog_of(project.capabilities(project.default_format))
+    named = _register(project)
+    elsewhere = {name: whole for name, whole in named.items() if not whole.startswith(f"{usual}.")}
+    asked = _with_archives(project, text)
+    return answer(project.spark_conf, asked, catalog=usual, elsewhere=elsewhere, known=sorted(named))
+
+
+@contextmanager
+def _gives_up() -> Iterator[None]:
+    """Turn what Spark says while it runs a query into an error of it."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    from kedro_lakehouse.ops.failures import message_of
+    from kedro_lakehouse.query.errors import QueryError
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise QueryError(
+            problem=f"Spark gave up while it ran the query: {message_of(error)}.",
+            remedy="A value may not fit its type: try_cast gives NULL where cast fails.",
+        ) from error
 
 
 def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
@@ -27,25 +74,11 @@ def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
         UnsupportedError: It is not one query that only reads, or Spark cannot understand it.
         QueryError: It fails while it runs.
     """
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
     from pyspark.sql import types as T
 
-    from kedro_lakehouse.ops.failures import message_of
-    from kedro_lakehouse.query.errors import QueryError
-    from kedro_lakehouse.session.query import answer
-
-    usual = _catalog_of(project.capabilities(project.default_format))
-    named = _register(project)
-    elsewhere = {name: whole for name, whole in named.items() if not whole.startswith(f"{usual}.")}
-    frame = answer(project.spark_conf, _with_archives(project, text), catalog=usual, elsewhere=elsewhere)
-    try:
+    frame = _frame(project, text)
+    with _gives_up():
         rows = frame.collect() if limit is None else frame.take(limit + 1)
-    except (PySparkException, Py4JJavaError) as error:
-        raise QueryError(
-            problem=f"Spark gave up while it ran the query: {message_of(error)}.",
-            remedy="A value may not fit its type: try_cast gives NULL where cast fails.",
-        ) from error
     fields = frame.schema.fields
     numeric = [f.name for f in fields if isinstance(f.dataType, T.NumericType)]
     values = [[_zoned(v, f.dataType) for v, f in zip(row, fields, strict=True)] for row in rows]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kedro_lakehouse.cli.completion import complete_tables
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -30,7 +32,12 @@ def values_from_option(what: str) -> Callable[[_Command], _Command]:
 def subject_options(command: _Command) -> _Command:
     """Arguments and options of the commands that change what is stored of persons."""
     only_in = click.option(
-        "--table", "tables", multiple=True, metavar="NAME", help="Only in this table; repeatable."
+        "--table",
+        "tables",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=complete_tables,
+        help="Only in this table; repeatable.",
     )
     subjects = click.argument("subjects", nargs=-1, metavar="[SUBJECT]...")
     asks = click.option("--yes", is_flag=True, help="Do not ask.")

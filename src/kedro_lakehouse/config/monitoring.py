@@ -140,6 +140,8 @@ class MonitoringConfig(Declaration):
     """The file of metrics."""
     lineage: LineageConfig | None = None
     """Where lineage goes."""
+    report: Name | None = None
+    """Catalog entry that keeps a page about each run, such as `ops.run_report`."""
 
 
 def oldest_allowed(limits: Mapping[str, timedelta], table: str) -> timedelta | None:

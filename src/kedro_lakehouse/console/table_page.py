@@ -12,6 +12,8 @@ from kedro_lakehouse.column_search.lake_index import signature_store
 from kedro_lakehouse.column_search.values import number_of
 from kedro_lakehouse.console.grids import COUNTED_EXACTLY, distinct_told, number, share, show_rows, time
 from kedro_lakehouse.console.lake import chosen_model, opened_project, role_access, search_of, tables_of
+from kedro_lakehouse.lineage.graph import project_lineage
+from kedro_lakehouse.lineage.pictures import dot_of
 from kedro_lakehouse.monitoring.table_status import LakeFacts, status_of
 
 if TYPE_CHECKING:
@@ -87,6 +89,14 @@ def show() -> None:
     one = next((c for c in columns if c.profile.name == chosen), columns[0])
     _show_profile(one.profile)
     _show_versions(one)
+    if declared and role_access() is None:  # lineage names tables of the whole lake
+        _show_lineage(name)
+
+
+def _show_lineage(name: str) -> None:
+    """Draw what the table is made from, and what is made from it."""
+    st.subheader("Lineage")
+    st.graphviz_chart(dot_of(project_lineage(opened_project()).around(name), name), width="stretch")
 
 
 def _declared(name: str) -> LakeTable | None:

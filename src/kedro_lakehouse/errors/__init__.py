@@ -14,6 +14,7 @@ from kedro_lakehouse.errors.base import (
     cut,
     did_you_mean,
     listed,
+    nearest,
     shown,
     then,
 )
@@ -172,6 +173,7 @@ __all__ = [
     "cut",
     "did_you_mean",
     "listed",
+    "nearest",
     "require",
     "rest_went_on",
     "shown",

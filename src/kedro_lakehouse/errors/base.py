@@ -31,8 +31,14 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str:
         >>> did_you_mean("key", ["keys", "source"])
         " Did you mean 'keys'?"
     """
+    near = nearest(word, allowed)
+    return f" Did you mean '{near}'?" if near else ""
+
+
+def nearest(word: str, allowed: Iterable[str]) -> str | None:
+    """Return the allowed word nearest to ``word``; None if none is near."""
     near = difflib.get_close_matches(word.lower(), sorted(allowed), n=1, cutoff=0.6)
-    return f" Did you mean '{near[0]}'?" if near else ""
+    return near[0] if near else None
 
 
 def listed(names: Iterable[object]) -> str:

@@ -38,3 +38,19 @@ def load_of(tables: Sequence[LakeTable], ops: OpsStore) -> Load:
             else:
                 waiting += sum(file.size for file in source.files() if file not in known)
     return Load(waiting=waiting, landed=waiting + landed)
+
+
+def waiting_files(tables: Sequence[LakeTable], ops: OpsStore) -> dict[str, tuple[int, int]]:
+    """The landed files of tables that are in no batch, and their bytes; without streams. Starts no Spark."""
+    known: dict[str, set[LandedFile]] = {str(table): set() for table in tables}
+    for row in ops.read(BATCH_LEDGER, columns=("table", "files")):
+        if row["table"] in known:
+            known[row["table"]].update(LandedFile(**file) for file in row["files"] or ())
+    found: dict[str, tuple[int, int]] = {}
+    for table in tables:
+        with contextlib.suppress(LakehouseError, OSError):
+            source = table.open_source()
+            if not isinstance(source, StreamSource):
+                new = [file for file in source.files() if file not in known[str(table)]]
+                found[str(table)] = (len(new), sum(file.size for file in new))
+    return found

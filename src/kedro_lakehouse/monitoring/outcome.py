@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kedro_lakehouse.errors import LakehouseError, rest_went_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from kedro.io import CatalogProtocol
     from kedro.pipeline import Pipeline
     from kedro.pipeline.node import Node
 
@@ -45,6 +46,24 @@ def tell_outcome(
             notify(project, monitoring, error, whole)
     except LakehouseError as problem:
         logger.warning("The outcome of this run was not reported in full: %s", problem)
+
+
+def keep_report(project: Project, catalog: CatalogProtocol[Any, Any]) -> None:
+    """Save the page about this run, if it has left a record; where that fails, log a warning."""
+    from kedro.io import DatasetError
+
+    from kedro_lakehouse.monitoring.run_report import keep_page, page_of, report_entry, run_report
+    from kedro_lakehouse.monitoring.runs import known_runs
+
+    try:
+        run = next((one for one in known_runs(project.ops) if one["run_id"] == project.run_id), None)
+        if run is None:
+            logger.info("This run changed nothing, so there is no report of it.")
+            return
+        place = keep_page(catalog, report_entry(project), page_of(run_report(project, run)))
+        logger.info("The report of this run: %s", place)
+    except DatasetError as problem:
+        logger.warning("The report of this run was not kept: %s", problem)
 
 
 def whole_subjects(

@@ -195,7 +195,8 @@ def _scans(
     stored |= {n: str(both[n][0]) for n in query.tables if n in both}
     unknown = next((name for name in query.tables if stored[name] not in existing), None)
     if unknown:
-        raise _unknown(unknown, [*existing, *views, *both], {*lake.declared, *views, *both})
+        known = [*existing, *views, *both, *lake.elsewhere]
+        raise _unknown(unknown, known, {*lake.declared, *views, *both})
 
     def scan(name: str) -> TableScan:
         if name in both:
@@ -256,7 +257,7 @@ def _unknown(name: str, existing: Collection[str], declared: Collection[str]) ->
     near = f" Did you mean '{whole[0]}'?" if whole else did_you_mean(name, existing)
     return QueryError(
         problem=f"The lake has no table '{name}'.{near}",
-        remedy="`kedro lakehouse tables` lists the declared tables.",
+        remedy='`kedro lakehouse sql "show tables"` lists them.',
     )
 
 

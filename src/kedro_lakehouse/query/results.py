@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from kedro_lakehouse.query.errors import QueryError
 from kedro_lakehouse.query.values import plain, unique_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     import pyarrow as pa
 
@@ -20,8 +20,8 @@ FORMATS: Final[tuple[Format, ...]] = ("csv", "json", "parquet")
 """``json`` is one object a line."""
 
 
-def write_result(batches: pa.RecordBatchReader, file: Path, kind: Format) -> int:
-    """Write all batches to a new file; how many rows there were.
+def write_result(batches: pa.RecordBatchReader, file: Path | IO[bytes], kind: Format) -> int:
+    """Write all batches to a new file, or to one that is open for bytes; how many rows there were.
 
     Raises:
         QueryError: A column's type is none of the format's.
@@ -30,9 +30,10 @@ def write_result(batches: pa.RecordBatchReader, file: Path, kind: Format) -> int
 
     rows, columns = 0, unique_names(batches.schema.names)
     try:
-        with _writer(pa.schema(list(map(_renamed, batches.schema, columns))), file, kind) as write:
+        schema = pa.schema(list(map(_renamed, batches.schema, columns)))
+        with _writer(schema, file, kind) as write:
             for batch in batches:
-                write(pa.record_batch(batch.columns, names=columns))
+                write(pa.record_batch(batch.columns, schema=schema))
                 rows += batch.num_rows
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         raise QueryError(
@@ -43,7 +44,9 @@ def write_result(batches: pa.RecordBatchReader, file: Path, kind: Format) -> int
 
 
 @contextmanager
-def _writer(schema: pa.Schema, file: Path, kind: Format) -> Iterator[Callable[[pa.RecordBatch], None]]:
+def _writer(
+    schema: pa.Schema, file: Path | IO[bytes], kind: Format
+) -> Iterator[Callable[[pa.RecordBatch], None]]:
     if kind == "parquet":
         from pyarrow.parquet import ParquetWriter
 
@@ -56,8 +59,8 @@ def _writer(schema: pa.Schema, file: Path, kind: Format) -> Iterator[Callable[[p
         with CSVWriter(file, flat) as csv:
             yield lambda batch: csv.write_batch(_flat(batch, flat))
     else:
-        with file.open("w", encoding="utf-8") as lines:
-            yield lambda batch: lines.writelines(map(_line, batch.to_pylist()))
+        with nullcontext(file) if not isinstance(file, Path) else file.open("wb") as lines:
+            yield lambda batch: lines.writelines(_line(row).encode() for row in batch.to_pylist())
 
 
 def _line(row: dict[str, Any]) -> str:

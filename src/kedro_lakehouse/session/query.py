@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.errors import UnsupportedError
+from kedro_lakehouse.errors import UnsupportedError, nearest
 from kedro_lakehouse.names import CATALOG
 from kedro_lakehouse.session.jvm import java_class
 from kedro_lakehouse.session.spark import get_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from pyspark.errors import AnalysisException, ParseException
     from pyspark.sql import DataFrame, SparkSession
@@ -27,11 +27,17 @@ _SETTINGS: Final = {"spark.sql.runSQLOnFiles": "false"}  # a query reads tables,
 
 
 def answer(
-    conf: Mapping[str, str], text: str, *, catalog: str = CATALOG, elsewhere: Mapping[str, str] | None = None
+    conf: Mapping[str, str],
+    text: str,
+    *,
+    catalog: str = CATALOG,
+    elsewhere: Mapping[str, str] | None = None,
+    known: Collection[str] = (),
 ) -> DataFrame:
     """The answer of one query as a lazy frame; a name ``ns.table`` is looked up in ``catalog``.
 
-    ``elsewhere`` maps the names ``ns.table`` that are not in it to those by which Spark knows them.
+    ``elsewhere`` maps the names ``ns.table`` that are not in it to those by which Spark knows them; ``known``
+    are all names, one of which may be meant by one that is not found.
 
     Raises:
         UnsupportedError: It is not one query that only reads, or Spark cannot understand it.
@@ -49,12 +55,22 @@ def answer(
             )
         return session.sql(text)
     except (AnalysisException, ParseException) as error:
-        meant = (elsewhere or {}).get(_missing_table(error))
-        known = "Correct it; `kedro lakehouse tables` lists the tables."
+        missing = _missing_table(error)
+        meant = (elsewhere or {}).get(missing)
+        lists = 'Correct it; `kedro lakehouse sql "show tables"` lists the tables.'
         raise UnsupportedError(
-            what=f"Spark refuses the query: {first_line(error)}",
-            remedy=f"Write {meant} in its place, then `kedro lakehouse sql` again." if meant else known,
+            what=f"Spark refuses the query: {first_line(error)}{_near(missing, known, elsewhere or {})}",
+            remedy=f"Write {meant} in its place, then `kedro lakehouse sql` again." if meant else lists,
         ) from error
+
+
+def _near(missing: str, known: Collection[str], elsewhere: Mapping[str, str]) -> str:
+    """A sentence that names the table which may be meant, as Spark knows it; nothing if none is near."""
+    name = ".".join(missing.split(".")[-2:])
+    if not name or name in known:
+        return ""
+    near = next((one for one in known if one.endswith(f".{name}")), None) or nearest(name, known)
+    return f" Did you mean '{elsewhere.get(near, near)}'?" if near else ""
 
 
 def _missing_table(error: AnalysisException | ParseException) -> str:

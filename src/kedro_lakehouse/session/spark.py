@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+STARTING = "starts_spark"
+"""Attribute of the log record that tells that Spark starts."""
 _USUAL = {
     # Spark infers conditions from each join and each alias of a column. Their number grows with the power of
     # the number of keys: at six keys a merge of a few rows did not end within 16 minutes.
@@ -159,7 +161,7 @@ def _start(conf: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if conf.get("spark.master", "local").startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else executors elsewhere could not reach it
-    logger.info("Starting Spark, which takes some ten seconds.")
+    logger.info("Starting Spark, which takes some ten seconds.", extra={STARTING: True})
     builder = SparkSession.builder
     settings, jars = with_checked_jars(conf)
     if any(_BARE_FILES in Path(jar).name for jar in jars):

@@ -11,6 +11,7 @@ import pytest
 from harness.catalogs import embedded_catalog
 from harness.granted import GRANTS, ONE, TABLES, customers, granted_project
 
+from kedro_lakehouse.cli.options import access_of
 from kedro_lakehouse.cli.sql import _duckdb
 from kedro_lakehouse.config.grants import Grants, load_grants
 from kedro_lakehouse.config.loading import load_declarations
@@ -38,7 +39,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def asked(lake: Any, role: str, query: str, as_of: dt.datetime | None = None) -> list[dict[str, Any]]:
-    answer = _duckdb(lake, query, as_of=as_of, limit=None, role=role)
+    answer = _duckdb(lake, query, as_of=as_of, limit=None, access=access_of(lake, role))
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
 

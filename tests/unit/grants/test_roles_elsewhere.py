@@ -138,6 +138,7 @@ def test_the_console_shows_a_role_its_columns_alone(
     whole.selectbox(key="table").set_value("shop.customer").run(timeout=60)
     assert not whole.exception
     assert not is_clean(_text(whole))
+    assert "shop.customer_history" in str(whole.get("graphviz_chart")[0].proto.spec)
     monkeypatch.setenv(CONSOLE_ROLE, "seer")
     shown = AppTest.from_function(_pages).run(timeout=60)
     assert not shown.exception
@@ -145,6 +146,7 @@ def test_the_console_shows_a_role_its_columns_alone(
     assert list(shown.dataframe[0].value["column"]) == ["id", "email", "name", "phone", "card"]
     assert is_clean(_text(shown))
     assert "Commits of the table" not in _text(shown)
+    assert not shown.get("graphviz_chart")  # lineage names tables that the role does not see
     monkeypatch.setenv(CONSOLE_ROLE, "some")
     closed = AppTest.from_function(_pages).run(timeout=60)
     assert "None of the columns" in str(closed.exception[0].message)
