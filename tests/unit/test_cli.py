@@ -511,3 +511,10 @@ def test_health_of_the_console_has_few_columns_with_titles_in_words(call):
         told = [titles[name].get("label", "") for name in grid.value.columns]
         assert [title for title in told if not title[:1].isupper() or "_" in title] == []
         assert grid.proto.placeholder == ""
+
+
+@pytest.mark.parametrize("words", [("--loop", "10 s"), ("--jars", "ours")])
+def test_the_service_takes_no_options_of_runs(call, words):
+    done = call("deploy", "--target", "service", *words)
+    assert done.exit_code == 2
+    assert "takes neither --loop nor --jars" in done.output

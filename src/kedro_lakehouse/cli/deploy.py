@@ -73,6 +73,10 @@ def deploy(  # noqa: PLR0913 - one an option
       kedro lakehouse deploy --target airflow --env aws --out dags
       kedro lakehouse deploy --target service --env aws
     """  # noqa: D301 - \b keeps click from wrapping the examples
+    if target == "service" and (every is not None or jars != "platform"):
+        raise click.UsageError(
+            "--target service takes neither --loop nor --jars: the service only answers, without Spark."
+        )
     from kedro.framework.project import settings
     from kedro.framework.startup import bootstrap_project
 
