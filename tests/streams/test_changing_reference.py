@@ -21,7 +21,7 @@ import pytest
 pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the extra kafka")
 from harness.aws import moto_aws
 from harness.kafka import Connect
-from harness.project import TemporaryProject, environment
+from harness.project import FORMAT, TemporaryProject, environment
 from harness.sales import DATES, KEPT, REFERENCE, SALES, corrected, sales
 from harness.soak import soaking
 
@@ -40,11 +40,14 @@ TABLES: dict[str, Any] = {
         "source": "ref", "entity": "country_lookup_table", "keys": ["countryname"],
     },
     "sales.joined": SALES,
-    "sales.joined_delta": SALES | {"format": "delta"},
     "sales.joined_kinesis": SALES | {"source": "stream"},
-    "sales.follows": SALES | {"reenrich": True},
 }  # fmt: skip
-SOLD = ("sales.joined", "sales.joined_delta", "sales.joined_kinesis", "sales.follows")
+IS_HUDI = FORMAT == "hudi"
+"""With `KEDRO_LAKEHOUSE_FORMAT=hudi` on Spark 3.5 all tables are in Hudi."""
+if not IS_HUDI:
+    TABLES["sales.joined_delta"] = SALES | {"format": "delta"}
+    TABLES["sales.follows"] = SALES | {"reenrich": True}
+SOLD = tuple(table for table in TABLES if table.startswith("sales."))
 MARIA = "maria.mydev.country_lookup_table"
 PATIENCE = 150
 
@@ -174,7 +177,7 @@ def by_uuid(project: TemporaryProject, table: str) -> dict[str, dict[str, Any]]:
     return {row["uuid"]: row for row in project.rows(table)}
 
 
-@pytest.mark.parametrize("table", ["sales.joined", "sales.joined_delta", "sales.joined_kinesis"])
+@pytest.mark.parametrize("table", [table for table in SOLD if table != "sales.follows"])
 def test_rows_after_a_change_have_the_new_value_and_rows_before_keep_the_old(
     project: TemporaryProject, table: str
 ) -> None:
@@ -193,6 +196,7 @@ def test_dates_are_compared_as_dates(project: TemporaryProject) -> None:
     assert (row["orderdate"], row["itemtype"]) == (date(2012, 12, 29), "newer")
 
 
+@pytest.mark.skipif(IS_HUDI, reason="Hudi refuses `reenrich`: see the capability follows_references")
 def test_old_rows_follow_where_that_is_declared(project: TemporaryProject) -> None:
     rows = by_uuid(project, "sales.follows")
     assert {r["combinedname"] for u, r in rows.items() if int(u[1:]) % 6 == 1} == {"CN-CHN-China"}
@@ -213,7 +217,8 @@ def test_the_published_query_answers(project: TemporaryProject) -> None:
     columns = ("shipdate", "unitssold", "impressiontime", "code", "combinedname")
     where = "WHERE combinedname IS NOT NULL LIMIT 10"
     query = f"SELECT {', '.join(columns)} FROM sales.joined {where}"
-    told = project.command("lakehouse", "sql", query, "--json")
+    engine = ["--engine", "spark"] if IS_HUDI else []
+    told = project.command("lakehouse", "sql", query, "--json", *engine)
     assert told.returncode == 0, told.stderr
     found = json.loads(told.stdout)
     assert len(found) == 10
@@ -229,15 +234,17 @@ def test_the_console_says_what_waits_when_it_is_asked(
     broker.send("generate-data", messages(sales(900, 3)))
 
     def page() -> None:
-        from kedro_lakehouse.console import health
+        import streamlit as st
+
+        from kedro_lakehouse.console import health, rows_page
         from kedro_lakehouse.console.lake import opened_project
 
         opened_project.clear()
-        health.show()
+        health.show(st.Page(rows_page.show, title="Rows", url_path="rows"))
 
     app = app_test.AppTest.from_function(page, default_timeout=60).run()
     assert not app.exception
     app.button(key="streams").click().run()
     assert not app.exception
     waiting = {tuple(row[:2]) for frame in app.dataframe for row in frame.value.to_numpy().tolist()}
-    assert {("sales.joined", 3), ("sales.joined_delta", 3)} <= waiting
+    assert {(table, 3) for table in SOLD if table != "sales.joined_kinesis"} <= waiting
