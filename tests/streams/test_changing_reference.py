@@ -41,12 +41,12 @@ TABLES: dict[str, Any] = {
     },
     "sales.joined": SALES,
     "sales.joined_kinesis": SALES | {"source": "stream"},
+    "sales.follows": SALES | {"reenrich": True},
 }  # fmt: skip
 IS_HUDI = FORMAT == "hudi"
 """With `KEDRO_LAKEHOUSE_FORMAT=hudi` on Spark 3.5 all tables are in Hudi."""
 if not IS_HUDI:
     TABLES["sales.joined_delta"] = SALES | {"format": "delta"}
-    TABLES["sales.follows"] = SALES | {"reenrich": True}
 SOLD = tuple(table for table in TABLES if table.startswith("sales."))
 MARIA = "maria.mydev.country_lookup_table"
 PATIENCE = 150
@@ -196,7 +196,6 @@ def test_dates_are_compared_as_dates(project: TemporaryProject) -> None:
     assert (row["orderdate"], row["itemtype"]) == (date(2012, 12, 29), "newer")
 
 
-@pytest.mark.skipif(IS_HUDI, reason="Hudi refuses `reenrich`: see the capability follows_references")
 def test_old_rows_follow_where_that_is_declared(project: TemporaryProject) -> None:
     rows = by_uuid(project, "sales.follows")
     assert {r["combinedname"] for u, r in rows.items() if int(u[1:]) % 6 == 1} == {"CN-CHN-China"}
