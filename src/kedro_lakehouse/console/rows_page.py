@@ -12,7 +12,7 @@ from kedro_lakehouse.console.answers import answer, rows_where, show_answer
 from kedro_lakehouse.console.grids import number, show_rows
 from kedro_lakehouse.console.lake import known_tables, opened_project, role_access
 from kedro_lakehouse.monitoring.quarantined_events import quarantined_events
-from kedro_lakehouse.names import TableName
+from kedro_lakehouse.names import TableName, is_reserved_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ def show() -> None:
 
 
 def _hides(table: LakeTable) -> Callable[[str], bool]:
-    """Tells which columns are not shown: the framework's own, and those with personal data, unless wanted.
+    """Tells which columns are not shown: the framework's own, and those with personal data, unless asked for.
 
     What a role sees of these is decided by its grants, in the answer itself.
     """
@@ -63,7 +63,7 @@ def _hides(table: LakeTable) -> Callable[[str], bool]:
         label = "Show the columns with personal data"
         if not st.checkbox(label, key=f"personal:{table.name}"):
             personal = frozenset(map(str.lower, table.config.personal_columns))
-    return lambda column: column.startswith("_") or column.lower() in personal
+    return lambda column: is_reserved_column(column) or column.lower() in personal
 
 
 def _show_key(table: LakeTable, hides: Callable[[str], bool]) -> None:
