@@ -63,7 +63,12 @@ def _hides(table: LakeTable) -> Callable[[str], bool]:
         label = "Show the columns with personal data"
         if not st.checkbox(label, key=f"personal:{table.name}"):
             personal = frozenset(map(str.lower, table.config.personal_columns))
-    return lambda column: is_reserved_column(column) or column.lower() in personal
+
+    def hides(column: str) -> bool:
+        own = is_reserved_column(column) and column not in _OF_VERSIONS
+        return own or column.lower() in personal
+
+    return hides
 
 
 def _show_key(table: LakeTable, hides: Callable[[str], bool]) -> None:
