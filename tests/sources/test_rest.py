@@ -16,7 +16,7 @@ pytest.importorskip("httpx2", reason="`make test-sources` installs the extra res
 from harness.rest_api import CREDENTIALS, SECRET, USER, WHOLE, RestApi, rest_api, source_of
 
 from kedro_lakehouse.errors import SourceUnreachableError
-from kedro_lakehouse.pulls import run
+from kedro_lakehouse.pulls import retries
 from kedro_lakehouse.pulls.errors import TerminalFault, TransientFault, UnstableFault
 from kedro_lakehouse.pulls.manifest import SealedPulls
 from kedro_lakehouse.pulls.protocol import PulledSource, Since
@@ -336,7 +336,7 @@ def test_an_increment_needs_a_window_and_an_overlap(pull, window, key):
 def slow_clock(monkeypatch):
     """A clock by which a minute passes whenever a pull looks at it."""
     minutes = itertools.count()
-    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: next(minutes) * 60.0))
+    monkeypatch.setattr(retries, "time", SimpleNamespace(monotonic=lambda: next(minutes) * 60.0))
 
 
 def pulls_of(api, folder):

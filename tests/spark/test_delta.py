@@ -251,7 +251,7 @@ def test_a_misspelled_table_is_told_by_the_name_that_spark_knows(upserted: Outco
 
 def test_names_and_columns_of_delta_are_shown_without_spark(upserted: Outcome, answer: Any) -> None:
     shown = {row["table"]: row for row in answer("sql", "show tables")}
-    assert (shown["insurance.policy"]["format"], shown["insurance.policy"]["rows"]) == ("delta", 27)
+    assert (shown["insurance.policy"]["format"], shown["insurance.policy"]["rows"]) == ("delta", 26)
     assert shown["insurance.twin"]["format"] == "iceberg"
     assert "insurance.dim_policy" in shown
     described = answer("sql", "describe insurance.policy")

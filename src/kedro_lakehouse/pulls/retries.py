@@ -62,7 +62,7 @@ class Retries:
         if progress > self._reached:  # it went on meanwhile
             self._begun, self._times, self._reached = None, 0, progress
         now = time.monotonic()
-        self._begun, self._times = self._begun or now, self._times + 1
+        self._begun, self._times = now if self._begun is None else self._begun, self._times + 1
         usual = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self._times, 10))
         seconds = usual * random.uniform(0.5, 1)  # noqa: S311 - not for secrets
         if fault.retry_after is not None:
