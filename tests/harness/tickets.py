@@ -124,9 +124,11 @@ class TicketOffice:
             self.run(self._triggers(PERSON))
 
     def empty(self, table: str) -> None:
-        """Truncate a table; MariaDB has no trigger for that."""
+        """Truncate a table; MariaDB has no trigger for that, so the same second is noted beside it."""
+        emptied = f"TRUNCATE TABLE {table};"
         noted = f"INSERT INTO audit(at, name, op) VALUES (unix_timestamp(), '{table}', 'TRUNCATE');"
-        self.run(f"TRUNCATE TABLE {table};" + ("" if self._is_postgres else noted))
+        stopped = "SET timestamp = unix_timestamp();"  # what the log says, and what is noted
+        self.run(emptied if self._is_postgres else f"{stopped}{emptied}{noted}SET timestamp = DEFAULT;")
 
     def restock(self) -> None:
         """Print tickets of the stock again, by one statement."""
