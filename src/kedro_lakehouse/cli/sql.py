@@ -219,18 +219,8 @@ class _Question:
 def _duckdb(
     project: Project, query: str, *, as_of: datetime | None, limit: int | None, access: RoleAccess | None
 ) -> Answer:
-    from kedro_lakehouse.query.answer import run_query
+    from kedro_lakehouse.query.answer import answer_over
     from kedro_lakehouse.query.lake import QueriedLake
 
     lake = QueriedLake.of(project, access)
-    return run_query(
-        project.catalog,
-        query,
-        as_of=as_of,
-        limit=limit,
-        declared=lake.declared,
-        views=lake.views,
-        elsewhere=lake.elsewhere,
-        both=lake.both,
-        role=lake.role,
-    )
+    return answer_over(project.catalog, query, lake, as_of=as_of, limit=limit)

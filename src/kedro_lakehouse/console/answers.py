@@ -8,7 +8,7 @@ import streamlit as st
 
 from kedro_lakehouse.console.lake import opened_project, role_access
 from kedro_lakehouse.errors import LakehouseError
-from kedro_lakehouse.query.answer import run_query
+from kedro_lakehouse.query.answer import answer_over
 from kedro_lakehouse.query.lake import QueriedLake
 from kedro_lakehouse.query.scan import quoted
 
@@ -24,10 +24,7 @@ def answer(query: str, limit: int) -> Answer | None:
     project = opened_project()
     lake = QueriedLake.of(project, role_access())
     try:
-        return run_query(
-            project.catalog, query, limit=limit, declared=lake.declared, views=lake.views,
-            elsewhere=lake.elsewhere, both=lake.both, role=lake.role,
-        )  # fmt: skip
+        return answer_over(project.catalog, query, lake, limit=limit)
     except LakehouseError as error:
         st.error("This query has no answer:")
         st.text(str(error))

@@ -84,6 +84,22 @@ def run_query(  # noqa: PLR0913 - what to ask, and of what
     lake = QueriedLake(
         declared=frozenset(declared), views=views or {}, elsewhere=elsewhere or {}, both=both or {}, role=role
     )
+    return answer_over(catalog, text, lake, as_of=as_of, limit=limit)
+
+
+def answer_over(
+    catalog: MetadataCatalog,
+    text: str,
+    lake: QueriedLake,
+    *,
+    as_of: datetime | None = None,
+    limit: int | None = None,
+) -> Answer:
+    """Answer one query over the names that it may use.
+
+    Raises:
+        QueryError: It is not one query, names something unknown, or fails while it runs.
+    """
     more = None if limit is None else limit + 1
     with asked(catalog, text, lake, as_of=as_of, limit=more) as found, gives_up():
         cursor = found.connection.execute(text)
