@@ -169,12 +169,12 @@ def proposed(project: Path, files: dict[str, Path]) -> list[Outcome]:
     outcomes = []
     for name, path in files.items():
         with contextlib.chdir(project):
-            told = CliRunner().invoke(lakehouse, ["add", str(path), "--yes", "--json"])
+            added = CliRunner().invoke(lakehouse, ["add", str(path), "--yes", "--json"])
         outcome = Outcome(name, rows=rows_in(path))
-        if told.exit_code:
-            outcome.problem = told.output.strip().splitlines()[-1][:300]
+        if added.exit_code:
+            outcome.problem = added.output.strip().splitlines()[-1][:300]
         else:
-            facts = json.loads(told.stdout)
+            facts = json.loads(added.stdout)
             ((outcome.table, block),) = facts["tables"].items()
             outcome.keys, outcome.write = tuple(block.get("keys", ())), block.get("write", "merge")
         outcomes.append(outcome)
@@ -197,8 +197,8 @@ def rows_in(path: Path) -> int | None:
 def run(project: Path, outcomes: list[Outcome]) -> None:
     """Run the project once, and count what each table has."""
     kedro = str(Path(sys.executable).with_name("kedro"))
-    told = subprocess.run([kedro, "run"], cwd=project, capture_output=True, text=True, check=False)
-    (project / "run.log").write_text(told.stdout + told.stderr, encoding="utf-8")
+    ended = subprocess.run([kedro, "run"], cwd=project, capture_output=True, text=True, check=False)
+    (project / "run.log").write_text(ended.stdout + ended.stderr, encoding="utf-8")
     with contextlib.chdir(project):
         for outcome in outcomes:
             if outcome.table:
@@ -212,10 +212,10 @@ def count(table: str) -> int | None:
 
     from kedro_lakehouse.cli.lakehouse import lakehouse
 
-    told = CliRunner().invoke(lakehouse, ["sql", f"select count(*) as n from {table}", "--json"])
-    if told.exit_code:
+    asked = CliRunner().invoke(lakehouse, ["sql", f"select count(*) as n from {table}", "--json"])
+    if asked.exit_code:
         return None
-    found: Any = json.loads(told.stdout)
+    found: Any = json.loads(asked.stdout)
     rows = found["rows"] if isinstance(found, dict) else found
     return int(next(iter(rows[0].values())) if isinstance(rows[0], dict) else rows[0][0])
 

@@ -69,6 +69,16 @@ def quote(*parts: str) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
+def is_within(table: str, space: str) -> bool:
+    """Tell whether a table has this name, or lies in a namespace of it; each lies in the empty one.
+
+    Example:
+        >>> is_within("shop.order", "shop"), is_within("shop.order", "sho"), is_within("shop.order", "")
+        (True, False, True)
+    """
+    return not space or table == space or table.startswith(f"{space}.")
+
+
 def is_reserved_column(column: str) -> bool:
     """Tell whether ``column`` is a name of the framework, in any case (Spark compares names so)."""
     return column.lower() in RESERVED_COLUMNS

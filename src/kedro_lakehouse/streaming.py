@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro_lakehouse.errors import LakehouseError, UnknownNameError
 from kedro_lakehouse.ingestion.landing import has_news
 from kedro_lakehouse.ingestion.planner import STOPPING
-from kedro_lakehouse.names import TableName
+from kedro_lakehouse.names import TableName, is_within
 from kedro_lakehouse.ops.failures import TablesFailedError
 from kedro_lakehouse.project import active_project
 from kedro_lakehouse.runners import run_tables
@@ -94,13 +94,13 @@ class Stream:
     def _chosen(self, project: Project) -> list[str]:
         known = {str(name) for name, table in project.declarations.tables.items() if table.source}
         for space in self.namespaces:
-            if not any(_within(table, space) for table in known):
+            if not any(is_within(table, space) for table in known):
                 raise UnknownNameError(
                     option="--namespaces", kind="namespace of a table with a source", name=space,
                     known=sorted(known), remedy="`kedro lakehouse tables` lists the tables.",
                 )  # fmt: skip
         spaces = self.namespaces or ("",)
-        return sorted(table for table in known if any(_within(table, space) for space in spaces))
+        return sorted(table for table in known if any(is_within(table, space) for space in spaces))
 
     def _is_due(self, table: str, now: float) -> bool:
         return now >= self._troubles[table].next_try if table in self._troubles else True
@@ -162,10 +162,6 @@ class Stream:
             logger.warning("%s", error)
         trouble.said = str(error)
         logger.info("%s is tried again in %.0f s", table, pause)
-
-
-def _within(table: str, space: str) -> bool:
-    return not space or table == space or table.startswith(f"{space}.")
 
 
 def _with_made(project: Project, tables: Iterable[str]) -> set[str]:

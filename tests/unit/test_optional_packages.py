@@ -1,8 +1,7 @@
 """mypy judges the code alike whether the packages of the optional lanes are installed or not.
 
 CI checks the types before it installs what `make test-streams` and `make test-sources` bring; a developer's
-environment has them. mypy must therefore not follow an optional
-package: pyproject.toml lists them.
+environment has them. So pyproject.toml lists the optional packages, and mypy follows none of them.
 """
 
 from __future__ import annotations

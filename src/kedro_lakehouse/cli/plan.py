@@ -11,6 +11,7 @@ import click
 from kedro_lakehouse.cli.options import no_roles, open_project, output_option, project_options
 from kedro_lakehouse.cli.show import print_json, print_table, printable
 from kedro_lakehouse.errors import UnknownNameError, counted, listed
+from kedro_lakehouse.names import is_within
 from kedro_lakehouse.redaction import redacted
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _without_its_log() -> Iterator[None]:
 def _require(project: Project, spaces: Sequence[str]) -> None:
     known = sorted(map(str, project.declarations.tables))
     for space in spaces:
-        if not any(table == space or table.startswith(f"{space}.") for table in known):
+        if not any(is_within(table, space) for table in known):
             raise UnknownNameError(
                 option="--namespaces", kind="namespace of a table", name=space, known=known,
                 remedy="`kedro lakehouse tables` lists the tables.",

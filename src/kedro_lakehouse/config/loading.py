@@ -93,7 +93,9 @@ def load_declarations(
         ConfigurationError: Something is wrong in the files; every such key is named.
     """
     mistakes = Mistakes()
-    found = _declarations(mistakes, sources, tables, source_models, suites, formats)
+    found = collect_declarations(
+        mistakes, sources, tables, source_models, suites, formats=formats, goes_on=False
+    )
     mistakes.refuse()
     return found
 
@@ -106,22 +108,13 @@ def collect_declarations(  # noqa: PLR0913 - the files, and what they are read w
     suites: Mapping[str, Any] | None = None,
     *,
     formats: Formats | None = None,
+    goes_on: bool = True,
 ) -> Declarations:
-    """Return those declarations that can be used, and add everything that is wrong to ``mistakes``."""
-    return _declarations(mistakes, sources, tables, source_models, suites, formats, goes_on=True)
+    """Return the declarations that can be used, and add everything that is wrong to ``mistakes``.
 
-
-def _declarations(  # noqa: PLR0913, PLR0917 - the files, and what they are read with
-    mistakes: Mistakes,
-    sources: Mapping[str, Any],
-    tables: Mapping[str, Any],
-    source_models: Mapping[str, type[SourceConfig]],
-    suites: Mapping[str, Any] | None,
-    formats: Formats | None,
-    *,
-    goes_on: bool = False,
-) -> Declarations:
-    """The declarations that are right by themselves; if the look ``goes_on``, all mistakes of the others."""
+    Unless the look ``goes_on``, the mistakes of single blocks are refused before what tables say of each
+    other is looked at.
+    """
     checked_sources: dict[str, SourceConfig] = {}
     checked_tables: dict[TableName, TableConfig] = {}
     checked_suites: dict[str, SuiteConfig] = {}

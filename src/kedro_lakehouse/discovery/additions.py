@@ -142,11 +142,11 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _told_by_places(proposal: Proposal, places: Mapping[str, str]) -> Proposal:
     """A proposal whose comments name no folder of this machine that has a name of its own."""
-    told = proposal.comments
+    comments = proposal.comments
     for text, folder in sorted(places.items(), key=lambda one: -len(one[1])):
         short = "" if _BELOW in text else f"{text}/"
-        told = tuple(line.replace(f"{folder.rstrip('/')}/", short) for line in told)
-    return replace(proposal, comments=told)
+        comments = tuple(line.replace(f"{folder.rstrip('/')}/", short) for line in comments)
+    return replace(proposal, comments=comments)
 
 
 def _text_of(path: str, places: Mapping[str, str]) -> str:

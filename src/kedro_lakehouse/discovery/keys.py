@@ -217,15 +217,15 @@ class _Search:
 
     def _reasons(self, names: Sequence[str]) -> str:
         """What speaks for columns as a key, in words."""
-        told = [f"unique and without null in {self._count:,} rows"]
+        reasons = [f"unique and without null in {self._count:,} rows"]
         if len(names) == 1:
-            told += self._of_one(names[0])
+            reasons += self._of_one(names[0])
         else:
             parts = " x ".join(f"{self._distinct[n]:,}" for n in names)
-            told.append(f"{parts} distinct values")
+            reasons.append(f"{parts} distinct values")
             if self._is_prefix(names):
-                told.append("the first columns")
-        return ", ".join(told)
+                reasons.append("the first columns")
+        return ", ".join(reasons)
 
     def _of_one(self, name: str) -> list[str]:
         words = {

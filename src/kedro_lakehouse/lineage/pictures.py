@@ -44,8 +44,7 @@ def tree_of(lineage: Lineage, group: str, *, up: bool) -> list[str]:
         for number, (name, ways) in enumerate(hows.items(), start=1):
             is_last = number == len(hows)
             of_place = details.get(name)
-            told = ", ".join(dict.fromkeys(ways))
-            more = f"  {of_place.detail}" if of_place else f"  {told}"
+            more = f"  {of_place.detail if of_place else ', '.join(dict.fromkeys(ways))}"
             again = name in seen and any(True for s, t, _ in pairs if (t if up else s) == name)
             yield f"{stem}{'└─' if is_last else '├─'} {name}{more}{'  (as above)' if again else ''}"
             if name not in seen:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
+    from kedro_lakehouse.names import TableName
     from kedro_lakehouse.project import Project
 
 SWITCH: Final = "KEDRO_LAKEHOUSE_PROGRESS"
@@ -102,7 +103,7 @@ class RunProgress:
         self._project, self._find_waiting, self._console = project, find_waiting, console
         self._one_by_one = one_by_one
         self._tables: dict[str, _TableWork] = {}
-        words = {str(name): _word(project, str(name)) for name in project.declarations.tables}
+        words = {str(name): _word(project, name) for name in project.declarations.tables}
         for node in pipeline.nodes:
             name = node.namespace or node.name
             work = self._tables.setdefault(name, _TableWork(0, words.get(name, "")))
@@ -276,11 +277,12 @@ def _is_console(handler: logging.Handler) -> bool:
     return isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler)
 
 
-def _word(project: Project, name: str) -> str:
+def _word(project: Project, name: TableName) -> str:
     """What lands for a table: files or extracts; nothing of a derived table or a stream."""
-    table = next(t for t in project.declarations.tables if str(t) == name)
-    bound = project.bind(table)
-    if bound.declared_source is None or bound.source_config.type in ("kafka", "kinesis"):
+    from kedro_lakehouse.config.sources import StreamSourceConfig
+
+    bound = project.bind(name)
+    if bound.declared_source is None or isinstance(bound.source_config, StreamSourceConfig):
         return ""
     return "extract" if bound.source_config.type == "extract" else "file"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro_lakehouse.erasure.requests import DONE, known_erasures
 from kedro_lakehouse.errors import LakehouseError
 from kedro_lakehouse.monitoring.table_status import LakeFacts
-from kedro_lakehouse.names import TableName
+from kedro_lakehouse.names import TableName, is_within
 from kedro_lakehouse.preview.upcoming import NextBatch, Upcoming, upcoming
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def plan_run(project: Project, namespaces: Collection[str] = (), *, grants: bool
 
 
 def _is_in(table: str, spaces: Collection[str]) -> bool:
-    return not spaces or any(table == space or table.startswith(f"{space}.") for space in spaces)
+    return not spaces or any(is_within(table, space) for space in spaces)
 
 
 class _Effects:

@@ -214,18 +214,18 @@ def _rows_of(planner: Planner, file: LandedFile) -> int | None:
 def _look_into(planner: Planner, found: Upcoming) -> None:
     """The columns and rows of the files that come, from their heads and footers."""
     files = [file for batch in found.batches for file in batch.files]
-    looked = files[:_LOOKED_AT]
-    counts = [_rows_of(planner, file) for file in looked]
-    if len(looked) == len(files) and None not in counts:
+    opened = files[:_LOOKED_AT]
+    counts = [_rows_of(planner, file) for file in opened]
+    if len(opened) == len(files) and None not in counts:
         found.rows = sum(count or 0 for count in counts)
     # Which columns JSON lines and documents have, only their reading tells.
-    if looked and planner.reader.file_format in ("parquet", "csv") and not _has_nested_types(planner.table):
-        _look_at_columns(planner, looked, found)
+    if opened and planner.reader.file_format in ("parquet", "csv") and not _has_nested_types(planner.table):
+        _look_at_columns(planner, opened, found)
 
 
-def _look_at_columns(planner: Planner, looked: Sequence[LandedFile], found: Upcoming) -> None:
+def _look_at_columns(planner: Planner, files: Sequence[LandedFile], found: Upcoming) -> None:
     """Leave out files without rows, and what comes after a batch that the run refuses."""
-    by_file = {shape.file: shape for shape in planner.reader.look(looked)}
+    by_file = {shape.file: shape for shape in planner.reader.look(files)}
     found.looked_at = len(by_file)
     first, kept, silent = found.batches[0].number, list[NextBatch](), list[str]()
     for batch in found.batches:

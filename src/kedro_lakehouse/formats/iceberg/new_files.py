@@ -52,8 +52,8 @@ class MergedFiles:
 
     data: tuple[str, ...]
     replaced: tuple[str, ...]
-    """The small files, and the files of deletes that concern these alone."""
     replaced_deletes: tuple[str, ...]
+    """The files of deletes that concern the replaced files alone."""
 
 
 def write_files(
