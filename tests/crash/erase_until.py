@@ -26,7 +26,7 @@ from kedro_lakehouse.project import Project, activate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TO_FILES = ((landed, "_replace"), (erase, "_purge"), (erase, "search_files"))
+TO_FILES = ((landed, "replace_file"), (erase, "_purge"), (erase, "search_files"))
 """What an erasure does to files, or with them."""
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from harness.project import ROOT, TemporaryProject, environment, script
+from harness.project import FORMAT, ROOT, TemporaryProject, environment, script
 from harness.soak import only_in_soak, soaking
 
 from kedro_lakehouse.erasure.erase import erase, rectify
@@ -40,6 +40,11 @@ ERASED, RIGHTED = 59_289, 51_936
 READINGS: Final = 200 if soaking() else 20
 PATIENCE: Final = 120.0
 ODD: Final = {"hour": "24", "minute": "60", "month": "2", "day": "30"}
+FORMATS: Final[list[Any]] = (
+    [FORMAT, pytest.param("delta", marks=[pytest.mark.delta, only_in_soak])]
+    if FORMAT == "iceberg"
+    else [pytest.param(FORMAT, marks=only_in_soak)]
+)
 
 
 purchases = script(EXAMPLE / "purchases.py")
@@ -113,7 +118,7 @@ def going_on(shop: Shop) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture(
     scope="module",
-    params=["iceberg", pytest.param("delta", marks=[pytest.mark.delta, only_in_soak])],
+    params=FORMATS,
 )
 def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """The example after its first run, in its own folder."""

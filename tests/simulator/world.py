@@ -162,12 +162,18 @@ class SimulatedOps:
         self._world.may_lose(f"ops.{table}", applied=True)
 
     def read(
-        self, table: str, *, of_table: str | None = None, columns: Sequence[str] = ()
+        self,
+        table: str,
+        *,
+        of_table: str | None = None,
+        columns: Sequence[str] = (),
+        from_batch: int | None = None,
     ) -> list[dict[str, Any]]:
         del columns  # all of them
         self._flush()
         self._world.scheduler.touch(f"read ops.{table}")
-        return [dict(r) for r in self.tables[table] if of_table is None or r["table"] == of_table]
+        rows = [r for r in self.tables[table] if of_table is None or r["table"] == of_table]
+        return [dict(r) for r in rows if from_batch is None or r["batch"] >= from_batch]
 
     def kept_since(self, _: str) -> None:
         """No row goes because of its age."""

@@ -49,6 +49,13 @@ def test_each_state_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [one.rows(NAME) for _ in range(3)] == [2, 2, 2]
     assert len(parsed) == before + 1
     assert made.location() == found.location()
+    # What a process wrote it does not parse; what it keeps is what others read from the file.
+    written, read = other.find(NAME), one.find(NAME)
+    assert written is not None
+    assert read is not None
+    assert len(parsed) == before + 1
+    assert written.metadata is not read.metadata
+    assert written.metadata == read.metadata
 
 
 def test_a_table_made_anew_is_another_one(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ _READ: Final = (*_IDENTITY, "batches", "content_hash", "follows")
 _STAGES: Final[Mapping[Role, str]] = {"changes": "ingestion", "current": "current", "history": "history"}
 """For each stored table, the name of the lease under which it is written."""
 
+_BATCH: Final = _READ.index("batch")
 _Place = tuple[str, str, int, str]
 """What identifies a commit in the rows of others: table, stage, batch and identity of its plan."""
 
@@ -78,23 +79,29 @@ def write_unrecorded_commits(ops: OpsStore, tables: Iterable[LakeTable]) -> int:
 
     A run that is alive holds the lease until it has written its own row, or writes it within seconds. If two
     runs write the same row, one of them succeeds. A commit whose row was deleted because of its age needs
-    none. A process looks at all rows once, and later at those of tables that have changed.
+    none. A process looks at all rows once, and later, of a table that has changed, at those of the batches
+    since then.
     """
     targets = [one for table in tables for one in _targets(table) if ops.verified.get(one.target) != one.last]
     if not targets:
         return 0
     since, written = ops.kept_since(BATCHES), 0
 
-    def recorded(of_table: str | None = None) -> _Recorded:
-        return _Recorded(ops.read(BATCHES, of_table=of_table, columns=_READ), since)
+    def recorded(one: _Target) -> _Recorded:
+        known = ops.verified.get(one.target)
+        if known is None or known[_BATCH] >= one.last[_BATCH]:  # a table that was made anew, or went back
+            return _Recorded(ops.read(BATCHES, of_table=str(one.table), columns=_READ), since)
+        rows = ops.read(BATCHES, of_table=str(one.table), columns=_READ, from_batch=known[_BATCH])
+        return _Recorded(rows, since, _last(dict(zip(_READ, known, strict=True))))
 
-    whole = recorded() if any(one.target not in ops.verified for one in targets) else None
+    is_new = any(one.target not in ops.verified for one in targets)
+    whole = _Recorded(ops.read(BATCHES, columns=_READ), since) if is_new else None
     for one in targets:
         table = one.table
-        if _unrecorded(one, one.state, whole or recorded(str(table))):
+        if _unrecorded(one, one.state, whole or recorded(one)):
             with table.lease(one.step):
                 state = table.format.state(one.stored)
-                for report, snapshot in reversed(_unrecorded(one, state, recorded(str(table)))):
+                for report, snapshot in reversed(_unrecorded(one, state, recorded(one))):
                     tell_glue(table, report)
                     ops.append(BATCHES, [report.row(snapshot)], unless=_IDENTITY)
                     written += 1
@@ -137,11 +144,17 @@ def _targets(table: LakeTable) -> list[_Target]:
 class _Recorded:
     """The commits that have a row in ``lake.ops.batches``; those from before ``since`` need none."""
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]], since: datetime | None = None) -> None:
+    def __init__(
+        self, rows: Iterable[Mapping[str, Any]], since: datetime | None = None, verified: _Place | None = None
+    ) -> None:
+        """Take these rows; none is missing up to the commit ``verified``."""
         rows, self._since = list(rows), since
         self._commits = {tuple(r[c] for c in _IDENTITY) for r in rows}
-        # The walk back ends at a commit from before: the rows of those before it are gone.
-        self._before = {_last(r): None if self._is_old(r) else _before(r) for r in rows}
+        # The walk back ends at a commit from before, as the rows of those before it are gone, and at one
+        # before which none is missing.
+        self._before = {
+            (at := _last(r)): None if at == verified or self._is_old(r) else _before(r) for r in rows
+        }
 
     def _is_old(self, row: Mapping[str, Any]) -> bool:
         return self._since is not None and row["committed_at"] < self._since

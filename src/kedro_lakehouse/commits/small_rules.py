@@ -34,7 +34,7 @@ from kedro_lakehouse.names import is_reserved_column
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -99,12 +99,16 @@ def key_of(row: Mapping[str, Any], names: Sequence[str]) -> str:
     return repr([row[name] for name in names])
 
 
-def _open(rows: pa.Table, kind: Kind, contract: TableContract) -> Iterable[dict[str, Any]]:
+def _open(rows: pa.Table, kind: Kind, contract: TableContract) -> list[dict[str, Any]]:
     """The rows that later events continue: all of a current table, the open ones of a history."""
-    for row in rows.to_pylist():
-        lasting = contract.hard_deletes == "tombstone" and row.get(TOMBSTONE) and row[ORDER_TO] is None
-        if kind == "current" or row[IS_CURRENT] or lasting:
-            yield row
+    if kind == "history":
+        is_open = rows[IS_CURRENT]
+        if contract.hard_deletes == "tombstone" and TOMBSTONE in rows.column_names:
+            lasting = pc.and_kleene(rows[TOMBSTONE], pc.is_null(rows[ORDER_TO]))
+            is_open = pc.or_kleene(is_open, lasting)
+        rows = rows.filter(is_open)
+    found: list[dict[str, Any]] = rows.to_pylist()
+    return found
 
 
 def _is_later(order: Mapping[str, Any] | None, than: Mapping[str, Any] | None) -> bool:

@@ -397,15 +397,22 @@ class OpsStore:
         return found.scan(selected_fields=fields).to_arrow() if found is not None else None
 
     def read(
-        self, table: str, *, of_table: str | None = None, columns: Sequence[str] | None = None
+        self,
+        table: str,
+        *,
+        of_table: str | None = None,
+        columns: Sequence[str] | None = None,
+        from_batch: int | None = None,
     ) -> list[dict[str, Any]]:
         """Read rows in no order, about one declared table or all; none where nothing was written yet.
 
         Args:
             of_table: The declared table.
-            columns: The wanted columns, among them ``table``; default: all.
+            columns: The wanted columns, among them ``table``, and ``batch`` for ``from_batch``; default: all.
+            from_batch: Only rows of this batch and of later ones.
         """
-        return self._rows(table, ("table", of_table) if of_table is not None else None, columns)
+        where = ("table", of_table) if of_table is not None else None
+        return self._rows(table, where, columns, from_batch)
 
     @property
     def place(self) -> str:
@@ -437,11 +444,21 @@ class OpsStore:
         return self._rows(table, ("batch", None))
 
     def _rows(
-        self, table: str, where: tuple[str, object] | None, columns: Sequence[str] | None = None
+        self,
+        table: str,
+        where: tuple[str, object] | None,
+        columns: Sequence[str] | None = None,
+        from_batch: int | None = None,
     ) -> list[dict[str, Any]]:
         self.flush(table)
         found = self._catalog.read_rows(TableName.ops(table), where, columns)
-        return [] if found is None else _as_rows(found)
+        if found is None:
+            return []
+        if from_batch is not None:
+            from pyarrow import compute as pc
+
+            found = found.filter(pc.greater_equal(found["batch"], from_batch))
+        return _as_rows(found)
 
 
 def _as_rows(table: pa.Table) -> list[dict[str, Any]]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestEntry
     from pyiceberg.schema import Schema
+    from pyiceberg.table import CommitTableResponse
+    from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Identifier
 
 _MOST_ENTRIES: Final = 20
@@ -75,7 +77,8 @@ class KnownMetadataCatalog(SqlCatalog):
     """Pyiceberg's SQL catalog, which keeps the newest metadata of each table that it has parsed.
 
     Every lookup asks the catalog where the newest metadata is. A file of metadata never changes, so what was
-    parsed from that place is as good as new. Whoever gets a table must not change its metadata in place.
+    parsed from that place, or written to it, is as good as new. Whoever gets a table must not change its
+    metadata in place.
     """
 
     def __init__(self, name: str, **properties: str) -> None:
@@ -102,6 +105,22 @@ class KnownMetadataCatalog(SqlCatalog):
                 )
                 return self._convert_orm_to_iceberg(row)
         return super().load_table(identifier)
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """Commit updates to a table, and keep the metadata that were written."""
+        done = super().commit_table(table, requirements, updates)
+        identifier = table.name()
+        namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
+        self._known[namespace, Catalog.table_name_from(identifier)] = Table(
+            identifier=identifier,
+            metadata=done.metadata,
+            metadata_location=done.metadata_location,
+            io=self._load_file_io(done.metadata.properties, done.metadata_location),
+            catalog=self,
+        )
+        return done
 
     def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> Table:
         name = orm_table.table_namespace, orm_table.table_name

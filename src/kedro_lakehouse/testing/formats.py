@@ -16,7 +16,9 @@ from kedro_lakehouse.errors import (
     IncompatibleTypeError,
     UnsupportedError,
 )
-from kedro_lakehouse.formats.base import KeepsPublished, Layout, RenamesColumns
+from kedro_lakehouse.file_search.search import search_files
+from kedro_lakehouse.file_search.wanted import Wanted
+from kedro_lakehouse.formats.base import KeepsPublished, Layout, PurgesRows, RenamesColumns
 from kedro_lakehouse.formats.maintenance import MaintainsTables
 from kedro_lakehouse.names import TableName, quote
 from kedro_lakehouse.ops.table_summary import Glanceable
@@ -342,6 +344,41 @@ class TableFormatContract(CommitContract):
         assert storage.files < len(rows)
         assert (after.bookmark, after.rows) == (before.bookmark, before.rows)
         assert rows_of(made.read(table)) == rows
+
+    def folder(self, made: TableFormat, table: TableName) -> str:
+        """The folder of all files of a table, also of its log; for a format that purges rows.
+
+        A subclass says it where it is not the one that is called like the table.
+        """
+        file = made.read(table).inputFiles()[0].removeprefix("file://").removeprefix("file:")
+        return file[: file.index(f"/{table.table}/") + len(table.table) + 1]
+
+    def test_deleted_and_replaced_rows_go_from_all_files(
+        self, made: TableFormat, session: SparkSession, table: TableName
+    ) -> None:
+        if not isinstance(made, PurgesRows):
+            return
+        gone = Wanted.of(["Vandermeulen", "Oosterhuis"])
+        made.create(table, COLUMNS, Layout(identity=["id"], sort_by=["word"]))
+        with made.stage(table, made.state(table)) as stage:
+            stage.append(frame_of(session, *FIRST, (4, "Vandermeulen", 4), (5, "Oosterhuis", 5)))
+            stage.publish(report(1))
+        with made.stage(table, made.state(table)) as stage:
+            rows_to_delete = frame_of(session, (4, "", 0), (5, "", 0)).select("id")
+            stage.merge(rows_to_delete, frame_of(session, (5, "five", 5)), ["id"])
+            stage.publish(report(2))
+        before, rows, folder = state_of(made, table), rows_of(made.read(table)), self.folder(made, table)
+        assert rows == [*FIRST, (5, "five", 5)]
+        assert search_files([folder], gone).found, "nothing is to be purged: the next lines prove nothing"
+        assert list(made.purge(table, before=datetime.now(UTC))) == []
+        assert search_files([folder], gone).found == []
+        after = state_of(made, table)
+        assert (after.bookmark, after.rows) == (before.bookmark, before.rows)
+        assert rows_of(made.read(table)) == rows
+        with made.stage(table, after) as stage:
+            stage.merge(frame_of(session, (1, "", 0)).select("id"), frame_of(session, (6, "six", 6)), ["id"])
+            stage.publish(report(3))
+        assert rows_of(made.read(table), "id") == [(2,), (3,), (5,), (6,)]
 
     def test_published_snapshots_stay_readable_by_their_tags(
         self, made: TableFormat, session: SparkSession, table: TableName
