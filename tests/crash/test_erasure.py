@@ -29,6 +29,8 @@ pytestmark = [
 ERASE = ROOT / "tests/crash/erase_until.py"
 PLACES = 20
 """At so many points, spread over the whole of an erasure, a process is killed."""
+SHARES = 2
+"""Two tests side by side take every other point."""
 
 
 def erase_until(project: TemporaryProject, point: int) -> subprocess.CompletedProcess[str]:
@@ -39,7 +41,8 @@ def erase_until(project: TemporaryProject, point: int) -> subprocess.CompletedPr
         )
 
 
-def test_an_erasure_that_is_killed_is_finished_by_the_same_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize("share", range(SHARES))
+def test_an_erasure_that_is_killed_is_finished_by_the_same_command(tmp_path: Path, share: int) -> None:
     without = made(tmp_path / "without", FORMAT, whole=False)
     expected = {table: rows(without, table) for table in STORED}
     project = made(tmp_path / "project", FORMAT, whole=True)
@@ -49,7 +52,7 @@ def test_an_erasure_that_is_killed_is_finished_by_the_same_command(tmp_path: Pat
     assert whole["rows"] == expected
     print(f"an erasure passes {passed} points")  # noqa: T201
     assert passed > PLACES
-    for number in range(1, PLACES + 1):
+    for number in range(PLACES - share, 0, -SHARES):
         shutil.rmtree(project.path)
         shutil.copytree(before, project.path, symlinks=True)
         point = max(passed * number // PLACES, 1)

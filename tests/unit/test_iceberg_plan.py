@@ -111,6 +111,18 @@ def test_only_old_files_that_no_metadata_names_are_orphans(table):
     assert {Path(path).name: size for path, size in found.items()} == {"old.parquet": 7}
 
 
+def test_a_partition_by_a_column_with_an_underscore_is_no_hidden_folder(table):
+    with table.update_spec() as spec:
+        spec.add_field("id", "identity", "_op")
+    folder = Path(table.location().removeprefix("file://"))
+    for place in ("_op=1", "_started", ".tried"):
+        path = folder / "data" / place / "00000.parquet"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"x")
+    found = orphan_files(table, before=dt.datetime.now(dt.UTC) + dt.timedelta(minutes=1))
+    assert [Path(path).parent.name for path in found if path.endswith(".parquet")] == ["_op=1"]
+
+
 def test_snapshots_are_listed_the_newest_first_with_their_names(table):
     append(table, 3)
     ids = [s.snapshot_id for s in table.metadata.snapshots]

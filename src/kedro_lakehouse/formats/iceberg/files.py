@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote_plus
 
 from kedro_lakehouse.formats.base import commits_of_batches, is_stage_branch
 from kedro_lakehouse.formats.maintenance import Storage, modified_at
@@ -172,16 +173,23 @@ def expired_snapshots(table: Table, *, before: dt.datetime, keep: int) -> list[S
 
 
 def orphan_files(table: Table, *, before: dt.datetime) -> Mapping[str, int]:
-    """Files in the table's folder older than ``before`` that none of its metadata names, with their bytes."""
+    """Files in the table's folder older than ``before`` that none of its metadata names, with their bytes.
+
+    Hidden files and folders are not the table's, but the folder of a partition may be called ``_op=upsert``.
+    """
     import fsspec
 
     fs, root = fsspec.core.url_to_fs(table.location())
     if not fs.isdir(root):
         return {}
     known = {_path(name) for name in _named(table)}
+    partitions = tuple(f"{quote_plus(f.name)}=" for spec in table.specs().values() for f in spec.fields)
     old: dict[str, int] = {}
     for name, facts in fs.find(root, detail=True).items():
-        hidden = any(part.startswith(("_", ".")) for part in name.removeprefix(root).split("/"))
+        hidden = any(
+            part.startswith(("_", ".")) and not part.startswith(partitions)
+            for part in name.removeprefix(root).split("/")
+        )
         if not hidden and modified_at(facts) < before.timestamp() and _path(name) not in known:
             old[name] = int(facts["size"])
     return old
