@@ -31,6 +31,8 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from kedro_lakehouse.cli.ports import is_taken
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -353,6 +355,28 @@ def test_titles_are_words_and_empty_cells_are_empty(page: Chrome, console: Conso
     assert told
     assert not [title for title in told if "_" in title or title != title[:1].upper() + title[1:]]
     assert "None" not in everything(page)
+
+
+def test_the_label_of_a_link_shows_a_hostile_name_as_it_is(page: Chrome, tmp_path: Path) -> None:
+    lines = [
+        "import streamlit as st",
+        "from kedro_lakehouse.console.links import as_label",
+        f"for name in {(*HOSTILE, '_a_ `b` ~~c~~ # d')!r}:",
+        "    st.page_link('http://127.0.0.1', label=as_label(name))",
+    ]
+    app, port = write_text(tmp_path / "app.py", "\n".join(lines)), free_port()
+    words = [KEDRO.with_name("streamlit"), "run", app, f"--server.port={port}", "--server.headless=true"]
+    server = subprocess.Popen(
+        [*words, "--server.address=127.0.0.1", "--browser.gatherUsageStats=false"], stdout=subprocess.DEVNULL
+    )
+    try:
+        waiting(page, lambda _: is_taken(port))
+        page.get(f"http://127.0.0.1:{port}")
+        shows(page, *HOSTILE, "_a_ `b` ~~c~~ # d")
+        is_harmless(page)
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
 
 
 LAST_SHOWN = {"table?table=shop.item": "Commits of", "map": "Groups", "health": "Last batches"}
