@@ -75,6 +75,7 @@ test: classes jars-delta model ## Run the tests, two files at a time; slow ones 
 
 .PHONY: test-slow
 test-slow: classes jars-delta model ## Run what takes long: options, types, quality, repairs, upkeep, derived tables, the examples
+	@$(UV) pip install -q --require-hashes --no-deps --python $(BIN)/python -r requirements/axe.txt
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m slow
 
 .PHONY: test-spark35
@@ -215,6 +216,7 @@ lock: setup ## Resolve the dependencies again into requirements/ and bin/
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate --extra bench -c requirements/spark41.txt pyproject.toml -o requirements/bench.txt
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate --extra kafka -c requirements/spark41.txt pyproject.toml -o requirements/streams.txt
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate $(addprefix --extra ,sql rest sap mongodb service sources-tests) -c requirements/spark41.txt pyproject.toml -o requirements/sources.txt
+	printf 'axe-playwright-python==0.1.*\n' | $(COMPILE) --no-deps --no-header --no-annotate - -o requirements/axe.txt
 	printf 'uv\n' | $(COMPILE) --no-header --no-annotate - -o bin/uv.txt
 	printf 'hatchling>=1.27\neditables\n' | $(COMPILE) --no-header --no-annotate - -o bin/build.txt
 

@@ -83,6 +83,12 @@ def project_path(path: str) -> str:
     return str((find_kedro_project(Path.cwd()) or Path.cwd()) / Path(path).expanduser())
 
 
+def from_project(place: str) -> str:
+    """A path in the project's folder without that folder; any other place as it is."""
+    here = f"{project_path('').rstrip('/')}/"
+    return place.removeprefix(here).rstrip("/") or place
+
+
 CONFIG_LOADER_ARGS: dict[str, Any] = {
     "base_env": "base",
     "default_run_env": "local",

@@ -4,65 +4,62 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import socket
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from harness.browser import browser, needs_chromium
+from harness.browser import accessibility_findings, browser, needs_chromium, resize, scrolled_sideways
+from harness.console import (
+    KEDRO,
+    PATIENCE,
+    Console,
+    act,
+    drawn,
+    everything,
+    free_port,
+    press,
+    shows,
+    started,
+    waiting,
+    write,
+)
 from harness.project import ROOT, TemporaryProject, write_text
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
+
+from kedro_lakehouse.cli.ports import is_taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from selenium.webdriver import Chrome
+    from selenium.webdriver.remote.webelement import WebElement
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, needs_chromium]
 
-KEDRO = ROOT / ".venv/bin/kedro"
 HOSTILE = (
     "<img src=x onerror=document.title='owned'>",
     "**bold** [link](http://evil.example)",
     ":red[alarm] $x^2$",
 )
 VALUE = "<script>document.title='owned'</script>"
-PATIENCE = 60
 SOURCES = {
     "shop": {
         "type": "changes", "path": "${globals:landing}/shop", "pattern": "*.csv", "file_format": "csv",
         "op_column": "op", "op_mapping": {"U": "upsert", "D": "delete"},
     }
 }  # fmt: skip
+DERIVED = {
+    "shop.total": {
+        "keys": ["id"],
+        "derive": {"inputs": {"item": "shop.item"}, "sql": "select id, sum(n) as n from item group by id"},
+    }
+}
 TABLES = {"shop.item": {"source": "shop", "keys": ["id"], "order_by": ["n"], "history": True}}
-
-
-@dataclass(frozen=True)
-class Console:
-    """A console that runs: its project, its process, and the address that it printed."""
-
-    project: Path
-    pid: int
-    printed: str
-
-    @property
-    def token(self) -> str:
-        return self.printed.partition("token=")[2]
-
-    @property
-    def address(self) -> str:
-        return self.printed.partition("/?")[0]
-
-    def page(self, path: str = "") -> str:
-        """The address of a page, with the token."""
-        return f"{self.address}/{path}?token={self.token}"
 
 
 @pytest.fixture(scope="module")
@@ -72,33 +69,20 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     lines = [f'U,7,"{VALUE}",1', 'U,7,"**later**",2', "U,8,plain,3", "X,9,unknown,4"]
     write_text(project.landing / "shop/item/1.csv", "\n".join(["op,id,name,n", *lines, ""]))
     project.run("ingestion", "cdc_merge", "scd2")
+    project.declare(SOURCES, TABLES | DERIVED)  # after the run: nothing of it is there
     project.write("parameters", {"column_index": {"models": ["hash"]}}, env="local")
     header = ",".join(f'"{name}"' for name in HOSTILE)
     write_text(project.path / "files/evil.csv", f'{header}\n"{VALUE}",2,3\n"{VALUE}",5,9\n')
     write_text(project.path / "files/towns.csv", "town,inhabitants\nBonn,330\nKiel,250\nUlm,128\n")
     subprocess.run([KEDRO, "lakehouse", "search", "--add", "files"], cwd=project.path, check=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     # What the command has the desktop open, instead of the browser: it keeps its words and the page.
     opener = project.path / "opener.sh"
     opener.write_text(
         f'#!/bin/sh\necho "$@" > {project.path}/words\ncat "${{1#file://}}" > {project.path}/opened\n'
     )
     opener.chmod(0o700)
-    words = [KEDRO, "lakehouse", "console", "--port", str(port)]
-    env = os.environ | {"BROWSER": f"{opener} %s"}
-    console = subprocess.Popen(
-        words, cwd=project.path, env=env, start_new_session=True, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        printed = console.stdout.readline().strip()
-        assert re.fullmatch(rf"http://127\.0\.0\.1:{port}/\?token=[\w-]{{43}}", printed)
-        yield Console(project.path, console.pid, printed)
-    finally:
-        os.killpg(console.pid, signal.SIGTERM)
-        console.wait(PATIENCE)
-        console.stdout.close()
+    with started(project.path, BROWSER=f"{opener} %s") as console:
+        yield console
 
 
 @pytest.fixture(scope="module")
@@ -107,29 +91,8 @@ def page(console: Console) -> Iterator[Chrome]:
         yield driver
 
 
-def waiting(driver: Chrome, until: Callable[[Chrome], Any]) -> Any:
-    """Wait for something, whatever the console draws anew while it is looked at."""
-    ignored = [StaleElementReferenceException]
-    return WebDriverWait(driver, PATIENCE, 0.2, ignored_exceptions=ignored).until(until)
-
-
-def shows(driver: Chrome, *texts: str) -> None:
-    """Wait for texts: in the page, or in the grid that a table of data is for those who cannot see it."""
-    waiting(driver, lambda d: all(text in everything(d) for text in texts))
-
-
-def everything(driver: Chrome) -> str:
-    inputs = "[...document.querySelectorAll('input')].map(one => one.value).join('\\n')"
-    return str(driver.execute_script(f"return document.body.textContent + '\\n' + {inputs}"))
-
-
-def act(driver: Chrome, action: Callable[[Chrome], None]) -> None:
-    waiting(driver, lambda d: action(d) is None)
-
-
 def ask(driver: Chrome, payload: str) -> None:
-    box = "input[aria-label='What are you looking for?']"
-    act(driver, lambda d: d.find_element(By.CSS_SELECTOR, box).send_keys(payload, Keys.ENTER))
+    write(driver, "What are you looking for?", payload)
 
 
 def is_harmless(driver: Chrome) -> None:
@@ -146,8 +109,9 @@ def test_a_phrase_finds_columns_and_says_why(page: Chrome, console: Console) -> 
     ask(page, "town")
     shows(page, "files.towns", "town", "Why this one?", "3 rows, 3 distinct", "added to the score")
     is_harmless(page)
-    act(page, lambda d: d.find_element(By.XPATH, "//button[contains(., 'Open its table')]").click())
-    shows(page, "files.towns", "Versions of the column", "Commits of the table", "share without a value")
+    follow(page, "Open its table")
+    shows(page, "files.towns", "Versions of the column", "Bonn")
+    assert page.current_url.endswith("table?table=files.towns&column=town")
 
 
 def test_hostile_names_and_values_are_text(page: Chrome, console: Console) -> None:
@@ -170,29 +134,16 @@ def test_a_file_of_ones_own_finds_its_table(page: Chrome, console: Console, tmp_
     shows(page, "Tables like it", "place = town", "Columns like its columns")
 
 
-def enter(driver: Chrome, label: str, text: str) -> None:
-    box = f"[aria-label='{label}']"
-    act(driver, lambda d: d.find_element(By.CSS_SELECTOR, box).send_keys(text, Keys.ENTER))
-
-
 def test_rows_the_versions_of_a_key_and_the_quarantine_are_shown(page: Chrome, console: Console) -> None:
     page.get(console.page("rows"))
     shows(page, "shop.item", "plain", "**later**", "History of a key", "unknown_op", "1.csv")
     assert VALUE not in everything(page)  # no longer current
     assert "X,9,unknown,4" not in everything(page)
-    enter(page, "id", "7")
+    write(page, "id", "7")
     shows(page, VALUE, "effective_from")
     is_harmless(page)
     act(page, lambda d: d.find_element(By.XPATH, "//label[contains(., 'raw records')]").click())
     shows(page, "Raw record", "unknown")
-
-
-def write_query(driver: Chrome, query: str) -> None:
-    box = "textarea[aria-label='Query']"
-    act(driver, lambda d: d.find_element(By.CSS_SELECTOR, box).send_keys(Keys.CONTROL, "a"))
-    act(driver, lambda d: d.find_element(By.CSS_SELECTOR, box).send_keys(Keys.DELETE))
-    act(driver, lambda d: d.find_element(By.CSS_SELECTOR, box).send_keys(query))
-    act(driver, lambda d: d.find_element(By.XPATH, "//button[contains(., 'Ask')]").click())
 
 
 def test_a_query_is_answered_or_its_error_is_shown(page: Chrome, console: Console) -> None:
@@ -203,16 +154,102 @@ def test_a_query_is_answered_or_its_error_is_shown(page: Chrome, console: Consol
         ("drop table shop.item", "This query has no answer"),
         ("select * from '/etc/passwd'", "This query has no answer"),
     ):
-        write_query(page, query)
+        write(page, "Query", query)
+        press(page, "Ask")
         shows(page, *texts)
     assert "root:" not in everything(page)
 
 
-def test_health_opens_the_rows_of_a_table(page: Chrome, console: Console) -> None:
+def follow(driver: Chrome, label: str) -> None:
+    """Go where a link leads, by the keyboard."""
+    link = f"//a[@data-testid='stPageLink-NavLink'][.//p[normalize-space()='{label}']]"
+    act(driver, lambda d: d.find_element(By.XPATH, link).send_keys(Keys.ENTER))
+
+
+def test_health_links_the_pages_of_a_table_and_these_each_other(page: Chrome, console: Console) -> None:
     page.get(console.page("health"))
     shows(page, "Health of the lake", "shop.item", "Last batches")
-    act(page, lambda d: d.find_element(By.XPATH, "//button[contains(., 'Open')]").click())
-    shows(page, "History of a key", "plain")
+    for label, *texts in (
+        ("Its rows", "History of a key", "plain"),
+        ("Its page", "Lineage", "Commits of the table"),
+        ("Ask for it in SQL", "select * from shop.item"),
+    ):
+        follow(page, label)
+        shows(page, *texts)
+    press(page, "Ask")
+    shows(page, "**later**", "Asked of:")
+    is_harmless(page)
+    follow(page, "shop.item")
+    shows(page, "Commits of the table")
+
+
+def test_a_click_on_a_name_in_a_grid_opens_its_table(page: Chrome, console: Console) -> None:
+    page.get(console.page("health"))
+    shows(page, "Health of the lake", "shop.item")
+    drawn(page)
+
+    def click(driver: Chrome) -> bool:
+        grid = driver.find_element(By.CSS_SELECTOR, "[data-testid='stDataFrame'] canvas")
+        left, top = -grid.size["width"] / 2, -grid.size["height"] / 2
+        ActionChains(driver).move_to_element_with_offset(grid, left + 30, top + 50).click().perform()
+        return "/table?table=shop." in driver.current_url
+
+    waiting(page, click)
+    shows(page, "Commits of the table")
+
+
+def test_a_table_leads_to_those_it_is_made_from_before_anything_of_it_is_there(
+    page: Chrome, console: Console
+) -> None:
+    page.get(console.page("table?table=shop.total"))
+    shows(page, "empty", "None of its columns is in the index", "Made from:", "Nothing yet.")
+    follow(page, "shop.item")
+    shows(page, "Made from it:", "fresh", "Versions opened")
+    waiting(page, lambda d: d.current_url.endswith("table?table=shop.item"))
+    page.back()
+    shows(page, "None of its columns is in the index")
+
+
+def test_the_address_of_a_table_asks_for_the_token_and_then_shows_it(page: Chrome, console: Console) -> None:
+    page.get(f"{console.address}/table?table=files.towns&column=inhabitants")
+    shows(page, REFUSED)
+    write(page, "Token", console.token)
+    shows(page, "files/towns.csv", "inhabitants", "330")
+
+
+def test_the_map_names_columns_and_groups_and_a_click_leads_to_the_table(
+    page: Chrome, console: Console
+) -> None:
+    page.get(console.page("map"))
+    shows(page, "Groups", *HOSTILE, "inhabitants")
+    drawn(page)
+    names = {str(one.get_attribute("aria-label")) for one in points_of(page)}
+    assert names == {*HOSTILE, "town", "inhabitants"}
+    for name in names:
+        act(page, lambda d, name=name: ActionChains(d).move_to_element(point(d, name)).perform())
+        waiting(page, lambda d, name=name: name in d.find_element(By.ID, "vg-tooltip-element").text)
+        is_harmless(page)
+    act(page, lambda d: ActionChains(d).move_to_element(point(d, HOSTILE[0])).click().perform())
+    shows(page, f"files.evil.{HOSTILE[0]}", "Open its table")
+    is_harmless(page)
+    follow(page, "Open its table")
+    shows(page, "files/evil.csv", "Versions of the column")
+    is_harmless(page)
+
+
+def points_of(driver: Chrome) -> list[WebElement]:
+    return driver.find_elements(By.CSS_SELECTOR, ".vega-embed path[aria-roledescription='circle']")
+
+
+def point(driver: Chrome, name: str) -> WebElement:
+    return next(one for one in points_of(driver) if one.get_attribute("aria-label") == name)
+
+
+def test_the_map_of_one_table_links_it(page: Chrome, console: Console) -> None:
+    page.get(console.page("map?mapped=files.towns"))
+    shows(page, "2 columns.", "Open:")
+    follow(page, "files.towns")
+    shows(page, "files/towns.csv")
 
 
 def test_it_listens_on_this_machine_only(console: Console, page: Chrome) -> None:
@@ -224,7 +261,7 @@ def test_it_listens_on_this_machine_only(console: Console, page: Chrome) -> None
     assert listening == {"0100007F"}
 
 
-PAGES = ("", "search", "table", "rows", "sql", "map", "health")
+PAGES = ("", "table", "rows", "sql", "map", "health")
 REFUSED = "Open the address that `kedro lakehouse console` printed"
 
 
@@ -243,7 +280,7 @@ def test_no_page_shows_anything_without_the_token(
 
 def test_the_token_opens_every_page_and_leaves_the_address(page: Chrome, console: Console) -> None:
     headings = (
-        "Find columns", "Find columns", "files.evil", "History of a key", "Ask in SQL", "Map of the columns",
+        "Find columns", "files.evil", "History of a key", "Ask in SQL", "Map of the columns",
         "Health of the lake",
     )  # fmt: skip
     for path, heading in zip(PAGES, headings, strict=True):
@@ -311,8 +348,8 @@ def test_a_server_that_was_given_no_token_lets_nobody_in(monkeypatch: pytest.Mon
 
 
 def test_titles_are_words_and_empty_cells_are_empty(page: Chrome, console: Console) -> None:
-    page.get(console.page("table"))
-    shows(page, "Distinct values", "Without a value", "Some values", "Nothing yet.")
+    page.get(console.page("table?table=files.evil"))
+    shows(page, "Distinct values", "Without a value", "Some values", "Rows without a value")
     titles = page.find_elements(By.CSS_SELECTOR, "[data-testid='stDataFrame'] th")
     told = [str(one.get_attribute("textContent")) for one in titles]
     assert told
@@ -320,11 +357,77 @@ def test_titles_are_words_and_empty_cells_are_empty(page: Chrome, console: Conso
     assert "None" not in everything(page)
 
 
+def test_the_label_of_a_link_shows_a_hostile_name_as_it_is(page: Chrome, tmp_path: Path) -> None:
+    lines = [
+        "import streamlit as st",
+        "from kedro_lakehouse.console.links import as_label",
+        f"for name in {(*HOSTILE, '_a_ `b` ~~c~~ # d')!r}:",
+        "    st.page_link('http://127.0.0.1', label=as_label(name))",
+    ]
+    app, port = write_text(tmp_path / "app.py", "\n".join(lines)), free_port()
+    words = [KEDRO.with_name("streamlit"), "run", app, f"--server.port={port}", "--server.headless=true"]
+    server = subprocess.Popen(
+        [*words, "--server.address=127.0.0.1", "--browser.gatherUsageStats=false"], stdout=subprocess.DEVNULL
+    )
+    try:
+        waiting(page, lambda _: is_taken(port))
+        page.get(f"http://127.0.0.1:{port}")
+        shows(page, *HOSTILE, "_a_ `b` ~~c~~ # d")
+        is_harmless(page)
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+
+
+LAST_SHOWN = {"table?table=shop.item": "Commits of", "map": "Groups", "health": "Last batches"}
+
+
+def open_page(page: Chrome, console: Console, path: str) -> None:
+    """A page with what a user sees there, or the one for those without the token."""
+    page.get(console.address if path == "without a token" else console.page(path))
+    if not path:
+        write(page, "What are you looking for?", "town")
+        shows(page, "added to the score")
+    elif path.startswith("rows"):
+        write(page, "id", "7")
+        shows(page, "effective_from")
+    elif path == "sql":
+        write(page, "Query", "select * from shop.item_history")
+        press(page, "Ask")
+        shows(page, "Asked of:")
+    else:
+        shows(page, LAST_SHOWN.get(path, REFUSED))
+    drawn(page)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    "path", ["without a token", "", "table?table=shop.item", "rows", "sql", "map", "health"]
+)
+def test_pages_can_be_used_by_everyone_on_wide_and_narrow_screens(
+    page: Chrome, console: Console, path: str, width: int
+) -> None:
+    resize(page, width, 1000)
+    open_page(page, console, path)
+    # The role of Streamlit's own place for dropped files is a minor finding.
+    assert {k: v for k, v in accessibility_findings(page).items() if not k.startswith("minor")} == {}
+    assert scrolled_sideways(page) == []
+
+
+def test_what_is_wrong_with_a_page_is_found(page: Chrome) -> None:
+    resize(page, 390, 1000)
+    page.get("about:blank")
+    faults = "<h1>One</h1><h3 style='color: #ccc'>Pale</h3><img src=x><div style='width: 500px'>C</div>"
+    page.execute_script("document.body.innerHTML = arguments[0]", faults)
+    assert {"critical: image-alt", "serious: color-contrast", "moderate: heading-order"} <= {
+        *accessibility_findings(page)
+    }
+    assert scrolled_sideways(page) == ["HTML: 508 > 390"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_the_command_alone_frees_the_port(console: Console, number: signal.Signals) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     words = [KEDRO, "lakehouse", "console", "--no-browser", "--port", str(port)]
     command = subprocess.Popen(words, cwd=console.project, start_new_session=True, stdout=subprocess.PIPE)
     try:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -42,3 +43,31 @@ def browser(width: int = 1400, height: int = 1000) -> Iterator[Chrome]:
         yield driver
     finally:
         driver.quit()
+
+
+def resize(driver: Chrome, width: int, height: int) -> None:
+    """Give the page this size, also one that is narrower than a window may be."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+_SIDEWAYS = """
+return [document.documentElement, document.querySelector("[data-testid='stMain']")]
+  .filter(one => one && one.scrollWidth > one.clientWidth)
+  .map(one => `${one.tagName}: ${one.scrollWidth} > ${one.clientWidth}`);
+"""
+
+
+def scrolled_sideways(driver: Chrome) -> list[str]:
+    """The parts of the window that must be scrolled sideways to see the whole page."""
+    return list(driver.execute_script(_SIDEWAYS))
+
+
+def accessibility_findings(driver: Chrome) -> dict[str, list[str]]:
+    """What axe-core finds wrong with the page: the rule, its impact before it, and the elements."""
+    driver.execute_script(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
+    found: dict[str, Any] = driver.execute_async_script(
+        "axe.run(document, {resultTypes: ['violations']}).then(arguments[arguments.length - 1])"
+    )
+    violations = found["violations"]
+    return {f"{one['impact']}: {one['id']}": [node["html"] for node in one["nodes"]] for one in violations}

@@ -233,13 +233,13 @@ def test_the_console_says_what_waits_when_it_is_asked(
     broker.send("generate-data", messages(sales(900, 3)))
 
     def page() -> None:
-        import streamlit as st
+        from harness.console import linked_pages
 
-        from kedro_lakehouse.console import health, rows_page
+        from kedro_lakehouse.console import health
         from kedro_lakehouse.console.lake import opened_project
 
         opened_project.clear()
-        health.show(st.Page(rows_page.show, title="Rows", url_path="rows"))
+        health.show(linked_pages())
 
     app = app_test.AppTest.from_function(page, default_timeout=60).run()
     assert not app.exception

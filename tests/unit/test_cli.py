@@ -490,13 +490,13 @@ def test_command_line_loads_nothing_heavy_before_a_command_runs():
 
 
 def _health_page():
-    import streamlit as st
+    from harness.console import linked_pages
 
-    from kedro_lakehouse.console import health, rows_page
+    from kedro_lakehouse.console import health
     from kedro_lakehouse.console.lake import opened_project
 
     opened_project.clear()
-    health.show(st.Page(rows_page.show, title="Rows", url_path="rows"))
+    health.show(linked_pages())
 
 
 def test_health_of_the_console_has_few_columns_with_titles_in_words(call):

@@ -122,6 +122,7 @@ def _command(port: int) -> list[str]:
         "--client.toolbarMode=viewer",
         "--client.showErrorDetails=none",
         "--server.maxUploadSize=100",
+        '--theme.headingFontSizes=["2.25rem", "1.5rem", "1.25rem"]',
         "--theme.light.textColor=#000000",  # captions are paler, and must still have contrast enough
     ]
 

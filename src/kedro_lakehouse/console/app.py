@@ -9,6 +9,7 @@ import streamlit as st
 from kedro_lakehouse.console import health, map_page, rows_page, search_page, sql_page, table_page
 from kedro_lakehouse.console.access import ask_for_token, is_admitted
 from kedro_lakehouse.console.lake import opened_project
+from kedro_lakehouse.console.links import TablePages
 from kedro_lakehouse.errors import LakehouseError
 from kedro_lakehouse.private import CONSOLE_ROLE
 
@@ -16,19 +17,22 @@ from kedro_lakehouse.private import CONSOLE_ROLE
 def main() -> None:
     """Show the page that was asked for, or what is wrong and what to do; without the token nothing."""
     st.set_page_config(page_title="kedro-lakehouse", layout="wide")
-    table = st.Page(table_page.show, title="Table", url_path="table")
-    rows = st.Page(rows_page.show, title="Rows", url_path="rows")
-    pages = [
-        st.Page(lambda: search_page.show(table), title="Search", url_path="search", default=True),
-        table,
-        rows,
-        st.Page(sql_page.show, title="SQL", url_path="sql"),
-        st.Page(map_page.show, title="Map", url_path="map"),
+    pages = TablePages(
+        table=st.Page(lambda: table_page.show(pages), title="Table", url_path="table"),
+        rows=st.Page(lambda: rows_page.show(pages), title="Rows", url_path="rows"),
+        sql=st.Page(lambda: sql_page.show(pages), title="SQL", url_path="sql"),
+    )
+    offered = [
+        st.Page(lambda: search_page.show(pages), title="Search", default=True),
+        pages.table,
+        pages.rows,
+        pages.sql,
+        st.Page(lambda: map_page.show(pages), title="Map", url_path="map"),
     ]
     if CONSOLE_ROLE not in os.environ:  # what runs did, and why they failed, is granted to no role
-        pages.append(st.Page(lambda: health.show(rows), title="Health", url_path="health"))
+        offered.append(st.Page(lambda: health.show(pages), title="Health", url_path="health"))
     admitted = is_admitted()
-    page = st.navigation(pages, position="top" if admitted else "hidden")
+    page = st.navigation(offered, position="top" if admitted else "hidden")
     if not admitted:
         ask_for_token()
         return

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from math import floor, log10
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Never
 
 import streamlit as st
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from streamlit.elements.lib.column_types import ColumnConfig
 
@@ -17,13 +17,35 @@ if TYPE_CHECKING:
 
 COUNTED_EXACTLY: Final = 255
 """Up to so many distinct values a sketch counts them; of more it estimates how many there are."""
+_OPENS: Final = "Click a name to open its page."
 _TIME: Final = "YYYY-MM-DD HH:mm:ss"
 
 
-def show_rows(rows: Iterable[Mapping[str, Any]], titles: Titles, *, key: str) -> None:
-    """Show these fields of the rows, in this order, each under its title."""
+def show_rows(
+    rows: Iterable[Mapping[str, Any]],
+    titles: Titles,
+    *,
+    key: str,
+    opens: Callable[[str], Never] | None = None,
+) -> None:
+    """Show these fields of the rows, in this order, each under its title.
+
+    Args:
+        rows: The rows.
+        titles: The fields.
+        key: The name of the grid.
+        opens: Shows the page of a table; with it a click on a name in the field ``table`` does so.
+    """
     shown = [{name: _cell(row.get(name)) for name in titles} for row in rows]
-    st.dataframe(shown, hide_index=True, placeholder="", column_config=dict(titles), key=key)
+    columns: dict[str, Any] = dict(titles)
+    clicked = f"{key}:clicked"
+    if opens is not None:
+        columns["table"] = st.column_config.ButtonColumn(
+            str(titles["table"]), help=_OPENS, type="tertiary", alignment="left", key=clicked
+        )
+    st.dataframe(shown, hide_index=True, placeholder="", column_config=columns, key=key)
+    if opens is not None and (click := st.session_state.get(clicked)):
+        opens(click["label"])
 
 
 def _cell(value: Any) -> Any:
@@ -38,12 +60,17 @@ def time(title: str) -> ColumnConfig:
 
 def number(title: str, *, help_text: str | None = None) -> ColumnConfig:
     """A narrow column of numbers."""
-    return st.column_config.NumberColumn(title, width="small", format="localized", help=help_text)
+    return st.column_config.NumberColumn(title, width=_width(title), format="localized", help=help_text)
 
 
 def share(title: str) -> ColumnConfig:
     """A column of shares, shown as percentages."""
-    return st.column_config.NumberColumn(title, width="small", format="percent")
+    return st.column_config.NumberColumn(title, width=_width(title), format="percent")
+
+
+def _width(title: str) -> int:
+    """Pixels in which a title is shown whole."""
+    return max(75, 24 + 7 * len(title))
 
 
 def distinct_told(distinct: int, *, values: int) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from kedro_lakehouse.config.sources import StreamSourceConfig
+from kedro_lakehouse.console.charts import show_bars
 from kedro_lakehouse.console.grids import number, show_rows, time
 from kedro_lakehouse.console.lake import opened_project
 from kedro_lakehouse.errors import listed
@@ -19,9 +20,8 @@ from kedro_lakehouse.ops.store import BATCHES, QUALITY_RESULTS, RUNS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streamlit.navigation.page import StreamlitPage
-
     from kedro_lakehouse.console.grids import Titles
+    from kedro_lakehouse.console.links import TablePages
     from kedro_lakehouse.monitoring.table_status import TableStatus
     from kedro_lakehouse.ops.table_summary import State
     from kedro_lakehouse.project import Project
@@ -75,37 +75,37 @@ _RUNS: Final[Titles] = {
 }
 
 
-def show(rows_page: StreamlitPage) -> None:
-    """The page: what needs attention comes first.
-
-    Args:
-        rows_page: The page that shows the rows of the table in the session's ``rows_table``.
-    """
+def show(pages: TablePages) -> None:
+    """The page: what needs attention comes first."""
     st.title("Health of the lake")
     project = opened_project()
     found = sorted(statuses_of(project), key=_most_urgent)
-    numbers = st.columns(5)
-    numbers[0].metric("tables", len(found))
-    numbers[1].metric("failing or refused", sum(one.state in ("failing", "refused") for one in found))
-    numbers[2].metric("behind", sum(one.lag > 0 for one in found))
-    numbers[3].metric("quarantined events", sum(one.quarantined for one in found))
-    numbers[4].metric("empty", sum(one.state == "empty" for one in found))
+    numbers = {
+        "tables": len(found),
+        "failing or refused": sum(one.state in ("failing", "refused") for one in found),
+        "behind": sum(one.lag > 0 for one in found),
+        "quarantined events": sum(one.quarantined for one in found),
+        "empty": sum(one.state == "empty" for one in found),
+    }
+    with st.container(horizontal=True, gap="medium"):
+        for label, value in numbers.items():
+            st.metric(label, value, width="content")
     if found:
-        show_rows([asdict(one) | {"words": one.words} for one in found], _TABLES, key="standing")
-        _link(found, rows_page)
-        st.caption("Keys, partitions, histories and batches of a table are on the page Table.")
-    _show_streams(project)
+        rows = [asdict(one) | {"words": one.words} for one in found]
+        show_rows(rows, _TABLES, key="standing", opens=pages.open)
+        _link(found, pages)
+    _show_streams(project, pages)
     quarantined = [{"table": one.table, "events": one.quarantined} for one in found if one.quarantined]
     if quarantined:
-        st.subheader("Quarantine")
-        st.bar_chart(quarantined, x="table", y="events", x_label="", horizontal=True)
+        st.header("Quarantine")
+        show_bars(quarantined, of="table", value="events", title="events")
     for heading, table, titles in (
         ("Last batches", BATCHES, _BATCHES),
         ("Quality", QUALITY_RESULTS, _QUALITY),
         ("Runs", RUNS, _RUNS),
     ):
-        st.subheader(heading)
-        _show_last(table, titles)
+        st.header(heading)
+        _show_last(table, titles, pages)
 
 
 def _most_urgent(one: TableStatus) -> tuple[int, int, int, str]:
@@ -113,16 +113,15 @@ def _most_urgent(one: TableStatus) -> tuple[int, int, int, str]:
     return _URGENT.index(one.state), -one.lag, -one.quarantined, one.table
 
 
-def _link(found: Sequence[TableStatus], rows_page: StreamlitPage) -> None:
-    """Let the user open the rows of a table; the most urgent one is offered."""
-    left, right = st.columns([3, 1], vertical_alignment="bottom")
-    chosen = left.selectbox("Look at the rows of", [one.table for one in found], key="opened")
-    if right.button("Open"):
-        st.session_state["rows_table"] = chosen
-        st.switch_page(rows_page)
+def _link(found: Sequence[TableStatus], pages: TablePages) -> None:
+    """Link the pages of one of the tables; the most urgent one is offered."""
+    left, right = st.columns([1, 2], vertical_alignment="bottom")
+    chosen = left.selectbox("Open a table", [one.table for one in found], key="opened")
+    with right:
+        pages.link_around(chosen)
 
 
-def _show_streams(project: Project) -> None:
+def _show_streams(project: Project, pages: TablePages) -> None:
     """What waits in streams, once somebody asks: a broker may take its time to answer, or not do so."""
     sources = {
         name for name, one in project.declarations.sources.items() if isinstance(one, StreamSourceConfig)
@@ -130,7 +129,7 @@ def _show_streams(project: Project) -> None:
     tables = sorted(str(t) for t, one in project.declarations.tables.items() if one.source in sources)
     if not tables:
         return
-    st.subheader("Streams")
+    st.header("Streams")
     if not st.button("Ask what waits", key="streams"):
         return
     found = waiting_in_streams(project.bind(TableName.parse(table)) for table in tables)
@@ -138,15 +137,16 @@ def _show_streams(project: Project) -> None:
         [{"table": table, **asdict(found[table])} for table in tables if table in found],
         _WAITING,
         key="waiting",
+        opens=pages.open,
     )
     if silent := [table for table in tables if table not in found]:
         st.warning(f"No answer for {listed(silent)}: `kedro lakehouse tables --waiting` says why.")
 
 
-def _show_last(table: str, titles: Titles) -> None:
+def _show_last(table: str, titles: Titles, pages: TablePages) -> None:
     newest = next(iter(titles))
     rows = sorted(opened_project().ops.read(table), key=lambda row: str(row[newest]), reverse=True)
     if not rows:
         st.caption("Nothing yet.")
         return
-    show_rows(rows[:_LAST], titles, key=table)
+    show_rows(rows[:_LAST], titles, key=table, opens=pages.open if "table" in titles else None)

@@ -33,7 +33,7 @@ def role_access() -> RoleAccess | None:
 
 
 def chosen_model() -> str | None:
-    """Let the user choose a model where there are several.
+    """Let the user choose a model where there are several, in the place that is drawn now.
 
     They are those of the parameters, and others that name themselves in the index.
     """
@@ -41,7 +41,7 @@ def chosen_model() -> str | None:
     known = declared + [m for m in indexed_models(opened_project()) if ":" in m and m not in declared]
     if len(known) < 2:  # noqa: PLR2004 - one is no choice
         return known[0] if known else None
-    return st.sidebar.selectbox("Model", known, key="model")
+    return st.selectbox("Model", known, key="model")
 
 
 def search_of(model: str | None) -> ColumnSearch:

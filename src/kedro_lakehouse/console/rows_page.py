@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import streamlit as st
 
 from kedro_lakehouse.console.answers import answer, rows_where, show_answer
+from kedro_lakehouse.console.charts import COLOUR, show_bars, show_chart
 from kedro_lakehouse.console.grids import number, show_rows
 from kedro_lakehouse.console.lake import known_tables, opened_project, role_access
+from kedro_lakehouse.console.links import TABLE, choose
 from kedro_lakehouse.monitoring.quarantined_events import quarantined_events
 from kedro_lakehouse.names import TableName, is_reserved_column
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kedro_lakehouse.console.grids import Titles
+    from kedro_lakehouse.console.links import TablePages
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.query.answer import Answer
 
@@ -25,7 +28,7 @@ _FIRST: Final = 100
 _MOST_VERSIONS: Final = 500
 _FROM, _UNTIL = "effective_from", "effective_to"
 _OF_VERSIONS: Final = (_FROM, _UNTIL, "is_current")
-_COLOURS: Final = {"domain": ["now", "no longer"], "range": ["#1f6f8b", "#90a4ae"]}
+_COLOURS: Final = {"domain": ["now", "no longer"], "range": [COLOUR, "#90a4ae"]}
 _EVENTS: Final[Titles] = {
     "reasons": "Reasons",
     "columns": "Columns",
@@ -35,14 +38,15 @@ _EVENTS: Final[Titles] = {
 }
 
 
-def show() -> None:
+def show(pages: TablePages) -> None:
     """The page."""
     st.title("Rows")
     known = known_tables()
-    name = st.selectbox("Table", known, key="rows_table")
+    name = choose("Table", known, key=TABLE)
     if not name:
         st.caption("No table is declared, or none is granted.")
         return
+    pages.link_around(name, but=pages.rows)
     table = opened_project().bind(TableName.parse(name))
     hides = _hides(table)
     if table.config.current and (found := answer(rows_where(table.name, {}), _FIRST)) is not None:
@@ -73,7 +77,7 @@ def _hides(table: LakeTable) -> Callable[[str], bool]:
 
 def _show_key(table: LakeTable, hides: Callable[[str], bool]) -> None:
     """The versions of one key, as a timeline and as rows."""
-    st.subheader("History of a key")
+    st.header("History of a key")
     keys = table.config.keys
     fields = st.columns(max(len(keys), 1))
     values = {
@@ -105,7 +109,7 @@ def _show_timeline(found: Answer, hides: Callable[[str], bool]) -> None:
         }
         for place, row in enumerate(rows, start=1)
     ]
-    st.vega_lite_chart(
+    show_chart(
         {
             "data": {"values": bars},
             "mark": {"type": "bar", "cornerRadius": 2},
@@ -133,7 +137,7 @@ def _changed(before: dict[str, Any], row: dict[str, Any], hides: Callable[[str],
 
 def _show_quarantine(table: LakeTable) -> None:
     """What could not be applied, by reason and one by one; raw records where they are asked for."""
-    st.subheader("Quarantine")
+    st.header("Quarantine")
     if not table.in_catalog:
         st.caption("`kedro lakehouse quarantine` shows it: here only tables in Iceberg are read.")
         return
@@ -144,6 +148,6 @@ def _show_quarantine(table: LakeTable) -> None:
         return
     reasons = Counter((event["reasons"] or [""])[0] for event in events)
     counted = [{"reason": reason, "events": count} for reason, count in reasons.most_common()]
-    st.bar_chart(counted, x="reason", y="events", x_label="", horizontal=True)
+    show_bars(counted, of="reason", value="events", title="events")
     titles = {**_EVENTS, "raw": "Raw record"} if raw else _EVENTS
     show_rows(events[:_MOST_VERSIONS], titles, key="quarantine")

@@ -11,17 +11,18 @@ import streamlit as st
 from kedro_lakehouse.column_search.files import SUFFIXES, suffix_of
 from kedro_lakehouse.column_search.project_search import file_columns
 from kedro_lakehouse.column_search.results import ColumnFilter, ColumnHit, Mode, TableHit
+from kedro_lakehouse.console.charts import show_bars
 from kedro_lakehouse.console.grids import distinct_told, share, show_rows
 from kedro_lakehouse.console.lake import chosen_model, opened_project, search_of, tables_of
+from kedro_lakehouse.project import from_project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from streamlit.navigation.page import StreamlitPage
-
     from kedro_lakehouse.column_search.project_search import ColumnSearch
     from kedro_lakehouse.column_search.signature import ColumnSignature
     from kedro_lakehouse.console.grids import Titles
+    from kedro_lakehouse.console.links import TablePages
 
 MODES: Final[dict[str, Mode]] = {
     "everything": "hybrid",
@@ -49,10 +50,11 @@ _TABLES: Final[Titles] = {
 _BEST: Final[Titles] = {"column": "Column", "best": "Best", "second": "Second", "third": "Third"}
 
 
-def show(table_page: StreamlitPage) -> None:
+def show(pages: TablePages) -> None:
     """The page."""
     st.title("Find columns by meaning")
-    model = chosen_model()
+    with st.sidebar:
+        model = chosen_model()
     search = search_of(model)
     mode = MODES[str(st.sidebar.radio("Compare", list(MODES), key="mode"))]
     k = st.sidebar.slider("Hits", 1, _MOST_HITS, 10, key="k")
@@ -70,11 +72,11 @@ def show(table_page: StreamlitPage) -> None:
         "or: a file of yours", type=[s.removeprefix(".") for s in SUFFIXES], key="file"
     )
     if file is not None:
-        _show_upload(search, _upload(file.name, file.getvalue(), model), k, where)
+        _show_upload(search, _upload(file.name, file.getvalue(), model), k, where, pages)
     elif payload.strip():
-        _show_hits(search.by_text(payload.strip(), k=k, mode=mode, where=where), table_page)
+        _show_hits(search.by_text(payload.strip(), k=k, mode=mode, where=where), pages)
     elif example:
-        _show_hits(search.like(search.column(example), k=k, mode=mode, where=where), table_page)
+        _show_hits(search.like(search.column(example), k=k, mode=mode, where=where), pages)
     else:
         st.caption(f"{len(search.corpus):,} columns of {len(tables_of(search.corpus.signatures)):,} tables.")
 
@@ -95,7 +97,7 @@ def _facet(label: str, values: set[str]) -> tuple[str, ...]:
     return tuple(st.sidebar.multiselect(label, sorted(values), key=label)) if values else ()
 
 
-def _show_hits(hits: Sequence[ColumnHit], table_page: StreamlitPage) -> None:
+def _show_hits(hits: Sequence[ColumnHit], pages: TablePages) -> None:
     if not hits:
         st.info("Nothing was found.")
         return
@@ -106,17 +108,19 @@ def _show_hits(hits: Sequence[ColumnHit], table_page: StreamlitPage) -> None:
             "score": hit.score,
             "type": hit.kind,
             "values": "personal" if hit.personal else ", ".join(hit.sample[:3]),
-            "location": hit.location,
+            "location": from_project(hit.location),
         }
         for hit in hits
     ]
-    show_rows(rows, _HITS, key="hits")
+    show_rows(rows, _HITS, key="hits", opens=pages.open)
     by_id = {hit.column_id: hit for hit in hits}
     asked = st.selectbox("Why this one?", list(by_id), key="explained")
     hit = by_id.get(str(asked), hits[0])
+    pages.link("Open its table", f"{hit.namespace}.{hit.table}", hit.column)
     left, right = st.columns(2)
     why = [{"feature": name, "share": part} for name, part in hit.why.items()]
-    left.bar_chart(why, x="feature", y="share", horizontal=True, x_label="", y_label="added to the score")
+    with left:
+        show_bars(why, of="feature", value="share", title="added to the score")
     with right:
         formats = [{"format": name, "share": part} for name, part in hit.formats]
         show_rows(formats, {"format": "Format", "share": share("Share of values")}, key="formats")
@@ -124,10 +128,7 @@ def _show_hits(hits: Sequence[ColumnHit], table_page: StreamlitPage) -> None:
         right.text(f"Shared values: {', '.join(hit.shared)}")
     distinct = distinct_told(hit.distinct, values=round(hit.rows * (1 - hit.null_fraction)))
     right.text(f"{hit.rows:,} rows, {distinct} distinct, {hit.null_fraction:.1%} without a value")
-    right.text(hit.location)
-    if st.button("Open its table"):
-        st.session_state["table"], st.session_state["column"] = f"{hit.namespace}.{hit.table}", hit.column
-        st.switch_page(table_page)
+    right.text(from_project(hit.location))
 
 
 def _upload(name: str, content: bytes, model: str | None) -> list[ColumnSignature]:
@@ -140,12 +141,13 @@ def _upload(name: str, content: bytes, model: str | None) -> list[ColumnSignatur
 
 
 def _show_upload(
-    search: ColumnSearch, columns: Sequence[ColumnSignature], k: int, where: ColumnFilter
+    search: ColumnSearch, columns: Sequence[ColumnSignature], k: int, where: ColumnFilter, pages: TablePages
 ) -> None:
     found = search.unionable(columns, k=k, where=where)
-    st.subheader("Tables like it")
-    show_rows([_table_row(hit) for hit in found], _TABLES, key="tables")
-    st.subheader("Columns like its columns")
+    st.header("Tables like it")
+    show_rows([_table_row(hit) for hit in found], _TABLES, key="tables", opens=pages.open)
+    pages.link_each("Open:", [f"{hit.namespace}.{hit.table}" for hit in found])
+    st.header("Columns like its columns")
     best = search.by_columns(columns, k=3, where=where)
     rows = []
     for own, hits in best:
@@ -157,4 +159,4 @@ def _show_upload(
 def _table_row(hit: TableHit) -> dict[str, object]:
     pairs = ", ".join(f"{own} = {pair.column}" for own, pair in hit.pairs)
     table = f"{hit.namespace}.{hit.table}"
-    return {"table": table, "score": hit.score, "columns": pairs, "location": hit.location}
+    return {"table": table, "score": hit.score, "columns": pairs, "location": from_project(hit.location)}

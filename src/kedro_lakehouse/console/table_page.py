@@ -10,18 +10,31 @@ import streamlit as st
 
 from kedro_lakehouse.column_search.lake_index import signature_store
 from kedro_lakehouse.column_search.values import number_of
+from kedro_lakehouse.console.charts import show_bars, show_lines
 from kedro_lakehouse.console.grids import COUNTED_EXACTLY, distinct_told, number, share, show_rows, time
-from kedro_lakehouse.console.lake import chosen_model, opened_project, role_access, search_of, tables_of
+from kedro_lakehouse.console.lake import (
+    chosen_model,
+    known_tables,
+    opened_project,
+    role_access,
+    search_of,
+    tables_of,
+)
+from kedro_lakehouse.console.links import COLUMN, TABLE, choose
+from kedro_lakehouse.errors import IndexEmptyError, ModelNotFoundError
 from kedro_lakehouse.lineage.graph import project_lineage
 from kedro_lakehouse.lineage.pictures import dot_of
 from kedro_lakehouse.monitoring.table_status import LakeFacts, status_of
+from kedro_lakehouse.project import from_project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kedro_lakehouse.column_search.profile import ColumnProfile
+    from kedro_lakehouse.column_search.project_search import ColumnSearch
     from kedro_lakehouse.column_search.signature import ColumnSignature
     from kedro_lakehouse.console.grids import Titles
+    from kedro_lakehouse.console.links import TablePages
     from kedro_lakehouse.lake_table import LakeTable
 
 _STANDING: Final[Titles] = {
@@ -40,10 +53,10 @@ _COLUMNS: Final[Titles] = {
     "column": "Column",
     "type": st.column_config.TextColumn("Type", width="small"),
     "rows": number("Rows"),
-    "distinct": st.column_config.TextColumn("Distinct values", width="small"),
+    "distinct": st.column_config.TextColumn("Distinct values", width=125),
     "nulls": share("Without a value"),
-    "least": "Least",
-    "greatest": "Greatest",
+    "least": st.column_config.TextColumn("Least", width=100),
+    "greatest": st.column_config.TextColumn("Greatest", width=100),
     "values": "Some values",
 }
 _VERSIONS: Final[Titles] = {
@@ -51,7 +64,7 @@ _VERSIONS: Final[Titles] = {
     "effective_to": time("Until (UTC)"),
     "kind": st.column_config.TextColumn("Type", width="small"),
     "rows": number("Rows"),
-    "distinct": st.column_config.TextColumn("Distinct values", width="small"),
+    "distinct": st.column_config.TextColumn("Distinct values", width=125),
     "nulls": number("Rows without a value"),
 }
 _COMMITS: Final[Titles] = {
@@ -67,36 +80,73 @@ _COMMITS: Final[Titles] = {
 }
 
 
-def show() -> None:
-    """The page."""
+def show(pages: TablePages) -> None:
+    """The page; a declared table has one before its first column is indexed."""
     st.title("Table")
-    search = search_of(chosen_model())
-    name = st.selectbox("Table", tables_of(search.corpus.signatures), key="table")
+    left, right = st.columns([3, 1])
+    with right:
+        search = _opened_search()
+    indexed = tables_of(search.corpus.signatures) if search else []
+    with left:
+        name = choose("Table", sorted({*indexed, *known_tables()}), key=TABLE)
     if not name:
         return
-    columns = search.table(name)
-    st.text(columns[0].table.location)
+    pages.link_around(name, but=pages.table)
+    columns = search.table(name) if search and name in indexed else []
+    if columns:
+        st.text(from_project(columns[0].table.location))
     declared = _declared(name)
-    if declared and role_access() is None:
-        status = status_of(declared, LakeFacts(opened_project()))
-        show_rows([asdict(status) | {"words": status.words}], _STANDING, key="standing")
-        if status.reason:
-            st.text(status.reason)
-    _show_columns(columns, declared.config.keys if declared else ())
+    # To a role neither state nor lineage is shown: that names tables of the whole lake.
+    shows_all = declared is not None and role_access() is None
+    if declared and shows_all:
+        _show_status(declared)
+    if columns:
+        _show_all_columns(columns, declared.config.keys if declared else ())
+    elif search:
+        st.caption("None of its columns is in the index of the search yet.")
+    if shows_all:
+        _show_lineage(name, pages)
+        _show_commits(name)
+
+
+def _opened_search() -> ColumnSearch | None:
+    """The search, which knows the columns; None where it has no index, which is shown."""
+    try:
+        return search_of(chosen_model())
+    except (IndexEmptyError, ModelNotFoundError) as error:
+        st.text(str(error))
+        return None
+
+
+def _show_status(table: LakeTable) -> None:
+    status = status_of(table, LakeFacts(opened_project()))
+    show_rows([asdict(status) | {"words": status.words}], _STANDING, key="standing")
+    if status.reason:
+        st.text(status.reason)
+
+
+def _show_all_columns(columns: Sequence[ColumnSignature], keys: Sequence[str]) -> None:
+    """All columns side by side, then one of them."""
+    st.header("Columns")
+    _show_columns(columns, keys)
     nulls = [{"column": one.profile.name, "share": one.profile.null_fraction} for one in columns]
-    st.bar_chart(nulls, x="column", y="share", x_label="", y_label="share without a value", height=260)
-    chosen = st.selectbox("Column", [one.profile.name for one in columns], key="column")
+    if any(one["share"] for one in nulls):
+        show_bars(nulls, of="column", value="share", title="share without a value", upright=True)
+    chosen = choose("Column", [one.profile.name for one in columns], key=COLUMN)
     one = next((c for c in columns if c.profile.name == chosen), columns[0])
     _show_profile(one.profile)
     _show_versions(one)
-    if declared and role_access() is None:  # lineage names tables of the whole lake
-        _show_lineage(name)
 
 
-def _show_lineage(name: str) -> None:
-    """Draw what the table is made from, and what is made from it."""
-    st.subheader("Lineage")
-    st.graphviz_chart(dot_of(project_lineage(opened_project()).around(name), name), width="stretch")
+def _show_lineage(name: str, pages: TablePages) -> None:
+    """Draw what the table is made from, and what is made from it; the tables next to it are links."""
+    st.header("Lineage")
+    lineage = project_lineage(opened_project()).around(name)
+    words = f"What {name} is made from, and what is made from it"
+    st.graphviz_chart(dot_of(lineage, name), alt=words)
+    for heading, up in (("Made from:", True), ("Made from it:", False)):
+        near = [group for group, steps in lineage.reached(name, up=up).items() if steps == 1]
+        pages.link_each(heading, [group for group in near if group in known_tables()])
 
 
 def _declared(name: str) -> LakeTable | None:
@@ -141,19 +191,20 @@ def _show_profile(profile: ColumnProfile) -> None:
             {"from": float(f"{edge:.5g}"), "share": one}
             for edge, one in zip(edges, profile.histogram, strict=False)
         ]
-        left.bar_chart(
-            shares, x="from", y="share", x_label="value, from", y_label=f"share of values{estimated}"
-        )
+        with left:
+            title = f"share of values{estimated}"
+            show_bars(shares, of="from", value="share", title=title, upright=True)
     elif profile.frequent:
         counts = [{"value": value, "rows": count} for value, count in profile.frequent]
-        left.bar_chart(counts, x="value", y="rows", x_label="", y_label=f"rows{estimated}", horizontal=True)
+        with left:
+            show_bars(counts, of="value", value="rows", title=f"rows{estimated}")
     else:
         left.text(
             "No value is kept of this column: it holds personal data." if profile.personal else "No values."
         )
     formats = [{"format": name, "share": one} for name, one in profile.formats]
-    label = f"share of values{estimated}"
-    right.bar_chart(formats, x="format", y="share", x_label="", y_label=label, horizontal=True)
+    with right:
+        show_bars(formats, of="format", value="share", title=f"share of values{estimated}")
 
 
 def _show_versions(one: ColumnSignature) -> None:
@@ -165,11 +216,12 @@ def _show_versions(one: ColumnSignature) -> None:
     ]
     show_rows(told, _VERSIONS, key="versions")
     if len(versions) > 1:
-        st.line_chart(versions, x="effective_from", y=["rows", "distinct", "nulls"], x_label="since")
-    if role_access() is not None:
-        return
-    st.subheader("Commits of the table")
-    commits = opened_project().ops.read("batches", of_table=str(one.table))
+        show_lines(versions, of="effective_from", values=("rows", "distinct", "nulls"))
+
+
+def _show_commits(name: str) -> None:
+    st.header("Commits of the table")
+    commits = opened_project().ops.read("batches", of_table=name)
     if not commits:
         st.caption("Nothing yet.")
         return

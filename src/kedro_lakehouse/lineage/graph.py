@@ -14,7 +14,7 @@ from kedro_lakehouse.lineage.columns import InputColumn, changes_lineage
 from kedro_lakehouse.lineage.queries import query_lineage
 from kedro_lakehouse.names import ROLES, TableName, is_reserved_column
 from kedro_lakehouse.ops.store import BATCHES
-from kedro_lakehouse.project import project_path
+from kedro_lakehouse.project import from_project
 from kedro_lakehouse.redaction import redacted
 
 if TYPE_CHECKING:
@@ -194,14 +194,8 @@ def _source_of(table: LakeTable) -> LineageNode | None:
     if table.declared_source is None:
         return None
     source = table.source_config
-    place = _from_here(redacted(source.place_of(table.config)))
+    place = from_project(redacted(source.place_of(table.config)))
     return LineageNode(name=place, kind="source", detail=f"source {table.config.source} ({source.type})")
-
-
-def _from_here(place: str) -> str:
-    """A path in the project's folder without that folder; any other place as it is."""
-    here = f"{project_path('').rstrip('/')}/"
-    return place.removeprefix(here).rstrip("/") or place
 
 
 def _last_commits(project: Project) -> dict[tuple[str, str], dict[str, Any]]:

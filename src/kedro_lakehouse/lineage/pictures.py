@@ -97,7 +97,7 @@ def mermaid_of(lineage: Lineage, focus: str | None) -> str:
 
 
 def dot_of(lineage: Lineage, focus: str | None) -> str:
-    """The same for Graphviz."""
+    """The same for Graphviz, from top to bottom: so it can be read on a narrow screen too."""
     labels, arrows = _drawn(lineage, focus)
     ids = {name: f"n{number}" for number, name in enumerate(labels)}
 
@@ -109,7 +109,7 @@ def dot_of(lineage: Lineage, focus: str | None) -> str:
     inside = _inside(lineage, focus, labels)
     lines = [
         "digraph lineage {",
-        "  rankdir=LR; bgcolor=white",
+        "  rankdir=TB; bgcolor=white",
         '  node [fontname="sans-serif" fontsize=11]; edge [fontname="sans-serif" fontsize=9]',
     ]
     if focus is not None:

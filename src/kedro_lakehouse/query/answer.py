@@ -43,12 +43,19 @@ _SOURCES_OF_ROLES: Final = frozenset({"DESCRIBE", "SUMMARY", "range", "generate_
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The rows of an answer; ``cut``: there are more, ``numbers`` names the columns of numbers."""
+    """The rows of an answer.
+
+    Attributes:
+        numbers: The columns of numbers.
+        cut: There are more rows.
+        tables: The tables and views that were read.
+    """
 
     columns: Sequence[str]
     numbers: Sequence[str]
     rows: Sequence[Sequence[Any]]
     cut: bool
+    tables: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +117,7 @@ def answer_over(
         numbers=[name for name, kind in header if any(number in kind for number in _NUMBERS)],
         rows=rows[:limit],
         cut=limit is not None and len(rows) > limit,
+        tables=[scan.name for scan in found.scans],
     )
 
 

@@ -121,13 +121,15 @@ def test_every_other_command_that_shows_something_refuses_a_role_in_a_sentence(c
 
 
 def _pages() -> None:
+    from harness.console import linked_pages
+
     from kedro_lakehouse.console import map_page, table_page
     from kedro_lakehouse.console.lake import _search, opened_project, role_access
 
-    for cached in (opened_project, role_access, _search):
+    for cached in (opened_project, role_access, _search, map_page._groups):
         cached.clear()  # type: ignore[attr-defined]
-    table_page.show()
-    map_page.show()
+    table_page.show(linked_pages())
+    map_page.show(linked_pages())
 
 
 def test_the_console_shows_a_role_its_columns_alone(
@@ -142,7 +144,7 @@ def test_the_console_shows_a_role_its_columns_alone(
     monkeypatch.setenv(CONSOLE_ROLE, "seer")
     shown = AppTest.from_function(_pages).run(timeout=60)
     assert not shown.exception
-    assert shown.selectbox(key="table").options == ["shop.customer"]
+    assert shown.selectbox(key="table").options == ["shop.customer", "shop.staff"]
     assert list(shown.dataframe[0].value["column"]) == ["id", "email", "name", "phone", "card"]
     assert is_clean(_text(shown))
     assert "Commits of the table" not in _text(shown)
@@ -153,13 +155,15 @@ def test_the_console_shows_a_role_its_columns_alone(
 
 
 def _asked() -> None:
+    from harness.console import linked_pages
+
     from kedro_lakehouse.console import rows_page, sql_page
     from kedro_lakehouse.console.lake import opened_project, role_access
 
     for cached in (opened_project, role_access):
         cached.clear()  # type: ignore[attr-defined]
-    rows_page.show()
-    sql_page.show()
+    rows_page.show(linked_pages())
+    sql_page.show(linked_pages())
 
 
 def test_rows_and_answers_in_the_console_are_those_that_the_role_may_see(
@@ -169,8 +173,8 @@ def test_rows_and_answers_in_the_console_are_those_that_the_role_may_see(
     monkeypatch.setenv(CONSOLE_ROLE, "seer")
     shown = AppTest.from_function(_asked).run(timeout=60)
     assert not shown.exception
-    assert set(shown.selectbox(key="rows_table").options) <= set(RoleAccess.of(lakes[ONE], "seer").by_name)
-    shown.selectbox(key="rows_table").set_value("shop.customer").run(timeout=60)
+    assert set(shown.selectbox(key="table").options) <= set(RoleAccess.of(lakes[ONE], "seer").by_name)
+    shown.selectbox(key="table").set_value("shop.customer").run(timeout=60)
     assert {"id", "email"} <= set(shown.dataframe[0].value)
     assert is_clean(_text(shown))
     for table in ("shop.customer", "shop.customer_changes", "ops.runs"):
