@@ -109,15 +109,14 @@ def _row(one: TablePlan) -> list[object]:
 def _words(one: TablePlan) -> str:  # noqa: PLR0911 - a table of cases
     own = one.upcoming
     match one.becomes:
-        case "batches":
+        case "batches" | "computed":
             first, last = own.batches[0], own.batches[-1]
             words = f"batch {first.number}" + (f" to {last.number}" if last != first else "")
             words += ", begun before" if first.is_unfinished else ""
+            words += ", computed" if one.becomes == "computed" else ""
             return words + (", then fails" if own.error else "")
         case "pull":
             return "is pulled"
-        case "computed":
-            return f"batch {own.batches[0].number}, computed"
         case "behind":
             return f"brings {' and '.join(own.behind)} up to date"
         case "repaired":
@@ -168,10 +167,12 @@ def _last(found: RunPlan) -> Iterator[str]:
     for one in found.erasures:
         if "table" in one:
             told = counted(one["requests"], "request")
-            yield f"{one['table']}: {told} for erasure: `kedro run --pipelines=erasure`"
+            due = f", the first due {one['due']:%Y-%m-%d %H:%M} UTC" if one["due"] else ""
+            yield f"{one['table']}: {told} for erasure{due}: `kedro run --pipelines=erasure`"
         else:
-            late = ", late" if one["late"] else ""
-            yield f"Erasure {one['erasure']} is {one['status']}{late}: `kedro run --pipelines=erasure`"
+            due = f", due {one['due']:%Y-%m-%d %H:%M} UTC" if one["due"] else ""
+            due += ", late" if one["late"] else ""
+            yield f"Erasure {one['erasure']} is {one['status']}{due}: `kedro run --pipelines=erasure`"
     if found.grants is not None:
         steps: list[Any] = found.grants.get("steps", [])
         told = found.grants["error"]["message"] if "error" in found.grants else ""
