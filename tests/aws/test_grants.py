@@ -20,6 +20,7 @@ from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.config.sources import DmsSourceConfig
 from kedro_lakehouse.errors import AwsRefusedError, ConfigurationError
 from kedro_lakehouse.grants.lake_formation import EVERYBODY, GrantPlan, LakeFormation, Step
+from kedro_lakehouse.preview.plan import plan_run
 from kedro_lakehouse.project import Project, _Active
 
 if TYPE_CHECKING:
@@ -264,6 +265,20 @@ def test_the_command_shows_the_plan_and_applies_it(aws: Any, monkeypatch: pytest
     assert "has what grants.yml says" in CliRunner().invoke(lakehouse, ["grants", "plan"]).output
     as_json = json.loads(CliRunner().invoke(lakehouse, ["grants", "plan", "--json"]).stdout)
     assert (as_json["steps"], as_json["applied"]) == ([], False)
+
+
+def test_a_plan_of_a_run_tells_what_apply_then_does(aws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kedro_lakehouse.cli.grants.open_project", project)
+    only = ["hr.person"]  # the tables in Glue are described, and there is no table of Iceberg behind them
+    foreseen = plan_run(project(), only).grants
+    assert foreseen is not None
+    done = CliRunner().invoke(lakehouse, ["grants", "apply", "--yes", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["applied"]
+    assert foreseen["steps"] == [step["words"] for step in told["steps"]] != []
+    assert rights(aws) == EXPECTED
+    assert plan_run(project(), only).grants == foreseen | {"steps": []}
 
 
 def test_every_call_fits_the_published_shapes(aws: Any) -> None:

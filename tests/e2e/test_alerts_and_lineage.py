@@ -1,11 +1,13 @@
 """A project that tells what happens, through three runs: by mail and webhook, by metrics, by lineage."""
 
+import contextlib
 import json
 import shlex
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from harness.planned import as_planned
 from harness.project import TemporaryProject, write_text
 from harness.servers import http_server, smtp_server
 
@@ -122,7 +124,9 @@ def told(tmp_path_factory):
         for landed in (FIRST, CORRECTED, {}):
             for name, text in landed.items():
                 write_text(project.landing / name, text)
-            project.attempt()
+            # Which records are invalid, with which the first run fails, no plan knows.
+            with contextlib.nullcontext() if landed is FIRST else as_planned(project):
+                project.attempt()
             found["metrics"].append((files["metrics"].stat().st_mtime_ns, files["metrics"].read_text()))
             found["alerts"].append(project.ops(ALERTS))
     events = [json.loads(line) for line in files["lineage"].read_text().splitlines()]

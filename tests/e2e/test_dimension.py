@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.planned import as_planned
 from harness.project import ROOT, TemporaryProject, script
 
 from kedro_lakehouse.changes.asof import join_as_of
@@ -44,7 +45,8 @@ class Dimension:
     effects: dict[int, str] = field(default_factory=dict)
 
     def run(self) -> None:
-        self.reports.append(self.project.run())
+        with as_planned(self.project):
+            self.reports.append(self.project.run())
         loaded = Project.load(str(self.project.path / "conf"), None)
         declared = {VIEW: (CUSTOMER, loaded.table(CUSTOMER))}
         answer = run_query(loaded.catalog, f"from {VIEW} order by customer_id, rec_eff_dt", views=declared)

@@ -5,6 +5,7 @@ The oracle is what the writers have written down: every record that they landed,
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import random
 import signal
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from harness.planned import as_planned
 from harness.project import FORMAT, ROOT, TemporaryProject, environment, script
 from harness.soak import only_in_soak, soaking
 
@@ -26,6 +28,7 @@ from kedro_lakehouse.erasure.erase import erase, rectify
 from kedro_lakehouse.erasure.requests import DONE, known_erasures
 from kedro_lakehouse.file_search.search import search_files
 from kedro_lakehouse.file_search.wanted import Wanted
+from kedro_lakehouse.preview.plan import plan_run
 from kedro_lakehouse.project import Project, activate
 from kedro_lakehouse.query.answer import run_query
 
@@ -130,7 +133,8 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     chance = random.Random(0)  # noqa: S311 - reproducible
     for _ in range(6):
         made.land(chance)
-    project.run("ingestion", "cdc_merge")
+    with as_planned(project):
+        project.run("ingestion", "cdc_merge")
     assert made.rows() == _counted(made.landed)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(project.path)
@@ -192,8 +196,13 @@ def test_a_phone_number_is_corrected_and_nothing_else(shop: Shop) -> None:
 def test_a_request_in_a_file_is_met(shop: Shop) -> None:
     place = shop.project.path / "data/01_raw/requests/erasure_request/1.csv"
     place.write_text(f"request,customerid,due\n1,{RIGHTED},2099-12-31\n")
-    shop.project.run("ingestion", "cdc_merge")
+    with as_planned(shop.project):
+        shop.project.run("ingestion", "cdc_merge")
+    due = dt.datetime(2099, 12, 31, tzinfo=dt.UTC) if shop.table_format == "iceberg" else None
+    asked = {"table": "icebergdemodb.erasure_request", "requests": 1, "due": due}
+    assert asked in plan_run(shop.opened()).erasures
     shop.project.run("erasure")
+    assert "requests" not in {key for one in plan_run(shop.opened()).erasures for key in one}
     assert not [row for row in shop.project.rows(TABLE) if row["customerid"] == str(RIGHTED)]
     assert shop.project.rows("icebergdemodb.erasure_request") == []
     assert str(RIGHTED) not in place.read_text()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import yaml
 from harness.oracle import DMS_TABLES, differences, differences_from_expected, extracts_differing
+from harness.planned import as_planned
 from harness.project import DATA, ROOT, TemporaryProject
 from harness.soak import only_in_soak
 
@@ -40,7 +41,8 @@ def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         as_shipped=True,
     )
     shutil.copytree(DATA / "01_raw", project.landing, dirs_exist_ok=True)
-    project.run("ingestion", "cdc_merge", "scd2")
+    with as_planned(project):
+        project.run("ingestion", "cdc_merge", "scd2")
     return project
 
 

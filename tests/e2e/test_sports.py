@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from harness.planned import as_planned
 from harness.project import ROOT, Outcome, TemporaryProject, script
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
@@ -41,9 +42,13 @@ def season(tmp_path_factory: pytest.TempPathFactory) -> Season:
     project = TemporaryProject.of_example("sports", tmp_path_factory.mktemp("example") / "sports")
     plays, landing = script(EXAMPLE / "play_task.py"), project.path / "data/01_raw/dms_task"
     plays.load(landing)
-    loaded = project.run()
+    with as_planned(project):
+        loaded = project.run()
     plays.changes(landing)
-    changed = project.attempt()
+    with as_planned(project) as plan:
+        changed = project.attempt()
+    foreseen = {one.table: one.upcoming.error for one in plan.tables if one.upcoming.error}
+    assert {table: error.code for table, error in foreseen.items()} == {BROKEN: "UNREADABLE_FILE"}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(project.path)
         listed = CliRunner().invoke(lakehouse, ["tables", "--json"], catch_exceptions=False)

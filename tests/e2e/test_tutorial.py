@@ -1,120 +1,59 @@
 """Tutorials: their own commands, in their order, and what they show.
 
-That of ten minutes is followed from "Add a table" on.
+That of ten minutes is followed from "Add a table" on; that of a database is in tests/sources.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 import shlex
+import signal
 import subprocess
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 import pytest
-from click.testing import CliRunner
-from harness import pages
-from harness.project import ROOT, TemporaryProject
+from harness.processes import free_port
+from harness.project import ROOT, TemporaryProject, environment
+from harness.tutorials import Followed, follow
 
-from kedro_lakehouse.cli.lakehouse import lakehouse
-from kedro_lakehouse.errors import LakehouseError
-from kedro_lakehouse.ops.failures import TablesFailedError
+from kedro_lakehouse.column_search.embedders.weights import MINILM, weights_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
-TEN_MINUTES = ROOT / "docs/tutorials/ten-minutes.md"
-UPLOADS = ROOT / "docs/tutorials/uploads.md"
+TUTORIALS = ROOT / "docs/tutorials"
+needs_the_model = pytest.mark.skipif(
+    not weights_folder(MINILM, ROOT / ".cache").is_dir(), reason="the model is not in .cache: make model"
+)
 
 
-@dataclass(frozen=True)
-class Step:
-    """One command of a page: what it printed, and the orders after it, where there are any."""
-
-    command: str
-    output: str
-    orders: dict[int, str]
-
-
-@dataclass
-class Tried:
-    """A page's commands, done one after another; ``shown`` is what it says a block prints, and what did."""
-
-    project: TemporaryProject
-    page: Path
-    steps: list[Step] = field(default_factory=list)
-    shown: list[tuple[pages.Block, str]] = field(default_factory=list)
-
-    def go(self, heading: str) -> None:
-        """Do what the page says from a heading on."""
-        start = self.page.read_text(encoding="utf-8").partition(heading)[0].count("\n")
-        output = ""
-        for block in (b for b in pages.blocks(self.page) if b.line > start):
-            if block.language == "text":
-                self.shown.append((block, output))
-                continue
-            done = [self.do(command) for command in pages.commands(block)]
-            output = " ".join(step.output for step in done)
-            self.steps += done
-
-    def do(self, command: str) -> Step:
-        output = self.said(command)
-        orders = self.project.rows("shop.order") if self.page == TEN_MINUTES else []
-        return Step(command, output, {r["id"]: str(r["amount"]) for r in orders})
-
-    def said(self, command: str) -> str:
-        """Do what a command does; Kedro's in this process, on the Spark that runs already."""
-        if not command.startswith(".venv/bin/kedro"):
-            subprocess.run(["bash", "-euc", command], cwd=self.project.path, check=True)
-            return ""
-        _, *words = shlex.split(command)
-        if words[0] == "lakehouse":
-            return CliRunner().invoke(lakehouse, words[1:]).output
-        asked = [w.removeprefix("--namespaces=") for w in words if w.startswith("--namespaces=")]
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            try:
-                ended = self.project.attempt(namespaces=asked)
-            except LakehouseError as error:  # before any table
-                return str(error)
-        failure = str(TablesFailedError(tables=ended.failed, retry=ended.retry)) if ended.failed else ""
-        return printed.getvalue() + failure
-
-
-def followed(folder: Path, page: Path, heading: str) -> Tried:
-    """A page whose commands were done in a project of its own."""
+def empty_project(folder: Path) -> TemporaryProject:
+    """A project without tables, whose places are those of a clone."""
     project = TemporaryProject.make(folder / "project", {}, {})
     places = {"landing": str(project.path / "data/01_raw"), "lakehouse": str(project.path / "data/lakehouse")}
     project.write("globals", places, env="local")
-    found = Tried(project, page)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(project.path)
-        patch.setenv("COLUMNS", "160")
-        found.go(heading)
-    return found
+    return project
+
+
+def orders(project: TemporaryProject) -> dict[int, str]:
+    return {row["id"]: str(row["amount"]) for row in project.rows("shop.order")}
 
 
 @pytest.fixture(scope="module")
-def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
-    return followed(tmp_path_factory.mktemp("tutorial"), TEN_MINUTES, "## 3.")
+def ten_minutes(tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    project = empty_project(tmp_path_factory.mktemp("tutorial"))
+    return follow(Followed(project, TUTORIALS / "ten-minutes.md", look=orders), "## 3.")
 
 
-def words(text: str) -> str:
-    return " ".join(text.split())
+def test_the_page_shows_what_is_printed(ten_minutes: Followed) -> None:
+    ten_minutes.require_what_it_shows(blocks=7)
 
 
-def test_the_page_shows_what_is_printed(tried: Tried) -> None:
-    assert len(tried.shown) == 7
-    for block, output in tried.shown:
-        for line in block.text.splitlines():
-            assert words(line) in words(output), block
-
-
-def test_each_run_leaves_the_orders_that_the_page_tells(tried: Tried) -> None:
-    runs = [step.orders for step in tried.steps if re.search("kedro run|--replay", step.command)]
+def test_each_run_leaves_the_orders_that_the_page_tells(ten_minutes: Followed) -> None:
+    runs = [step.seen for step in ten_minutes.steps if re.search("kedro run|--replay", step.command)]
     first = {1: "20.00", 2: "35.50", 3: "12.00"}
     changed = first | {2: "39.00"}
     assert runs == [
@@ -129,13 +68,43 @@ def test_each_run_leaves_the_orders_that_the_page_tells(tried: Tried) -> None:
 
 
 def test_uploads_get_a_history_and_a_broken_one_is_refused(tmp_path: Path) -> None:
-    tried = followed(tmp_path, UPLOADS, "## 1.")
-    assert len(tried.shown) == 5
-    for block, output in tried.shown:
-        for line in block.text.splitlines():
-            assert words(line) in words(output), block
-    checked, planned = (
-        next(step.output for step in tried.steps if step.command.endswith(word)) for word in ("check", "plan")
-    )
-    assert "No mistake in 1 table" in checked
-    assert "sales.price" in planned
+    uploads = follow(Followed(empty_project(tmp_path), TUTORIALS / "uploads.md"))
+    uploads.require_what_it_shows(blocks=5)
+    assert "No mistake in 1 table" in uploads.output_of("lakehouse check")
+    assert "sales.price" in uploads.output_of("lakehouse plan")
+
+
+def opened(console: list[str], project: TemporaryProject) -> int:
+    """Start the console as somebody types it, open the address that it prints, and end it."""
+    kedro = [str(ROOT / ".venv/bin/kedro"), *console[1:], "--no-browser", "--port", str(free_port())]
+    with subprocess.Popen(
+        kedro, cwd=project.path, env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as running:
+        try:
+            assert running.stdout is not None
+            address = running.stdout.readline().strip()
+            assert "token=" in address
+            with urlopen(address) as page:  # noqa: S310 - of this machine
+                return int(page.status)
+        finally:
+            running.send_signal(signal.SIGINT)
+            assert running.wait(60) == 0
+
+
+@needs_the_model
+def test_a_lake_is_looked_over(tmp_path: Path) -> None:
+    """In the state that `make run` leaves: all bundled tables, and the column index."""
+    project = TemporaryProject.of_repository(tmp_path / "project")
+    statuses: list[int] = []
+
+    def console(command: str) -> str:
+        statuses.append(opened(shlex.split(command), project))
+        return ""
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(project.path)
+        project.run()
+    otherwise = {".venv/bin/kedro lakehouse console": console}
+    looked = follow(Followed(project, TUTORIALS / "find-what-is-in-a-lake.md", otherwise))
+    looked.require_what_it_shows(blocks=8)
+    assert statuses == [200]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from harness.planned import as_planned
 from harness.project import environment, write_parquet
 from harness.soak import only_in_soak
 
@@ -48,10 +49,11 @@ def test_late_rows_of_a_wide_table_do_not_keep_spark_planning(
     for number, events in enumerate(rounds, start=1):
         write_parquet(project.landing / f"flight/2026010{number}-000000000.parquet", events, COLUMNS)
         # Before constraints were turned off it did not end within 16 minutes: a test must not wait for that.
-        ended = subprocess.run(
-            [KEDRO, "run", "--pipelines=ingestion,cdc_merge,scd2"],
-            cwd=project.path, env=environment(), capture_output=True, text=True, check=False, timeout=300,
-        )  # fmt: skip
+        with as_planned(project):
+            ended = subprocess.run(
+                [KEDRO, "run", "--pipelines=ingestion,cdc_merge,scd2"],
+                cwd=project.path, env=environment(), capture_output=True, text=True, check=False, timeout=300,
+            )  # fmt: skip
         assert ended.returncode == 0, ended.stderr
     current = {r["k0"]: r["d0"] for r in project.rows("air.flight")}
     assert current == dict.fromkeys(range(1, 20), 1.0) | {0: 2.0, 99: 3.0}

@@ -135,6 +135,23 @@ class TemporaryProject:
         project.write("spark", spark | SMALL, env="local")
         return project
 
+    @classmethod
+    def of_repository(cls, path: Path) -> TemporaryProject:
+        """Copy what a clone has for `make run`: the configuration of base and the data, without tables."""
+        project = cls(path)
+        for name in ("conf/base", "data/01_raw", "data/demo_lake"):
+            shutil.copytree(ROOT / name, path / name)
+        for name in ("pyproject.toml", "conf/logging.yml", "conf/log4j2.properties"):
+            shutil.copy(ROOT / name, path / name)
+        (path / "src").mkdir()
+        places = {
+            "lakehouse": str(path / "data/lakehouse"), "landing": str(path / "data/01_raw"),
+            "cache": str(ROOT / ".cache"), "conf": str(path / "conf"), "driver_memory": "3g",
+        }  # fmt: skip
+        project.write("globals", places, env="local")
+        project.write("spark", _delta(), env="local")
+        return project
+
     def set_globals(self, **values: Any) -> None:
         """Give these globals other values, and keep the others."""
         self.write("globals", _written(self.path / "conf/local/globals.yml") | values, env="local")

@@ -38,7 +38,9 @@ def test_requests_of_a_table_are_met_and_go_with_the_person(project: TemporaryPr
     land(project, "request", 1, HEAD, [f"U,1,{BELA},2026-03-01,1", f"U,2,{BELA},2026-02-01,1", "U,3,,,1"])
     project.run("ingestion", "cdc_merge", "scd2")
     opened = activate(Project.load(str(project.path / "conf"), None))
-    assert plan_run(opened).erasures == [{"table": "shop.request", "requests": 2}]
+    assert plan_run(opened).erasures == [
+        {"table": "shop.request", "requests": 2, "due": datetime(2026, 2, 1, tzinfo=UTC)}
+    ]
     project.run("erasure")
     opened = activate(Project.load(str(project.path / "conf"), None))
     assert plan_run(opened).erasures == []

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from harness.planned import committed
+from harness.kills import stopping
+from harness.planned import as_planned, committed
 from harness.project import TemporaryProject, write_parquet, write_text
 
 if TYPE_CHECKING:
@@ -124,10 +125,49 @@ def test_the_plan_is_what_the_run_does(project: TemporaryProject, answer: Callab
     }
 
 
+def test_a_batch_that_was_begun_comes_before_that_of_changed_inputs(
+    project: TemporaryProject, answer: Callable[..., Any]
+) -> None:
+    """Runs after the one above. The begun batch is finished from the inputs as they were."""
+    land(project, "item", 4, ROW | {"colour": pa.string()})
+    project.run(namespaces=["shop.item"])
+    with stopping("ingestion", "planned"):
+        failed = project.failures(namespaces=["shop.priced"])
+    assert [type(error) for error in failed.values()] == [KeyboardInterrupt]
+    begun = plan_of(answer)["shop.priced"]
+    assert [batch["unfinished"] for batch in begun["batches"]] == [True]
+    number = begun["batches"][0]["number"]
+    land(project, "item", 5, ROW | {"colour": pa.string()})
+    following = plan_of(answer)["shop.priced"]
+    assert following["because"] == ["shop.item"]
+    assert [batch["number"] for batch in following["batches"]] == [number, number + 1]
+    with as_planned(project):
+        project.attempt()
+    assert {row["id"] for row in project.rows("shop.priced")} == {1, 2, 3, 4, 5}
+
+
+def test_a_batch_that_was_begun_comes_before_inputs_that_have_changed_since(
+    project: TemporaryProject, answer: Callable[..., Any]
+) -> None:
+    """Runs after the one above: nothing more lands, and the begun batch has older inputs all the same."""
+    for n in (6, 7):
+        land(project, "item", n, ROW | {"colour": pa.string()})
+        project.run(namespaces=["shop.item"])
+        if n == 6:
+            with stopping("ingestion", "planned"):
+                project.failures(namespaces=["shop.priced"])
+    found = plan_of(answer)["shop.priced"]
+    assert found["because"] == []
+    assert [batch["unfinished"] for batch in found["batches"]] == [True, False]
+    with as_planned(project):
+        project.attempt()
+    assert {row["id"] for row in project.rows("shop.priced")} == {1, 2, 3, 4, 5, 6, 7}
+
+
 def test_spark_refuses_what_only_its_analyser_knows(
     project: TemporaryProject, call: Callable[..., Any], answer: Callable[..., Any]
 ) -> None:
-    """Runs after the other: the tables are stored."""
+    """Runs after the others: the tables are stored."""
     checks = {"is_odd": "array_size(name) > 1", "is_even": "length(name) > 0"}
     derive = TABLES["shop.priced"]["derive"] | {"sql": "SELECT i.id, array_size(i.name) AS n FROM i"}
     changed = {"shop.item": TABLES["shop.item"] | {"checks": checks}}

@@ -130,7 +130,7 @@ class Parsed(HTMLParser):
 
 def test_what_came_in_is_counted_by_table(project: Project) -> None:
     item, total = run_report(project, known_runs(project.ops)[0]).incoming
-    assert (item.table, item.files, item.size, item.refused) == ("shop.item", 2, "3 KiB", 1)
+    assert (item.table, item.files, item.size, item.refused) == ("shop.item", 2, "3.0 KiB", 1)
     assert (item.events, item.applied, item.quarantined) == (1500, 1498, 2)
     assert (total.table, total.files, total.applied) == ("shop.total", 0, 3)  # it reads tables, no files
 

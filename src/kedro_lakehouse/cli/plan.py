@@ -10,7 +10,7 @@ import click
 
 from kedro_lakehouse.cli.options import no_roles, open_project, output_option, project_options
 from kedro_lakehouse.cli.show import print_json, print_table, printable
-from kedro_lakehouse.errors import UnknownNameError, counted, listed
+from kedro_lakehouse.errors import UnknownNameError, counted, listed, sized
 from kedro_lakehouse.names import is_within
 from kedro_lakehouse.redaction import redacted
 
@@ -101,7 +101,7 @@ def _row(one: TablePlan) -> list[object]:
         one.table,
         _words(one),
         f"{files:,}" if files else "",
-        size(one.bytes) if one.bytes else "",
+        sized(one.bytes) if one.bytes else "",
         "" if rows is None else f"{rows:,}",
     ]
 
@@ -109,15 +109,14 @@ def _row(one: TablePlan) -> list[object]:
 def _words(one: TablePlan) -> str:  # noqa: PLR0911 - a table of cases
     own = one.upcoming
     match one.becomes:
-        case "batches":
+        case "batches" | "computed":
             first, last = own.batches[0], own.batches[-1]
             words = f"batch {first.number}" + (f" to {last.number}" if last != first else "")
             words += ", begun before" if first.is_unfinished else ""
+            words += ", computed" if one.becomes == "computed" else ""
             return words + (", then fails" if own.error else "")
         case "pull":
             return "is pulled"
-        case "computed":
-            return f"batch {own.batches[0].number}, computed"
         case "behind":
             return f"brings {' and '.join(own.behind)} up to date"
         case "repaired":
@@ -168,10 +167,12 @@ def _last(found: RunPlan) -> Iterator[str]:
     for one in found.erasures:
         if "table" in one:
             told = counted(one["requests"], "request")
-            yield f"{one['table']}: {told} for erasure: `kedro run --pipelines=erasure`"
+            due = f", the first due {one['due']:%Y-%m-%d %H:%M} UTC" if one["due"] else ""
+            yield f"{one['table']}: {told} for erasure{due}: `kedro run --pipelines=erasure`"
         else:
-            late = ", late" if one["late"] else ""
-            yield f"Erasure {one['erasure']} is {one['status']}{late}: `kedro run --pipelines=erasure`"
+            due = f", due {one['due']:%Y-%m-%d %H:%M} UTC" if one["due"] else ""
+            due += ", late" if one["late"] else ""
+            yield f"Erasure {one['erasure']} is {one['status']}{due}: `kedro run --pipelines=erasure`"
     if found.grants is not None:
         steps: list[Any] = found.grants.get("steps", [])
         told = found.grants["error"]["message"] if "error" in found.grants else ""
@@ -184,20 +185,8 @@ def _last(found: RunPlan) -> Iterator[str]:
         return
     plural = "batch" if batches == 1 else "batches"
     words = f"The next run changes {len(busy)} of {counted(len(found.tables), 'table')}"
-    words += f", by {batches:,} {plural} of {size(sum(one.bytes for one in found.tables))}" if batches else ""
+    words += (
+        f", by {batches:,} {plural} of {sized(sum(one.bytes for one in found.tables))}" if batches else ""
+    )
     words += f"; {counted(fails, 'table')} {'fails' if fails == 1 else 'fail'}" if fails else ""
     yield f"{words} (environment {found.environment})."
-
-
-def size(number: float) -> str:
-    """A number of bytes as people read it.
-
-    Example:
-        >>> size(2048), size(12)
-        ('2.0 KiB', '12 B')
-    """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024:  # noqa: PLR2004 - the units' own step
-            return f"{number:.0f} B" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1024
-    return f"{number:.1f} TiB"

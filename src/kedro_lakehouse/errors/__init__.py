@@ -16,6 +16,7 @@ from kedro_lakehouse.errors.base import (
     listed,
     nearest,
     shown,
+    sized,
     then,
 )
 from kedro_lakehouse.errors.batches import (
@@ -177,5 +178,6 @@ __all__ = [
     "require",
     "rest_went_on",
     "shown",
+    "sized",
     "then",
 ]

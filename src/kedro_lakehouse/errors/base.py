@@ -22,6 +22,7 @@ _MAX_ADVICE: Final = 500
 MAX_FACT: Final = 160
 _MAX_ITEM: Final = 60
 _NAMED_EXTRACTS: Final = 3
+_STEP: Final = 1024
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
@@ -61,6 +62,22 @@ def counted(number: int, noun: str) -> str:
         ('1 table', '2 tables')
     """
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def sized(number: float) -> str:
+    """Return a number of bytes in the unit in which it is read most easily.
+
+    Example:
+        >>> sized(12), sized(2048), sized(3 * 1024**5)
+        ('12 B', '2.0 KiB', '3,072.0 TiB')
+    """
+    if number < _STEP:
+        return f"{number:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        number /= _STEP
+        if number < _STEP:
+            return f"{number:.1f} {unit}"
+    return f"{number / _STEP:,.1f} TiB"
 
 
 def cut(text: str, limit: int) -> str:

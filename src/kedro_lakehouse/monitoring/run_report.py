@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.errors import counted
+from kedro_lakehouse.errors import counted, sized
 from kedro_lakehouse.ops.store import BATCH_LEDGER, BATCHES, QUALITY_RESULTS
 from kedro_lakehouse.redaction import redacted
 
@@ -26,7 +26,6 @@ _CHANGED: Final = ("inserted", "updated", "deleted", "opened", "closed", "remove
 _STAGES: Final = ("ingestion", "current", "history", "archive")
 _OTHER: Final = "other"
 _WIDTH, _LABELS, _ROW = 900, 260, 26
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +149,7 @@ def _incoming(
         yield Incoming(
             table=table,
             files=len(read),
-            size=_size(sum(read.values())) if read else "",
+            size=sized(sum(read.values())) if read else "",
             events=events[table]["events_in"],
             applied=events[table]["applied"],
             quarantined=events[table]["quarantined"],
@@ -162,13 +161,6 @@ def _rows(commit: Mapping[str, Any]) -> str:
     """What a commit did to rows, in words."""
     names = ("applied", "quarantined") if commit["stage"] == "ingestion" else _CHANGED
     return ", ".join(f"{commit[name]:,} {name}" for name in names if commit.get(name))
-
-
-def _size(count: float) -> str:
-    place = 0
-    while count >= 1024 and place < len(_UNITS) - 1:  # noqa: PLR2004 - a step between units
-        count, place = count / 1024, place + 1
-    return f"{count:,.0f} {_UNITS[place]}" if place < 2 else f"{count:,.1f} {_UNITS[place]}"  # noqa: PLR2004
 
 
 def _chart(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.erasure.requests import Request
 
 
-def plan_erasure(requests: Sequence[Request]) -> list[Request]:
+def plan_requests(requests: Sequence[Request]) -> list[Request]:
     """Each person once, with the earliest time that is due; who is due first comes first."""
     first: dict[str, Request] = {}
     for request in sorted(requests, key=lambda one: (one.due is None, one.due or 0, one.subject)):
@@ -28,7 +28,7 @@ def create_pipeline(declarations: Declarations) -> Pipeline:
     return Pipeline(
         [
             Node(
-                bound(plan_erasure),
+                bound(plan_requests),
                 inputs=f"{name}.erasure_requests",
                 outputs=f"{name}.erasure",
                 name="erase",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.erasure.requests import DONE, known_erasures
+from kedro_lakehouse.erasure.requests import DONE, earliest, known_erasures
 from kedro_lakehouse.errors import LakehouseError
 from kedro_lakehouse.monitoring.table_status import LakeFacts
 from kedro_lakehouse.names import TableName, is_within
@@ -171,9 +171,10 @@ class _Effects:
         own, becomes = self._found[table], self.of(table)
         if becomes == "waits":
             return replace(own, batches=[], rows=None, error=None, waits_for=tuple(self._lacking(table)))
-        if becomes == "computed" and not own.batches:
-            state = self._project.bind(TableName.parse(table)).state("changes")
-            return replace(own, batches=[NextBatch(number=(state.batch if state else 0) + 1)])
+        if becomes == "computed" and self.causes(table) and all(one.is_unfinished for one in own.batches):
+            # An unfinished batch is finished from the inputs as they were; what they become is another one.
+            next_one = NextBatch(number=own.published + len(own.batches) + 1)
+            return replace(own, batches=[*own.batches, next_one])
         if own.published and self._is_repaired(table, own):
             repair = NextBatch(number=own.published + 1, is_repair=True)
             later = [replace(one, number=one.number + 1, is_unfinished=False) for one in own.batches]
@@ -213,10 +214,10 @@ def _facts_of(batch: NextBatch) -> dict[str, Any]:
 
 def _erasures(project: Project, names: Sequence[TableName]) -> list[dict[str, Any]]:
     """The requests in tables with ``erasure_requests``, and the erasures that are not done."""
-    asked = [(str(n), _requests(project.bind(n))) for n in names if project.table(n).erasure_requests]
+    asked = [_requests(project.bind(n)) for n in names if project.table(n).erasure_requests]
     now = datetime.now(UTC)
     return [
-        *({"table": table, "requests": number} for table, number in asked if number),
+        *(one for one in asked if one["requests"]),
         *(
             {"erasure": one.erasure, "status": one.status, "late": one.is_late(now), "due": one.due}
             for one in known_erasures(project.ops)
@@ -225,20 +226,42 @@ def _erasures(project: Project, names: Sequence[TableName]) -> list[dict[str, An
     ]
 
 
-def _requests(table: LakeTable) -> int:
-    """How many rows of a table of requests name a person; of tables that only a JVM reads, all rows."""
+def _requests(table: LakeTable) -> dict[str, Any]:
+    """How many rows of a table of requests name a person, and when the first is due.
+
+    Of tables that only a JVM reads these are all rows, and no time is known.
+    """
+    found: dict[str, Any] = {"table": str(table), "requests": 0, "due": None}
     try:
         state, subject = table.state("current"), table.config.subject
     except LakehouseError:
-        return 0  # told of the table itself
-    if state is None or not state.rows or subject is None:
-        return 0
+        return found  # told of the table itself
+    asks = table.config.erasure_requests
+    if state is None or not state.rows or subject is None or asks is None:
+        return found
     if not table.in_catalog or (stored := table.environment.catalog.find(table.name)) is None:
-        return state.rows
+        return found | {"requests": state.rows}
     from pyiceberg.expressions import NotNull
 
     named: Any = NotNull
-    return int(stored.scan(row_filter=named(subject.column)).count())
+    columns = (subject.column, asks.due) if asks.due else (subject.column,)
+    rows = stored.scan(row_filter=named(subject.column), selected_fields=columns).to_arrow()
+    times = rows[asks.due].to_pylist() if asks.due else []
+    return found | {"requests": rows.num_rows, "due": earliest(map(_moment, times))}
+
+
+def _moment(value: object) -> datetime | None:
+    """A time until which a request is to be met; None where only Spark could read it."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime.combine(value, time())
+    if not isinstance(value, datetime):
+        return None
+    return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
 
 
 def _grants(project: Project) -> dict[str, Any] | None:

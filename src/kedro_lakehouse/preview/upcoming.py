@@ -145,19 +145,15 @@ def _behind(table: LakeTable, seen: TableState | None) -> Iterator[str]:
 
 def _look_at_files(planner: Planner, chain: Chain, found: Upcoming) -> None:
     number, begun = chain.batch, set[Any]()
+    is_derived = planner.table.config.derive is not None
     if (unfinished := planner.unfinished(chain)) is not None:
         number += 1
         begun = set(unfinished.files)
-        found.batches.append(
-            NextBatch(
-                number=number,
-                files=tuple(f for f in unfinished.files if f not in unfinished.refused),
-                is_unfinished=True,
-            )
-        )
+        files = [f for f in unfinished.files if f not in unfinished.refused and not is_derived]
+        found.batches.append(NextBatch(number=number, files=tuple(files), is_unfinished=True))
     new = [file for file in chain.new(planner.listed()) if file not in begun]
-    if planner.table.config.derive is not None:
-        found.batches += [NextBatch(number=number + 1)] if new and not found.batches else []
+    if is_derived:  # what it reads is a set of snapshots, not a file
+        found.batches += [NextBatch(number=number + 1)] if new else []
         return
     if planner.source.gives == "extracts":
         new = _accepted(planner, chain, new, found)
@@ -225,15 +221,15 @@ def _look_into(planner: Planner, found: Upcoming) -> None:
 
 def _look_at_columns(planner: Planner, files: Sequence[LandedFile], found: Upcoming) -> None:
     """Leave out files without rows, and what comes after a batch that the run refuses."""
-    by_file = {shape.file: shape for shape in planner.reader.look(files)}
-    found.looked_at = len(by_file)
+    opened = set(files)
     first, kept, silent = found.batches[0].number, list[NextBatch](), list[str]()
     for batch in found.batches:
-        shapes = [by_file[file] for file in batch.files if file in by_file]
-        if shapes and len(shapes) == len(batch.files) and _says_nothing(planner, batch, shapes):
-            silent += [file.name for file in batch.files]
-            continue
         try:
+            shapes = planner.reader.look([file for file in batch.files if file in opened])
+            found.looked_at += len(shapes)
+            if shapes and len(shapes) == len(batch.files) and _says_nothing(planner, batch, shapes):
+                silent += [file.name for file in batch.files]
+                continue
             _compare_columns(planner, shapes, found)
         except LakehouseError as error:
             found.error = error

@@ -14,7 +14,7 @@ from kedro_lakehouse.cli.subjects import requests_of
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.erasure.requests import Request, known_erasures, unfinished_of
 from kedro_lakehouse.ops.store import ERASURES, OpsStore
-from kedro_lakehouse.pipelines.erasure import plan_erasure
+from kedro_lakehouse.pipelines.erasure import plan_requests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def test_a_file_that_is_no_list_of_requests_is_refused(tmp_path: Path, text: str
 
 def test_each_person_is_asked_for_once_and_who_is_due_first_comes_first() -> None:
     asked = [Request(subject="a"), Request.at("b", 90.0), Request.at("a", 100.0), Request.at("b", 80.0)]
-    assert plan_erasure(asked) == [Request.at("b", 80.0), Request.at("a", 100.0)]
+    assert plan_requests(asked) == [Request.at("b", 80.0), Request.at("a", 100.0)]
 
 
 @pytest.mark.parametrize(
