@@ -351,7 +351,7 @@ class TableFormatContract(CommitContract):
         A subclass says it where it is not the one that is called like the table.
         """
         (named,) = made.read(table).select(F.input_file_name()).take(1)
-        file = named[0].removeprefix("file://").removeprefix("file:")
+        file = str(named[0]).removeprefix("file://").removeprefix("file:")
         return file[: file.index(f"/{table.table}/") + len(table.table) + 1]
 
     def test_deleted_and_replaced_rows_go_from_all_files(
