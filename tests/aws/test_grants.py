@@ -274,9 +274,9 @@ def test_a_plan_of_a_run_tells_what_apply_then_does(aws: Any, monkeypatch: pytes
     assert foreseen is not None
     done = CliRunner().invoke(lakehouse, ["grants", "apply", "--yes", "--json"])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["applied"]
-    assert foreseen["steps"] == [step["words"] for step in told["steps"]] != []
+    applied = json.loads(done.stdout)
+    assert applied["applied"]
+    assert foreseen["steps"] == [step["words"] for step in applied["steps"]] != []
     assert rights(aws) == EXPECTED
     assert plan_run(project(), only).grants == foreseen | {"steps": []}
 

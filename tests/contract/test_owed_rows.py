@@ -42,7 +42,7 @@ def test_a_process_that_goes_on_reads_the_rows_of_new_batches_alone(project, mon
         seen.append(len(found := read(*given, **options)))
         return found
 
-    def publish(batch, *, told):
+    def publish(batch, *, has_row):
         state = project.format_of(ITEM).state(ITEM)
         report = replace(
             state.bookmark, batch=batch, content_hash=f"x{batch}", follows=state.bookmark.content_hash
@@ -50,13 +50,13 @@ def test_a_process_that_goes_on_reads_the_rows_of_new_batches_alone(project, mon
         table = project.catalog.find(ITEM)
         with table.transaction() as work:
             work.set_properties({BOOKMARK: report.to_property()})
-        if told:
+        if has_row:
             project.ops.append(BATCHES, [report.row(state.snapshot_id)])
 
     monkeypatch.setattr(project.ops, "read", counted)
     owed = [write_unrecorded_commits(project.ops, [project.bind(ITEM)])]
-    for batch, told in ((3, True), (4, False), (5, True), (6, False)):
-        publish(batch, told=told)
+    for batch, has_row in ((3, True), (4, False), (5, True), (6, False)):
+        publish(batch, has_row=has_row)
         seen.clear()
         owed.append(write_unrecorded_commits(project.ops, [project.bind(ITEM)]))
         assert max(seen) <= 2

@@ -19,13 +19,13 @@ from harness.console import (
     act,
     drawn,
     everything,
-    free_port,
     press,
     shows,
     started,
     waiting,
     write,
 )
+from harness.processes import free_port
 from harness.project import ROOT, TemporaryProject, write_text
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+from harness.processes import free_port
 from harness.project import ROOT, environment
 
 if TYPE_CHECKING:
@@ -68,12 +68,6 @@ def started(project: Path, *words: str, **env: str) -> Iterator[Console]:
         os.killpg(console.pid, signal.SIGTERM)
         console.wait(PATIENCE)
         console.stdout.close()
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def waiting(driver: Chrome, until: Callable[[Chrome], Any]) -> Any:

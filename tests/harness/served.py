@@ -21,6 +21,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from harness.catalogs import embedded_conf
 from harness.granted import ONE, Secrets, customers
+from harness.processes import free_port
 from kedro_lakehouse.config.loading import load_declarations
 from kedro_lakehouse.config.sources import DmsSourceConfig
 from kedro_lakehouse.names import SNAPSHOT_ID
@@ -254,9 +255,7 @@ class Served:
 @contextmanager
 def serving(lake: ServedLake) -> Iterator[Served]:
     """Serve a lake on this machine, by uvicorn, for as long as the block lasts."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = uvicorn.Server(settings(made_app(lake.project), "127.0.0.1", port))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -6,7 +6,6 @@ import datetime as dt
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from harness.processes import free_port
 from harness.project import TemporaryProject, write_text
 from harness.served import Served, ServedLake
 
@@ -71,9 +71,7 @@ def served(project: TemporaryProject) -> Iterator[Served]:
         hashes[role] = re.findall(rf"{role}: ([0-9a-f]{{64}})", done.stderr)
     secrets = {"service_tokens": hashes, "erasure": {"key": "a key of the tests, long enough"}}
     project.write("credentials", secrets, env="local")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
         [KEDRO, "lakehouse", "serve", "--port", str(port)], cwd=project.path, text=True,
         stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -159,9 +157,7 @@ def test_wrong_tokens_are_refused_before_anything_listens(
     before = file.read_bytes()
     try:
         project.write("credentials", held, env="local")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         done = project.command("lakehouse", "serve", "--port", str(port))
     finally:
         file.write_bytes(before)

@@ -166,17 +166,17 @@ def _notes(one: TablePlan) -> Iterator[str]:  # noqa: C901 - a line for each thi
 def _last(found: RunPlan) -> Iterator[str]:
     for one in found.erasures:
         if "table" in one:
-            told = counted(one["requests"], "request")
-            due = f", the first due {one['due']:%Y-%m-%d %H:%M} UTC" if one["due"] else ""
-            yield f"{one['table']}: {told} for erasure{due}: `kedro run --pipelines=erasure`"
+            what = f"{one['table']}: {counted(one['requests'], 'request')} for erasure"
+            first, late = "the first ", ""
         else:
-            due = f", due {one['due']:%Y-%m-%d %H:%M} UTC" if one["due"] else ""
-            due += ", late" if one["late"] else ""
-            yield f"Erasure {one['erasure']} is {one['status']}{due}: `kedro run --pipelines=erasure`"
+            what, first = f"Erasure {one['erasure']} is {one['status']}", ""
+            late = ", late" if one["late"] else ""
+        due = f", {first}due {one['due']:%Y-%m-%d %H:%M} UTC" if one["due"] else ""
+        yield f"{what}{due}{late}: `kedro run --pipelines=erasure`"
     if found.grants is not None:
         steps: list[Any] = found.grants.get("steps", [])
-        told = found.grants["error"]["message"] if "error" in found.grants else ""
-        yield told or f"Grants: {counted(len(steps), 'change')}: `kedro lakehouse grants plan`"
+        problem = found.grants["error"]["message"] if "error" in found.grants else ""
+        yield problem or f"Grants: {counted(len(steps), 'change')}: `kedro lakehouse grants plan`"
     busy = [one for one in found.tables if one.becomes not in ("nothing", "waits", "fails")]
     batches = sum(len(one.upcoming.batches) for one in found.tables)
     fails = sum(one.becomes == "fails" or one.upcoming.error is not None for one in found.tables)

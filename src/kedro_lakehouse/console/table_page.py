@@ -97,14 +97,14 @@ def show(pages: TablePages) -> None:
         st.text(from_project(columns[0].table.location))
     declared = _declared(name)
     # To a role neither state nor lineage is shown: that names tables of the whole lake.
-    shows_all = declared is not None and role_access() is None
-    if declared and shows_all:
-        _show_status(declared)
+    stored = declared if role_access() is None else None
+    if stored:
+        _show_status(stored)
     if columns:
         _show_all_columns(columns, declared.config.keys if declared else ())
     elif search:
         st.caption("None of its columns is in the index of the search yet.")
-    if shows_all:
+    if stored:
         _show_lineage(name, pages)
         _show_commits(name)
 
@@ -141,12 +141,12 @@ def _show_all_columns(columns: Sequence[ColumnSignature], keys: Sequence[str]) -
 def _show_lineage(name: str, pages: TablePages) -> None:
     """Draw what the table is made from, and what is made from it; the tables next to it are links."""
     st.header("Lineage")
-    lineage = project_lineage(opened_project()).around(name)
+    lineage, known = project_lineage(opened_project()).around(name), known_tables()
     words = f"What {name} is made from, and what is made from it"
     st.graphviz_chart(dot_of(lineage, name), alt=words)
     for heading, up in (("Made from:", True), ("Made from it:", False)):
         near = [group for group, steps in lineage.reached(name, up=up).items() if steps == 1]
-        pages.link_each(heading, [group for group in near if group in known_tables()])
+        pages.link_each(heading, [group for group in near if group in known])
 
 
 def _declared(name: str) -> LakeTable | None:

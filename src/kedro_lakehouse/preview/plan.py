@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.erasure.requests import DONE, earliest, known_erasures
@@ -12,6 +12,7 @@ from kedro_lakehouse.errors import LakehouseError
 from kedro_lakehouse.monitoring.table_status import LakeFacts
 from kedro_lakehouse.names import TableName, is_within
 from kedro_lakehouse.preview.upcoming import NextBatch, Upcoming, upcoming
+from kedro_lakehouse.pulls.names import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -235,7 +236,7 @@ def _requests(table: LakeTable) -> dict[str, Any]:
     try:
         state, subject = table.state("current"), table.config.subject
     except LakehouseError:
-        return found  # told of the table itself
+        return found  # the plan of the table says what is wrong with it
     asks = table.config.erasure_requests
     if state is None or not state.rows or subject is None or asks is None:
         return found
@@ -252,16 +253,13 @@ def _requests(table: LakeTable) -> dict[str, Any]:
 
 def _moment(value: object) -> datetime | None:
     """A time until which a request is to be met; None where only Spark could read it."""
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return None
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime.combine(value, time())
-    if not isinstance(value, datetime):
+    text = value.isoformat() if isinstance(value, date) else value
+    if not isinstance(text, str):
         return None
-    return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    try:
+        return time_of(text)
+    except ValueError:
+        return None
 
 
 def _grants(project: Project) -> dict[str, Any] | None:

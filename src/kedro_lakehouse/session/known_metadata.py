@@ -88,8 +88,7 @@ class KnownMetadataCatalog(SqlCatalog):
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """Find a table; of one that is known only the place of its metadata is asked, in plain SQL."""
-        namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
-        name = namespace, Catalog.table_name_from(identifier)
+        name = _name_of(identifier)
         if name in self._known:
             with self.engine.connect() as connection:
                 place = connection.execute(
@@ -112,8 +111,7 @@ class KnownMetadataCatalog(SqlCatalog):
         """Commit updates to a table, and keep the metadata that were written."""
         done = super().commit_table(table, requirements, updates)
         identifier = table.name()
-        namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
-        self._known[namespace, Catalog.table_name_from(identifier)] = Table(
+        self._known[_name_of(identifier)] = Table(
             identifier=identifier,
             metadata=done.metadata,
             metadata_location=done.metadata_location,
@@ -134,3 +132,9 @@ class KnownMetadataCatalog(SqlCatalog):
             io=known.io,
             catalog=self,
         )
+
+
+def _name_of(identifier: str | Identifier) -> tuple[str, str]:
+    """The namespace and the name of a table, as the catalog's rows have them."""
+    namespace = Catalog.namespace_to_string(Catalog.namespace_from(identifier))
+    return namespace, Catalog.table_name_from(identifier)
