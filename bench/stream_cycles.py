@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 ITEM: Final = TableName("shop", "item")
 STORED: Final = (ITEM, ITEM.with_suffix("history"), ITEM.with_suffix("changes"))
-ROWS, KEYS, TURNS = 20, 5_000, 12
-"""Rows at once, keys, and how often each table is read."""
+ROWS, KEYS = 20, 5_000
+"""Rows at once, and keys."""
+TURNS, WARM = 40, 10
+"""How often each table is read, and how many of these readings warm Spark up and do not count."""
 PATIENCE, PAUSE = 120.0, 0.2
 """Seconds: until the last rows are published, and between two sendings."""
 FIRST_SHOWN, SHOWN = 10, 100
@@ -167,6 +169,7 @@ class Cycles:
         lake = project.format_of(ITEM)
         for stored in STORED[:2]:
             rows = lake.read(stored)
+            print(f"{stored}: {_files_read(project, stored)}")
             fresh = TableName("shop", f"{stored.table}_fresh")
             lake.create(fresh, {f.name: f.dataType for f in rows.schema.fields}, Layout())
             with lake.stage(fresh, lake.state(fresh)) as stage:
@@ -178,10 +181,18 @@ class Cycles:
                     begun = time.perf_counter()
                     lake.read(one).selectExpr("count(*)", "sum(n)", "sum(hash(pad, id, at))").collect()
                     timed[one].append(time.perf_counter() - begun)
-            middle = {name: statistics.median(seconds[2:]) for name, seconds in timed.items()}
+            middle = {name: statistics.median(seconds[WARM:]) for name, seconds in timed.items()}
             found[str(stored)] = middle[stored], middle[fresh]
         project.session.stop()
         return found
+
+
+def _files_read(project: Project, stored: TableName) -> str:
+    """How many files a reader of the table opens."""
+    table = project.catalog.find(stored)
+    tasks, manifests = list(table.scan().plan_files()), table.current_snapshot().manifests(table.io)
+    deletes = {delete.file_path for task in tasks for delete in task.delete_files}
+    return f"{len(manifests)} manifests, {len(tasks)} data files, {len(deletes)} files of deletes"
 
 
 def run_cycles(folder: Path, table: dict[str, Any], cycles: int, maintain: str) -> list[str]:
