@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,11 @@ MOVIES = [
     {"id": 12345678901234567, "title": 'a "quoted" ] one', "gross": 2e3},
 ]
 
+SALES = """no;paid_on;ordered_at;amount
+1001;3.10.2026;03.10.2026 14:05;1.234,50
+1002;31.10.2026;04.10.2026 9:00;99,00
+"""
+
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
@@ -30,15 +36,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     frame = '"","miles","cyl"\n"Mazda é",21.0,6\n"Datsun",NA,4\n"Hornet",21.4,6\n'
     (made.landing / "frames").mkdir()
     (made.landing / "frames/cars.csv").write_bytes(frame.encode("latin-1"))
-    write_text(made.landing / "lab/measured.csv", "1.5 2 3\n2.5 2 3\n1.5 2 3\n")
+    write_text(made.landing / "lab/measured.csv", "1.5 2 2026-10-04T09:00\n2.5 2 2026-10-04T09:00\n1.5 2 2026-10-04T09:00\n")
+    write_text(made.landing / "shop/sales.csv", SALES)
     return made
 
 
-def test_three_files_are_added_and_run(
+def test_four_files_are_added_and_run(
     project: TemporaryProject,
     call: Callable[..., Result],  # noqa: F811 - the fixture
 ) -> None:
-    for file in ("cinema/movies.json", "frames/cars.csv", "lab/measured.csv"):
+    for file in ("cinema/movies.json", "frames/cars.csv", "lab/measured.csv", "shop/sales.csv"):
         done = call("add", str(project.landing / file), "--yes")
         assert done.exit_code == 0, done.output
     project.run()
@@ -53,8 +60,14 @@ def test_three_files_are_added_and_run(
         ("Datsun", None, 4), ("Hornet", 21.4, 6), ("Mazda é", 21.0, 6),
     ]  # fmt: skip
     measured = project.rows("lab.measured", "column1,column2,column3")
-    assert sorted(tuple(row.values()) for row in measured) == [(1.5, 2, 3), (1.5, 2, 3), (2.5, 2, 3)]
-    for table in ("cinema.movies", "frames.cars", "lab.measured"):
+    nine = dt.datetime(2026, 10, 4, 9)
+    assert sorted(tuple(row.values()) for row in measured) == [(1.5, 2, nine), (1.5, 2, nine), (2.5, 2, nine)]
+    sales = project.rows("shop.sales", "no,paid_on,ordered_at,amount")
+    assert sorted(tuple(row.values()) for row in sales) == [
+        (1001, dt.date(2026, 10, 3), dt.datetime(2026, 10, 3, 14, 5), "1.234,50"),
+        (1002, dt.date(2026, 10, 31), dt.datetime(2026, 10, 4, 9, 0), "99,00"),
+    ]  # fmt: skip
+    for table in ("cinema.movies", "frames.cars", "lab.measured", "shop.sales"):
         assert project.rows(f"{table}_quarantine") == []
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kedro_lakehouse.discovery.dialects import NUMBER, Dialect, UnreadFileError, dialect_of, header_of
+from kedro_lakehouse.discovery.written_times import with_written_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,14 +34,17 @@ _NESTED: Final = frozenset({"object", "list"})
 _KINDS: Final[Mapping[type, str]] = {str: "text", bool: "truth", dict: "object", list: "list"}
 NULL: Final = "null_value"
 """Option of files of csv in which a word stands for null."""
+REMARKS: Final = "remarks"
+"""Option of files of csv: what a person should know of columns that stay text."""
 _NULLS: Final = ("NA", "NaN", "nan", "N/A", "NULL", "null", "None", "\\N", "?", ".", "-")
 _LATIN: Final = "ISO-8859-1"
 """Spark reads no other encoding in which a byte is a letter."""
 _THREADS: Final = 8
 _INTEGER: Final = r"^-?(?:0|[1-9]\d{0,17})$"
 _DATE: Final = r"^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])$"
-_TIMESTAMP: Final = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?$"
+_TIMESTAMP: Final = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d:?\d\d)?$"
 _ZONE: Final = r"(?:Z|[+-]\d\d:?\d\d)$"
+_DECIMAL_COMMA: Final = r"^-?(?:\d{1,3}(?:\.\d{3})+|\d+)(?:,\d+)?$"
 _BOOLEAN: Final = r"^(?:true|false|True|False|TRUE|FALSE)$"
 _TEXT_TYPES: Final = (
     (_BOOLEAN, pa.bool_()),
@@ -312,10 +316,25 @@ def _text_sample(tree: Tree, looks: Sequence[Look], limit: int, batches: Any) ->
     total = rows if whole else round(rows * size / max(bytes_read, 1))
     options: dict[str, Any] = {"multiline": True} if multiline else {}
     joined = _joined(parts, None) if parts else pa.table({})
-    if looks[0].file.kind == "csv" and (word := _word_for_null(joined)) is not None:
+    if looks[0].file.kind != "csv":
+        return Sample(_typed(joined), total, exact=whole, options=options)
+    if (word := _word_for_null(joined)) is not None:
         options[NULL] = word
         joined = _without(joined, word)
-    return Sample(_typed(joined), total, exact=whole, options=options)
+    found = with_written_times(_typed(joined))
+    if remarks := [*found.remarks, *_decimal_commas(found.rows)]:
+        options[REMARKS] = remarks
+    return Sample(found.rows, total, exact=whole, options={**options, **found.options})
+
+
+def _decimal_commas(rows: pa.Table) -> Iterator[str]:
+    """Which columns hold numbers as half of Europe writes them."""
+    for name in rows.column_names:
+        given = rows[name].drop_null()
+        if pa.types.is_string(given.type) and len(given):
+            found = pc.match_substring_regex(given, _DECIMAL_COMMA)
+            if pc.all(found).as_py() and pc.any(pc.match_substring(given, ",")).as_py():
+                yield f"{name}: numbers with a decimal comma; they stay text"
 
 
 def _word_for_null(rows: pa.Table) -> str | None:

@@ -11,8 +11,9 @@ import yaml
 from kedro_lakehouse.config.tables import spark_type
 from kedro_lakehouse.discovery.deliveries import FILES, TIME, at_any_time
 from kedro_lakehouse.discovery.file_datasets import OPERATION, OVERLAPS
-from kedro_lakehouse.discovery.files import LAYOUT, NULL
+from kedro_lakehouse.discovery.files import LAYOUT, NULL, REMARKS
 from kedro_lakehouse.discovery.found import KEY, WHY
+from kedro_lakehouse.discovery.written_times import DATES, TIMES
 from kedro_lakehouse.errors import InvalidNameError
 from kedro_lakehouse.names import TableName, is_reserved_column
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _TEXT: Final = "string"
 _FULL_LOAD: Final = "full_load"
 _LINE: Final = 112
-_CSV: Final = ("header", "delimiter", "quote", "multiline", "unnamed", "encoding", NULL)
+_CSV: Final = ("header", "delimiter", "quote", "multiline", "unnamed", "encoding", NULL, DATES, TIMES)
 _LATER: Final = (
     "updated",
     "modified",
@@ -256,6 +257,7 @@ def _told(found: FoundDataset) -> list[str]:
     if (time := _time_column(found)) is not None:
         lines.append(f"Time: {time}; of many rows, months({time}) is a partition for `partition_by`")
     lines += [f"Personal: {c.name} ({c.personal})" for c in found.columns if c.personal]
+    lines += found.options.get(REMARKS, [])
     odd = [f"{c.name} ({c.type})" for c in found.columns if not _is_spark(c.type)]
     if odd:
         lines.append(f"Spark has no such type: {', '.join(odd)}")

@@ -72,6 +72,7 @@ def test_columns_that_are_unique_together_come_before_a_number_that_happens_to_b
         (["2026-02-30"], pa.string()),
         (["2026-01-31T10:00:00Z"], pa.timestamp("us", "UTC")),
         (["2026-01-31 10:00:00"], pa.timestamp("us")),
+        (["2026-01-31 10:00", "2026-01-31T10:00:01.5"], pa.timestamp("us")),
         (["2026-01-31T10:00:00Z", "2026-01-31T10:00:00"], pa.string()),
         (["true", "False"], pa.bool_()),
         (["", "1"], pa.string()),
