@@ -36,7 +36,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> TemporaryProject:
     frame = '"","miles","cyl"\n"Mazda é",21.0,6\n"Datsun",NA,4\n"Hornet",21.4,6\n'
     (made.landing / "frames").mkdir()
     (made.landing / "frames/cars.csv").write_bytes(frame.encode("latin-1"))
-    write_text(made.landing / "lab/measured.csv", "1.5 2 2026-10-04T09:00\n2.5 2 2026-10-04T09:00\n1.5 2 2026-10-04T09:00\n")
+    write_text(
+        made.landing / "lab/measured.csv",
+        "1.5 2 2026-10-04T09:00\n2.5 2 2026-10-04T09:00\n1.5 2 2026-10-04T09:00\n",
+    )
     write_text(made.landing / "shop/sales.csv", SALES)
     return made
 
