@@ -63,12 +63,13 @@ def test_four_files_are_added_and_run(
         ("Datsun", None, 4), ("Hornet", 21.4, 6), ("Mazda é", 21.0, 6),
     ]  # fmt: skip
     measured = project.rows("lab.measured", "column1,column2,column3")
-    nine = dt.datetime(2026, 10, 4, 9)
+    moment = dt.datetime.fromisoformat
+    nine = moment("2026-10-04T09:00")
     assert sorted(tuple(row.values()) for row in measured) == [(1.5, 2, nine), (1.5, 2, nine), (2.5, 2, nine)]
     sales = project.rows("shop.sales", "no,paid_on,ordered_at,amount")
     assert sorted(tuple(row.values()) for row in sales) == [
-        (1001, dt.date(2026, 10, 3), dt.datetime(2026, 10, 3, 14, 5), "1.234,50"),
-        (1002, dt.date(2026, 10, 31), dt.datetime(2026, 10, 4, 9, 0), "99,00"),
+        (1001, dt.date(2026, 10, 3), moment("2026-10-03T14:05"), "1.234,50"),
+        (1002, dt.date(2026, 10, 31), moment("2026-10-04T09:00"), "99,00"),
     ]  # fmt: skip
     for table in ("cinema.movies", "frames.cars", "lab.measured", "shop.sales"):
         assert project.rows(f"{table}_quarantine") == []
