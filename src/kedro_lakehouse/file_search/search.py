@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import fsspec
@@ -61,8 +62,8 @@ class SearchReport:
 def search_files(roots: Iterable[str], wanted: Wanted) -> SearchReport:
     """Read every file below some folders, or some files, and report those that hold a wanted value.
 
-    Hidden files are read too. A folder that does not exist holds nothing. A file that goes while the search
-    is on is left out.
+    Hidden files are read too, and folders to which links lead. A folder that does not exist holds nothing. A
+    file that goes while the search is on is left out, as are pipes and sockets.
     """
     roots = _outermost(roots)
     report = SearchReport(roots=roots)
@@ -86,8 +87,26 @@ def _outermost(roots: Iterable[str]) -> list[str]:
 def _files(roots: Sequence[str]) -> Iterator[tuple[Any, str, Mapping[str, Any], str]]:
     for root in roots:
         fs, path = fsspec.core.url_to_fs(root)
-        for name, facts in sorted(fs.find(path, detail=True).items()):
+        for name, facts in _below(fs, path, frozenset({Path(path).resolve()})):
             yield fs, name, facts, name.removeprefix(path)
+
+
+def _below(fs: Any, path: str, entered: frozenset[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The files below a folder; those of a folder to which a link leads have paths through the link.
+
+    Args:
+        fs: Where the folder is.
+        path: The folder.
+        entered: The folders on the way here: no link leads from within one of them to it again.
+    """
+    for name, facts in sorted(fs.find(path, detail=True).items()):
+        if not facts.get("islink"):
+            if facts["type"] == "file":
+                yield name, facts
+        elif fs.isfile(name):
+            yield name, facts
+        elif fs.isdir(name) and (target := Path(name).resolve()) not in entered:
+            yield from _below(fs, name, entered | {target})
 
 
 def _searched(wanted: Wanted, listed: tuple[Any, str, Mapping[str, Any], str]) -> Searched | None:

@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 import sqlite3
 import tarfile
 import zipfile
@@ -260,3 +261,22 @@ def test_nested_places_are_searched_once_and_missing_ones_hold_nothing(tmp_path:
     (tmp_path / "a" / ".hidden.json").write_bytes(LINE)
     report = search_files([str(tmp_path), str(tmp_path / "a"), str(tmp_path / "none")], CUSTOMER)
     assert (report.files, len(report.found)) == (1, 1)
+
+
+def test_links_are_followed_once_and_pipes_are_left(tmp_path: Path) -> None:
+    lake, elsewhere = tmp_path / "lake", tmp_path / "elsewhere"
+    (lake / "orders").mkdir(parents=True)
+    (elsewhere / "day").mkdir(parents=True)
+    (elsewhere / "day/a.txt").write_text("id 59289\n")
+    (elsewhere / "b.txt").write_text("id 59289\n")
+    (lake / "shared").symlink_to(elsewhere)
+    (lake / "one.txt").symlink_to(elsewhere / "b.txt")
+    (lake / "gone").symlink_to(tmp_path / "nowhere")
+    (elsewhere / "back").symlink_to(lake)
+    (lake / "orders/again").symlink_to(lake)
+    os.mkfifo(lake / "pipe")
+    report = search_files([str(lake)], Wanted(["59289"]))
+    below = [one.path.removeprefix(f"{lake}/") for one in report.found]
+    assert {"shared/day/a.txt", "shared/b.txt", "one.txt"} <= set(below)
+    assert len(below) == len(set(below))
+    assert not report.unsure
