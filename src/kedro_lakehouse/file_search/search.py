@@ -97,7 +97,7 @@ def _below(fs: Any, path: str, entered: frozenset[Path]) -> Iterator[tuple[str, 
     Args:
         fs: Where the folder is.
         path: The folder.
-        entered: The folders on the way here: no link leads from within one of them to it again.
+        entered: The folders on the way here: a link back into one of them is not followed.
     """
     for name, facts in sorted(fs.find(path, detail=True).items()):
         if not facts.get("islink"):
@@ -105,8 +105,10 @@ def _below(fs: Any, path: str, entered: frozenset[Path]) -> Iterator[tuple[str, 
                 yield name, facts
         elif fs.isfile(name):
             yield name, facts
-        elif fs.isdir(name) and (target := Path(name).resolve()) not in entered:
-            yield from _below(fs, name, entered | {target})
+        elif fs.isdir(name):
+            target = Path(name).resolve()
+            if not any(target.is_relative_to(folder) for folder in entered):
+                yield from _below(fs, name, entered | {target})
 
 
 def _searched(wanted: Wanted, listed: tuple[Any, str, Mapping[str, Any], str]) -> Searched | None:
