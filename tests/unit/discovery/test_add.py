@@ -238,6 +238,20 @@ def test_files_that_repeat_their_keys_are_extracts_of_one_table(root):
     assert table["keys"] == ["sku"]
 
 
+@pytest.mark.parametrize(
+    ("name", "files", "pattern"),
+    [
+        ("sales_2026_10.csv", "sales_*.csv", "%Y_%m"),
+        ("sales_2026-10.csv", "sales_*.csv", "%Y-%m"),
+        ("sales 05.10.2026.csv", "sales *.csv", "%d.%m.%Y"),
+        ("sales_2026_10_05.csv", "sales_*.csv", "%Y_%m_%d"),
+    ],
+)
+def test_a_file_named_after_a_time_leaves_room_for_the_next(root, name, files, pattern):
+    ((_, source),) = added(land(root, f"shop/{name}", ORDERS))["sources"].items()
+    assert (source["pattern"], source["extract_time"]) == (files, {"from": "name", "pattern": pattern})
+
+
 def test_extracts_whose_columns_were_renamed_are_one_table(root):
     rows = "".join(f"s{n},x{n},y\n" for n in range(9))
     land(root, "sp/list/2026-01-01_f8d9c4a0_c.csv", f"Symbol,Name,Sector\n{rows}")
