@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kedro_lakehouse.errors import cut, require
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
@@ -32,8 +34,11 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.pulls.protocol import Pull
 
+_Result = TypeVar("_Result")
 _CONNECT_SECONDS: Final = 10
 _CANCEL_SECONDS: Final = 2.0
+_LOOKS: Final = 0.2
+"""So often it is looked whether the reader was closed, in seconds."""
 _MARK: Final = "0x" + b"kedro-lakehouse pull".hex()
 """The context of sessions that pull; they write nothing, so windows do not wait for their transactions."""
 _NO_LIBRARY: Final = "Failed to load the driver"
@@ -155,12 +160,13 @@ class SqlServerReader(ConnectionReader):
         """Read the planned rows in the transaction that ``plan`` began."""
         import pyarrow as pa
 
-        with self._explained(), self._connection.cursor() as cursor:
+        with self._explained():
             self._is_read = True
-            cursor.execute(self._query(pull))
+            cursor = self._connection.cursor()  # closed with its connection: that waits for a silent server
+            self._waited(lambda: cursor.execute(self._query(pull)))
             self._reading = cursor.arrow_reader(ROWS)
             schema, any_rows = self._reading.schema, False
-            while (batch := self._next()) is not None or not any_rows:
+            while (batch := self._waited(self._next)) is not None or not any_rows:
                 any_rows = True
                 if batch is None:
                     batch = pa.RecordBatch.from_pylist([], schema=schema)
@@ -171,6 +177,36 @@ class SqlServerReader(ConnectionReader):
         """The next rows; None after the last."""
         with self._fetching:
             return next(self._reading, None)
+
+    def _ask(self, query: str) -> Sequence[Sequence[Any]]:
+        ask = super()._ask
+        return self._waited(lambda: ask(query))
+
+    def _run(self, statement: str) -> None:
+        run = super()._run
+        self._waited(lambda: run(statement))
+
+    def _waited(self, work: Callable[[], _Result]) -> _Result:
+        """Do something in a thread, which is left behind if the reader is closed and the server is silent.
+
+        The driver sends a request to cancel, and then waits until the server has answered it.
+        """
+        done: SimpleQueue[Future[_Result]] = SimpleQueue()
+
+        def run() -> None:
+            future: Future[_Result] = Future()
+            try:
+                future.set_result(work())
+            except Exception as error:  # noqa: BLE001 - the waiting thread raises it
+                future.set_exception(error)
+            done.put(future)
+
+        threading.Thread(target=run, daemon=True).start()
+        while True:
+            with contextlib.suppress(Empty):
+                return done.get(timeout=_LOOKS).result()
+            if self._is_closed:
+                raise TransientFault("the connection was closed")
 
     def _end(self, connection: Any) -> None:
         if self._reading is not None:
@@ -258,11 +294,13 @@ class SqlServerReader(ConnectionReader):
 
     def _connect(self) -> None:
         driver = _driver()
-        given = {key: str(value) for key, value in self._table.config.connection.items()}
+        given = {key.lower(): str(value) for key, value in self._table.config.connection.items()}
         host, port = given.pop("host", "localhost"), given.pop("port", "1433")
-        known = {"Server": host if "\\" in host else f"{host},{port}", **given}
-        secret = {"UID": self._credentials.get("user"), "PWD": self._credentials.get("password")}
-        words = known | {key: str(value) for key, value in secret.items() if value is not None}
+        server = host if "\\" in host else f"{host},{port}"
+        # A connection that the driver makes anew by itself would see another state.
+        words = {"server": server, "connectretrycount": "0", **given}
+        secret = {"uid": self._credentials.get("user"), "pwd": self._credentials.get("password")}
+        words |= {key: str(value) for key, value in secret.items() if value is not None}
         address = ";".join(f"{key}={{{value.replace('}', '}}')}}}" for key, value in words.items())
         # A pool would keep the connection, its isolation and its transaction for whoever comes next.
         driver.pooling(enabled=False)
