@@ -517,3 +517,22 @@ def test_a_statement_that_met_a_change_of_the_table_is_tried_again() -> None:
     assert isinstance(
         sqlserver._fault(driver.ProgrammingError("Syntax error or access violation", words)), TransientFault
     )
+
+
+def test_no_oracle_at_a_port_is_no_connection_and_a_wrong_key_is_a_mistake() -> None:
+    """By the driver itself."""
+    needed("oracle")
+    here = {"host": "127.0.0.1", "port": 1, "database": "x"}
+    credentials = {"user": "a", "password": "b-is-secret"}
+    for given, kind, words in (
+        ({}, TransientFault, "no connection to it"),
+        ({"host": "no-such-host.invalid"}, TransientFault, "no connection to it"),
+        ({"prot": "tcps"}, TerminalFault, "does not take"),
+    ):
+        source = SqlSourceConfig(type="sql", dialect="oracle", path="p", connection=here | given)
+        table = TableConfig(source="s", entity="T", keys=("ID",), pull=SqlPullConfig())
+        reader = oracle.OracleReader(SqlTable(source, table), credentials)
+        with pytest.raises(kind, match=words) as told:
+            reader.plan(Since(mode="full", number=0, to=None))
+        assert credentials["password"] not in f"{told.value} {told.value.remedy}"
+        reader.close()
