@@ -6,6 +6,8 @@ The texts are what the makers' manuals say that the servers write; sqlglot reads
 from __future__ import annotations
 
 import datetime as dt
+import socket
+import threading
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any, Self
@@ -439,9 +441,13 @@ def test_the_catalog_is_described(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", GRAMMARS)
 def test_a_cursor_that_is_no_time_is_refused(dialect: str) -> None:
-    reader, _ = opened(dialect, pull={"mode": "incremental", "cursor": "id"})
-    with pytest.raises(TerminalFault, match="a window needs a time"):
-        reader.plan(Since(mode="incremental", number=0, to=None))
+    """Or one that is rounded to a minute."""
+    columns = [("id", "smalldatetime", "NO", None, None, None, 0)]
+    rounded = {"INFORMATION_SCHEMA.COLUMNS": columns} if dialect == "sqlserver" else {}
+    for answers in ({}, rounded):
+        reader, _ = opened(dialect, answers, pull={"mode": "incremental", "cursor": "id"})
+        with pytest.raises(TerminalFault, match="a window needs a time"):
+            reader.plan(Since(mode="incremental", number=0, to=None))
 
 
 @pytest.mark.parametrize(
@@ -536,3 +542,18 @@ def test_no_oracle_at_a_port_is_no_connection_and_a_wrong_key_is_a_mistake() -> 
             reader.plan(Since(mode="full", number=0, to=None))
         assert credentials["password"] not in f"{told.value} {told.value.remedy}"
         reader.close()
+
+
+def test_an_oracle_that_stops_answering_is_left_behind() -> None:
+    """The driver waits at a port that says nothing, until another thread closes the reader."""
+    needed("oracle")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        here = {"host": "127.0.0.1", "port": silent.getsockname()[1], "database": "x"}
+        source = SqlSourceConfig(type="sql", dialect="oracle", path="p", connection=here)
+        table = TableConfig(source="s", entity="T", keys=("ID",), pull=SqlPullConfig())
+        reader = oracle.OracleReader(SqlTable(source, table), {"user": "a", "password": "b"})
+        closing = threading.Timer(0.3, reader.close)
+        closing.start()
+        with pytest.raises(TransientFault, match="closed"):
+            reader.plan(Since(mode="full", number=0, to=None))
+        closing.join()

@@ -123,10 +123,13 @@ class OracleReader(ConnectionReader):
 
     def read(self, pull: Pull) -> Iterator[Chunk]:
         """Read the planned rows in one query."""
-        with self._explained(), self._connection.cursor() as cursor:
+        with self._explained():
             self._is_read = True
-            cursor.execute(self._query(pull), fetch_lobs=False)
-            yield from fetched(cursor, self._columns, _array)
+            cursor = self._connection.cursor()  # closed with its connection, which may be silent
+            self._waited(lambda: cursor.execute(self._query(pull), fetch_lobs=False))
+            chunks = fetched(cursor, self._columns, _array)
+            while (chunk := self._waited(lambda: next(chunks, None))) is not None:
+                yield chunk
             self._is_read = False
 
     def _end(self, connection: Any) -> None:
@@ -212,9 +215,10 @@ class OracleReader(ConnectionReader):
         if "database" in given:
             given["service_name"] = given.pop("database")
         settings: dict[str, Any] = {"tcp_connect_timeout": _CONNECT_SECONDS, **given, **self._credentials}
+        driver = _driver()
         with self._explained():
             try:
-                self._connection = _driver().connect(**settings)
+                self._connection = self._waited(lambda: driver.connect(**settings))
             except TypeError:  # its words name a key, but not whose it is
                 raise TerminalFault(
                     "the driver does not take what `connection` says", "Correct its keys in sources.yml."

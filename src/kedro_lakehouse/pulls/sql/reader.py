@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
+from kedro_lakehouse.pulls.errors import TransientFault
 from kedro_lakehouse.pulls.protocol import Chunk, Pull
 from kedro_lakehouse.pulls.sql.dialect import made_exact
 
@@ -17,6 +21,9 @@ if TYPE_CHECKING:
 
 ROWS: Final = 20_000
 """So many rows become one chunk."""
+_LOOKS: Final = 0.2
+"""So often it is looked whether a reader was closed, in seconds."""
+_Result = TypeVar("_Result")
 
 
 class ConnectionReader(ABC):
@@ -128,14 +135,47 @@ class ConnectionReader(ABC):
         return f"SELECT {selected} FROM {self._relation}{where}"  # noqa: S608 - names are quoted
 
     def _ask(self, query: str) -> Sequence[Sequence[Any]]:
-        with self._explained(), self._connection.cursor() as cursor:
-            cursor.execute(query)
-            rows: Sequence[Sequence[Any]] = cursor.fetchall()
-            return rows
+        def asked() -> Sequence[Sequence[Any]]:
+            with self._connection.cursor() as cursor:
+                cursor.execute(query)
+                rows: Sequence[Sequence[Any]] = cursor.fetchall()
+                return rows
+
+        with self._explained():
+            return self._waited(asked)
 
     def _run(self, statement: str) -> None:
-        with self._explained(), self._connection.cursor() as cursor:
-            cursor.execute(statement)
+        def ran() -> None:
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement)
+
+        with self._explained():
+            self._waited(ran)
+
+    def _waited(self, work: Callable[[], _Result]) -> _Result:
+        """Do something in a thread, which is left behind if the reader is closed and the server is silent.
+
+        A driver that is asked to cancel may wait until the server has answered that, too.
+
+        Raises:
+            TransientFault: The reader was closed meanwhile.
+        """
+        done: SimpleQueue[Future[_Result]] = SimpleQueue()
+
+        def run() -> None:
+            future: Future[_Result] = Future()
+            try:
+                future.set_result(work())
+            except Exception as error:  # noqa: BLE001 - the waiting thread raises it
+                future.set_exception(error)
+            done.put(future)
+
+        threading.Thread(target=run, daemon=True).start()
+        while True:
+            with contextlib.suppress(Empty):
+                return done.get(timeout=_LOOKS).result()
+            if self._is_closed:
+                raise TransientFault("the connection was closed")
 
 
 def fetched(

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from concurrent.futures import Future
 from functools import partial
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import cut, require
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
@@ -34,11 +32,8 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.pulls.protocol import Pull
 
-_Result = TypeVar("_Result")
 _CONNECT_SECONDS: Final = 10
 _CANCEL_SECONDS: Final = 2.0
-_LOOKS: Final = 0.2
-"""So often it is looked whether the reader was closed, in seconds."""
 _MARK: Final = "0x" + b"kedro-lakehouse pull".hex()
 """The context of sessions that pull; they write nothing, so windows do not wait for their transactions."""
 _NO_LIBRARY: Final = "Failed to load the driver"
@@ -103,7 +98,6 @@ SELECT CONVERT(nvarchar(128), SERVERPROPERTY('ServerName')), DB_NAME(),
        CONVERT(varchar(11), OBJECT_ID({relation}))
 """
 
-_TIMES: Final = ("datetime", "smalldatetime")
 _INTEGERS: Final = {"tinyint": "int16", "smallint": "int16", "int": "int32", "bigint": "int64"}
 _TEXTS: Final = ("char", "varchar", "text", "nchar", "nvarchar", "ntext")
 _BYTES: Final = ("binary", "varbinary", "image")
@@ -147,7 +141,7 @@ _AS_TEXT: Final[Mapping[str, str]] = {
 class SqlServerReader(ConnectionReader):
     """Asks one table of SQL Server or Azure SQL Database."""
 
-    times = _TIMES
+    times = ("datetime",)  # a smalldatetime is rounded to a minute, and would fall into a window that is over
     times_named = "datetimeoffset, datetime2 or datetime"
 
     def __init__(self, *given: Any) -> None:
@@ -177,36 +171,6 @@ class SqlServerReader(ConnectionReader):
         """The next rows; None after the last."""
         with self._fetching:
             return next(self._reading, None)
-
-    def _ask(self, query: str) -> Sequence[Sequence[Any]]:
-        ask = super()._ask
-        return self._waited(lambda: ask(query))
-
-    def _run(self, statement: str) -> None:
-        run = super()._run
-        self._waited(lambda: run(statement))
-
-    def _waited(self, work: Callable[[], _Result]) -> _Result:
-        """Do something in a thread, which is left behind if the reader is closed and the server is silent.
-
-        The driver sends a request to cancel, and then waits until the server has answered it.
-        """
-        done: SimpleQueue[Future[_Result]] = SimpleQueue()
-
-        def run() -> None:
-            future: Future[_Result] = Future()
-            try:
-                future.set_result(work())
-            except Exception as error:  # noqa: BLE001 - the waiting thread raises it
-                future.set_exception(error)
-            done.put(future)
-
-        threading.Thread(target=run, daemon=True).start()
-        while True:
-            with contextlib.suppress(Empty):
-                return done.get(timeout=_LOOKS).result()
-            if self._is_closed:
-                raise TransientFault("the connection was closed")
 
     def _end(self, connection: Any) -> None:
         if self._reading is not None:
@@ -305,7 +269,9 @@ class SqlServerReader(ConnectionReader):
         # A pool would keep the connection, its isolation and its transaction for whoever comes next.
         driver.pooling(enabled=False)
         with self._explained():
-            self._connection = driver.connect(address, autocommit=True, timeout=_CONNECT_SECONDS)
+            self._connection = self._waited(
+                lambda: driver.connect(address, autocommit=True, timeout=_CONNECT_SECONDS)
+            )
         self._run(f"SET CONTEXT_INFO {_MARK}")
 
     @contextlib.contextmanager
