@@ -107,7 +107,7 @@ test-streams: classes jars-delta ## Make tables of topics: Kafka, Debezium on Po
 
 # Their packages are no part of the default set-up either.
 .PHONY: test-sources
-test-sources: classes ## Pull from PostgreSQL, MariaDB, MongoDB and REST, and serve what was pulled
+test-sources: classes ## Pull from PostgreSQL, MariaDB, SQL Server, MongoDB and REST, and serve what was pulled
 	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/sources.txt
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m sources tests/sources
 

@@ -8,20 +8,22 @@ from __future__ import annotations
 import datetime as dt
 import socket
 import threading
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from types import SimpleNamespace
 from typing import Any, Self
 
 import pyarrow as pa
 import pytest
 import sqlglot
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kedro_lakehouse.config.databases import SqlPullConfig, SqlSourceConfig
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.pulls.errors import InexactFault, SourceFault, TerminalFault, TransientFault
 from kedro_lakehouse.pulls.protocol import Pull, Since
 from kedro_lakehouse.pulls.sql import oracle, sqlserver
-from kedro_lakehouse.pulls.sql.dialect import SqlColumn, SqlTable, made_exact
+from kedro_lakehouse.pulls.sql.dialect import SqlColumn, SqlTable, made_exact, to_decimal, to_time
 
 pytestmark = pytest.mark.unit
 
@@ -530,12 +532,12 @@ def test_no_oracle_at_a_port_is_no_connection_and_a_wrong_key_is_a_mistake() -> 
     needed("oracle")
     here = {"host": "127.0.0.1", "port": 1, "database": "x"}
     credentials = {"user": "a", "password": "b-is-secret"}
-    for given, kind, words in (
+    for more, kind, words in (
         ({}, TransientFault, "no connection to it"),
         ({"host": "no-such-host.invalid"}, TransientFault, "no connection to it"),
         ({"prot": "tcps"}, TerminalFault, "does not take"),
     ):
-        source = SqlSourceConfig(type="sql", dialect="oracle", path="p", connection=here | given)
+        source = SqlSourceConfig(type="sql", dialect="oracle", path="p", connection=here | more)
         table = TableConfig(source="s", entity="T", keys=("ID",), pull=SqlPullConfig())
         reader = oracle.OracleReader(SqlTable(source, table), credentials)
         with pytest.raises(kind, match=words) as told:
@@ -557,3 +559,48 @@ def test_an_oracle_that_stops_answering_is_left_behind() -> None:
         with pytest.raises(TransientFault, match="closed"):
             reader.plan(Since(mode="full", number=0, to=None))
         closing.join()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 38).flatmap(lambda p: st.tuples(st.just(p), st.integers(0, p))),
+    st.decimals(allow_nan=False, allow_infinity=False, places=20, min_value=-(10**38), max_value=10**38),
+)
+def test_a_text_of_a_number_is_that_decimal_or_refused(digits: tuple[int, int], number: Decimal) -> None:
+    """Compared with Python's own decimals."""
+    precision, scale = digits
+    text = f"{number:f}".rstrip("0").rstrip(".") if number else "0"
+    with localcontext(prec=80):
+        scaled = Decimal(text).scaleb(scale)
+        fits = scaled == scaled.to_integral_value() and abs(scaled) < Decimal(10) ** precision
+    try:
+        (found,) = to_decimal(pa.array([text]), digits=digits).to_pylist()
+    except pa.ArrowInvalid:
+        assert not fits
+    else:
+        assert fits
+        assert found == Decimal(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.datetimes(), st.integers(0, 9), st.integers(0, 999), st.integers(-14 * 60, 14 * 60))
+def test_a_text_of_a_time_is_that_time_or_refused(
+    time: dt.datetime, places: int, rest: int, offset: int
+) -> None:
+    """Compared with Python's own times; ``rest`` are nanoseconds below the microsecond."""
+    fraction = f"{time.microsecond:06}{rest:03}"[:places]
+    whole = f"{time:%m-%d %H:%M:%S}"
+    text = f"{time.year:04}-{whole}" + (f".{fraction}" if places else "")
+    kept = time.replace(microsecond=int(fraction[:6].ljust(6, "0")))
+    fits = not fraction[6:].strip("0")
+    sign, minutes = "-" if offset < 0 else "+", abs(offset)
+    zone = f"{sign}{minutes // 60:02}:{minutes % 60:02}"
+    for given_text, has_zone in ((text, False), (f"{text} {zone}", True)):
+        try:
+            found = to_time(pa.array([given_text]), has_zone=has_zone).cast(pa.int64())[0].as_py()
+        except pa.ArrowInvalid:
+            assert not fits
+        else:
+            assert fits
+            expected = (kept - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)  # noqa: DTZ001
+            assert found == expected - (offset * 60_000_000 if has_zone else 0)
