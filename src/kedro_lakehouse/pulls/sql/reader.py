@@ -23,6 +23,7 @@ ROWS: Final = 20_000
 """So many rows become one chunk."""
 _LOOKS: Final = 0.2
 """So often it is looked whether a reader was closed, in seconds."""
+_CLOSE_SECONDS: Final = 5.0
 _Result = TypeVar("_Result")
 
 
@@ -75,9 +76,16 @@ class ConnectionReader(ABC):
         """End what runs, and give the connection back; a shared one is the first table's to close."""
         self._is_closed = True
         connection, self._connection = self._connection, None
-        if connection is not None and (self._is_own or self._is_read):
+        if connection is None or not (self._is_own or self._is_read):
+            return
+
+        def end() -> None:
             with contextlib.suppress(Exception):
                 self._end(connection)
+
+        ending = threading.Thread(target=end, daemon=True)
+        ending.start()
+        ending.join(_CLOSE_SECONDS)  # a server that is silent does not hold up who closes
 
     # What a dialect says.
     @abstractmethod
