@@ -107,7 +107,7 @@ test-streams: classes jars-delta ## Make tables of topics: Kafka, Debezium on Po
 
 # Their packages are no part of the default set-up either.
 .PHONY: test-sources
-test-sources: classes ## Pull from PostgreSQL, MariaDB, MongoDB and REST, and serve what was pulled
+test-sources: classes ## Pull from PostgreSQL, MariaDB, SQL Server, MongoDB and REST, and serve what was pulled
 	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/sources.txt
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m sources tests/sources
 
@@ -215,7 +215,7 @@ lock: setup ## Resolve the dependencies again into requirements/ and bin/
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) $(addprefix --extra ,spark35 $(EXTRAS)) pyproject.toml -o requirements/spark35.txt
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate --extra bench -c requirements/spark41.txt pyproject.toml -o requirements/bench.txt
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate --extra kafka -c requirements/spark41.txt pyproject.toml -o requirements/streams.txt
-	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate $(addprefix --extra ,sql rest sap mongodb service sources-tests) -c requirements/spark41.txt pyproject.toml -o requirements/sources.txt
+	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate $(addprefix --extra ,sql sqlserver oracle rest sap mongodb service sources-tests) -c requirements/spark41.txt pyproject.toml -o requirements/sources.txt
 	printf 'axe-playwright-python==0.1.*\n' | $(COMPILE) --no-deps --no-header --no-annotate - -o requirements/axe.txt
 	printf 'uv\n' | $(COMPILE) --no-header --no-annotate - -o bin/uv.txt
 	printf 'hatchling>=1.27\neditables\n' | $(COMPILE) --no-header --no-annotate - -o bin/build.txt

@@ -33,7 +33,7 @@ OF_DATABASES = {"late": "open_transactions"}
 
 MISTAKES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("sql", {"dialect": "postgres"}, {}, "sources.yml: s.dialect", "'postgresql'"),
-    ("sql", {"dialect": "oracle"}, {}, "sources.yml: s.dialect", "'postgresql', 'mariadb' or 'mysql'"),
+    ("sql", {"dialect": "db2"}, {}, "sources.yml: s.dialect", "'sqlserver'"),
     ("sql", {"dialect": None}, {}, "sources.yml: s.dialect", "missing"),
     ("sql", {"connection": {"password": "x"}}, {}, "sources.yml: s.connection.password", "secret"),
     ("sql", {"conection": {}}, {}, "sources.yml: s.conection", "Did you mean 'connection'?"),

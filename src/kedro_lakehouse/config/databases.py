@@ -11,7 +11,7 @@ from kedro_lakehouse.config.base import Name, Names, refuse
 from kedro_lakehouse.config.pulled import PulledSourceConfig
 from kedro_lakehouse.config.pulls import PullConfig
 
-Dialect = Literal["postgresql", "mariadb", "mysql"]
+Dialect = Literal["postgresql", "mariadb", "mysql", "sqlserver", "oracle"]
 
 
 def _without_secrets(connection: Mapping[str, str | int]) -> Mapping[str, str | int]:
@@ -45,10 +45,10 @@ class SqlSourceConfig(PulledSourceConfig):
     pull_model: ClassVar[type[PullConfig]] = SqlPullConfig
 
     dialect: Dialect
-    """What the database is: `postgresql`, `mariadb` or `mysql`."""
+    """What the database is: `postgresql`, `mariadb`, `mysql`, `sqlserver` or `oracle`."""
     connection: Annotated[Mapping[Name, str | int], AfterValidator(_without_secrets)]
-    """Where it is: host, port, database, and what else its client takes, such as sslmode (PostgreSQL) or
-    ssl_ca (MariaDB).
+    """Where it is: host, port, database (Oracle: the service), and what else its client takes, such as
+    sslmode (PostgreSQL), ssl_ca (MariaDB), Encrypt (SQL Server) or protocol (Oracle).
     """
     one_state: bool = False
     """Whether all tables of the source are read as they were at one moment; they are then pulled together."""

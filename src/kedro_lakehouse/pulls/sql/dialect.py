@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.databases import SqlPullConfig, SqlSourceConfig
     from kedro_lakehouse.config.tables import TableConfig
-    from kedro_lakehouse.pulls.protocol import Since
+    from kedro_lakehouse.pulls.protocol import Pull, Since
 
+MAX_DIGITS: Final = 38
+"""The digits that a decimal here holds."""
 SURE: Final = timedelta(seconds=1)
 """So much before the oldest open transaction a window ends: one that begins right now is not seen yet."""
 
@@ -34,6 +36,10 @@ class SqlColumn:
     """The expression of the select list."""
     exact: Callable[[Any], Any] | None = None
     """Makes the landed Arrow column of the selected one; raises ArrowInvalid if a value does not fit."""
+    fetched: str = "string"
+    """The name of Arrow's type of the selected values, where they come as objects of Python."""
+    is_carried: bool = True
+    """Whether its values arrive as they are; a table is not pulled with a column of which that is not so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +69,7 @@ class SqlTable:
 
         Raises:
             TerminalFault: There is no such table, or it lacks a column that the declaration names.
+            InexactFault: The values of a column would change on their way.
         """
         if not columns:
             raise TerminalFault(
@@ -75,10 +82,49 @@ class SqlTable:
             if name not in names:
                 near = did_you_mean(name, names)
                 raise TerminalFault(f"the table has no column {name}", f"Correct it in `pull`.{near}")
-        if not self.pull.fields:
-            return list(columns)
         wanted = {*self.pull.fields, *self.table.keys, *filter(None, [self.pull.cursor])}
-        return [column for column in columns if column.name in wanted]
+        found = [column for column in columns if not self.pull.fields or column.name in wanted]
+        for column in found:
+            if not column.is_carried:
+                cast = "" if column.name in self.pull.as_text else _cast_named(column)
+                raise InexactFault(
+                    f"the column {column.name} has the type {column.type}, which is not carried exactly",
+                    f"{cast}Name the other columns in `pull: {{fields: [...]}}`.",
+                )
+        return found
+
+    def require_time(self, columns: Sequence[SqlColumn], kinds: tuple[str, ...], example: str) -> None:
+        """Refuse a cursor that is no time.
+
+        Args:
+            kinds: How the names of the database's types of times begin.
+            example: Types that the remedy names.
+
+        Raises:
+            TerminalFault: It is of another type.
+        """
+        cursor = next((column for column in columns if column.name == self.pull.cursor), None)
+        if cursor is not None and not cursor.type.startswith(kinds):
+            raise TerminalFault(
+                f"the cursor {cursor.name} is a {cursor.type}, and a window needs a time",
+                f"Name a column of type {example}, or use `mode: full`.",
+            )
+
+    def where(self, pull: Pull, name: str, at: Callable[[str], str]) -> str:
+        """The condition of the rows in a pull's window, as the end of a query; empty where all rows are read.
+
+        Args:
+            name: The quoted cursor.
+            at: Writes a time in the database's SQL.
+        """
+        if self.mode != "incremental":
+            return ""
+        assert pull.to is not None  # noqa: S101 - a window of a database has an end
+        before = f"{name} < {at(pull.to)}"
+        # A row without a cursor is in no window; the first pull shows it, and it goes to quarantine.
+        if pull.from_ is None:
+            return f" WHERE {before} OR {name} IS NULL"
+        return f" WHERE {name} >= {at(pull.from_)} AND {before}"
 
     def entity_of(self, columns: Sequence[SqlColumn], keys: Sequence[str], rows: int | None) -> Entity:
         """What the database's catalog says."""
@@ -122,6 +168,53 @@ class SqlTable:
         return self.pull.late in (None, "open_transactions")
 
 
+def quoted(name: str, marks: str = '""') -> str:
+    """A name between the dialect's marks, of which the last is doubled in the name.
+
+    Example:
+        >>> quoted("a]b", "[]")
+        '[a]]b]'
+    """
+    return f"{marks[0]}{name.replace(marks[1], 2 * marks[1])}{marks[1]}"
+
+
+def literal(text: str) -> str:
+    """A text in SQL, for databases in which a backslash is a character like others."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def to_decimal(found: Any, *, digits: tuple[int, int]) -> Any:
+    """Texts of numbers as decimals of this precision and scale; raises ArrowInvalid if one does not fit."""
+    import pyarrow as pa
+
+    # Arrow reads a text of 39 digits into 128 bits without an error, and wrong.
+    return found.cast(pa.decimal256(76, digits[1])).cast(pa.decimal128(*digits))
+
+
+def to_time(found: Any, *, has_zone: bool = False) -> Any:
+    """Texts of times as times in microseconds, with a zone in UTC; raises ArrowInvalid if one does not fit.
+
+    A text may end with zeros after the microseconds, and have a blank before its zone.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    short = pc.replace_substring_regex(found, r"(\.\d{6})0+", r"\1")
+    if not has_zone:
+        return short.cast(pa.timestamp("us"))
+    return pc.replace_substring_regex(short, r" ([+-]\d\d:\d\d)$", r"\1").cast(pa.timestamp("us", "UTC"))
+
+
+def to_type(found: Any, *, to: pa.DataType) -> Any:
+    """The same values in another type; raises ArrowInvalid if one does not fit."""
+    return found.cast(to)
+
+
+def iso(text: str) -> str:
+    """A time in UTC as a database writes it, as ISO 8601."""
+    return f"{datetime.fromisoformat(text.strip()).isoformat()}+00:00"
+
+
 def made_exact(batch: pa.RecordBatch, columns: Sequence[SqlColumn]) -> pa.Table:
     """The landed form of selected rows.
 
@@ -139,6 +232,10 @@ def made_exact(batch: pa.RecordBatch, columns: Sequence[SqlColumn]) -> pa.Table:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise InexactFault(
                 f"a value of the column {column.name} ({column.type}) does not fit its type here",
-                f"Read it as text: `pull: {{as_text: [{column.name}]}}`, and give its type in `types`.",
+                f"{_cast_named(column)}Give its type in `types`.",
             ) from error
     return pa.table(made, names=[column.name for column in columns])
+
+
+def _cast_named(column: SqlColumn) -> str:
+    return f"Read it as text: `pull: {{as_text: [{column.name}]}}`. "

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import re
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import cut, require
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
-from kedro_lakehouse.pulls.protocol import Chunk, Pull
-from kedro_lakehouse.pulls.sql.dialect import Bound, SqlColumn, made_exact
+from kedro_lakehouse.pulls.sql.dialect import MAX_DIGITS, Bound, SqlColumn, iso, quoted
+from kedro_lakehouse.pulls.sql.reader import ConnectionReader, fetched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kedro_lakehouse.pulls.protocol import Entity, Since
-    from kedro_lakehouse.pulls.sql.dialect import SqlTable
+    from kedro_lakehouse.pulls.protocol import Chunk, Pull
 
-_ROWS: Final = 20_000
 _CONNECT_SECONDS: Final = 10
-_MAX_DIGITS: Final = 38
 _TIMES: Final = ("datetime", "timestamp")
 _INTEGERS: Final[Mapping[str, tuple[str, str]]] = {
     "tinyint": ("int8", "int16"),
@@ -67,80 +65,29 @@ SELECT LEAST(
 """
 
 
-class MariaReader:
+class MariaReader(ConnectionReader):
     """Asks one table of MariaDB or MySQL."""
 
-    def __init__(self, table: SqlTable, credentials: Mapping[str, Any]) -> None:
-        """Store the declarations and the secrets."""
-        self._table, self._credentials = table, credentials
-        self._connection: Any = None
-        self._is_own, self._is_read, self._is_closed = True, False, False
-        self._columns: list[SqlColumn] = []
-
-    def describe(self) -> Entity:
-        """The columns, the primary key, and the estimate of the number of rows."""
-        self._connect()
-        columns = self._columns_there()
-        keys = [str(row[0]) for row in self._ask(_KEYS.format(**self._names))]
-        facts = self._ask(_FACTS.format(**self._names))
-        rows = facts[0][0] if facts else None
-        return self._table.entity_of(columns, keys, int(rows) if rows is not None else None)
-
-    def plan(self, since: Since) -> Pull | None:
-        """Begin a transaction that sees one state; a window's end is asked before it."""
-        if since.shared is not None:
-            self._connection, self._is_own = since.shared["connection"], False
-            bound: Bound = since.shared["bound"]
-        else:
-            self._connect()
-            bound = self._bound()
-        window = None
-        if self._table.mode == "incremental":
-            window = self._table.window(since, bound)
-            if window is None:
-                return None
-        if self._is_own:
-            self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
-        self._columns = self._table.chosen(self._columns_there())
-        self._require_time()
-        begin, end = window or (None, bound.now)
-        facts = {"connection": self._connection, "bound": bound}
-        return Pull(from_=begin, to=end, identity=self._identity(), position=self._position(), facts=facts)
+    times = _TIMES
+    times_named = "datetime(6) or timestamp(6)"
 
     def read(self, pull: Pull) -> Iterator[Chunk]:
         """Read the planned rows in the transaction that ``plan`` began."""
-        import pyarrow as pa
-
         pymysql = _driver()
-        selected = ", ".join(f"{c.select} AS {_quoted(c.name)}" for c in self._columns)
-        query = f"SELECT {selected} FROM {self._relation}{self._where(pull)}"  # noqa: S608 - see _quoted
-        any_rows = False
+        query = self._query(pull)
         with self._explained():
             self._is_read = True
             cursor = self._connection.cursor(pymysql.cursors.SSCursor)
             try:
                 cursor.execute(query)
-                while (rows := cursor.fetchmany(_ROWS)) or not any_rows:
-                    any_rows = True
-                    columns = list(zip(*rows, strict=True)) if rows else [() for _ in self._columns]
-                    arrays = [_array(c) for c in columns]
-                    batch = pa.record_batch(arrays, names=[c.name for c in self._columns])
-                    yield Chunk(rows=made_exact(batch, self._columns))
-                    if not rows:
-                        break
+                yield from fetched(cursor, self._columns, _array)
                 cursor.close()
             finally:
                 _forget(cursor)
             self._is_read = False
 
-    def close(self) -> None:
-        """End what runs, and give the connection back; a shared one is the first table's to close."""
-        self._is_closed = True
-        connection, self._connection = self._connection, None
-        if connection is not None and (self._is_own or self._is_read):
-            with contextlib.suppress(Exception):
-                connection._force_close()  # noqa: SLF001 - close() would wait for the rest of the rows
+    def _end(self, connection: Any) -> None:
+        connection._force_close()  # noqa: SLF001 - close() would wait for the rest of the rows
 
     @property
     def _schema(self) -> str:
@@ -152,47 +99,45 @@ class MariaReader:
 
     @property
     def _relation(self) -> str:
-        return f"{_quoted(self._schema)}.{_quoted(self._table.entity)}"
+        return f"{self._quoted(self._schema)}.{self._quoted(self._table.entity)}"
 
     def _bound(self) -> Bound:
         """What bounds a window, asked before the transaction that reads it begins."""
         if not self._table.asks_for_transactions:
-            return Bound(now=_iso(self._ask("SELECT UTC_TIMESTAMP(6)")[0][0]))
+            return Bound(now=iso(str(self._ask("SELECT UTC_TIMESTAMP(6)")[0][0])))
         if not self._sees_all():
             fault = TerminalFault(
                 "its user may not see when others' transactions began",
                 "Grant the user PROCESS. Or write `late: {overlap: 10 min}` under `pull`, longer than any "
                 "transaction.",
             )
-            return Bound(now=_iso(self._ask("SELECT UTC_TIMESTAMP(6)")[0][0]), fault=fault)
+            return Bound(now=iso(str(self._ask("SELECT UTC_TIMESTAMP(6)")[0][0])), fault=fault)
         self._run("SET time_zone = SYSTEM")
         (oldest, system, now) = self._ask(_OLDEST)[0]
         self._run("SET time_zone = '+00:00'")
         shift = _time(str(now)) - _time(str(system))
-        return Bound(now=_iso(now), oldest=f"{(_time(str(oldest)) + shift).isoformat()}+00:00")
+        return Bound(now=iso(str(now)), oldest=f"{(_time(str(oldest)) + shift).isoformat()}+00:00")
 
     def _sees_all(self) -> bool:
         grants = " ".join(str(row[0]) for row in self._ask("SHOW GRANTS"))
         return bool(re.search(r"\b(PROCESS|ALL PRIVILEGES ON \*\.\*)", grants))
 
-    def _require_time(self) -> None:
-        cursor = next((c for c in self._columns if c.name == self._table.pull.cursor), None)
-        if cursor is not None and not cursor.type.startswith(_TIMES):
-            raise TerminalFault(
-                f"the cursor {cursor.name} is a {cursor.type}, and a window needs a time",
-                "Name a column of type datetime(6) or timestamp(6), or use `mode: full`.",
-            )
+    def _begin(self) -> None:
+        self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
 
-    def _where(self, pull: Pull) -> str:
-        if self._table.mode != "incremental":
-            return ""
-        name = _quoted(str(self._table.pull.cursor))
-        assert pull.to is not None  # noqa: S101 - a window of a database has an end
-        before = f"{name} < {_at(pull.to)}"
-        # A row without a cursor is in no window; the first pull shows it, and it goes to quarantine.
-        if pull.from_ is None:
-            return f" WHERE {before} OR {name} IS NULL"
-        return f" WHERE {name} >= {_at(pull.from_)} AND {before}"
+    def _at(self, time: str) -> str:
+        return f"TIMESTAMP '{time.replace('T', ' ').removesuffix('+00:00')}'"
+
+    def _quoted(self, name: str) -> str:
+        return quoted(name, "``")
+
+    def _keys_there(self) -> list[str]:
+        return [str(row[0]) for row in self._ask(_KEYS.format(**self._names))]
+
+    def _rows_there(self) -> int | None:
+        facts = self._ask(_FACTS.format(**self._names))
+        return int(facts[0][0]) if facts and facts[0][0] is not None else None
 
     def _columns_there(self) -> list[SqlColumn]:
         as_text = set(self._table.pull.as_text)
@@ -224,15 +169,6 @@ class MariaReader:
         self._run("SET time_zone = '+00:00'")
         # Modes change how values are written as text, and what a quote is.
         self._run("SET sql_mode = ''")
-
-    def _run(self, statement: str) -> None:
-        self._ask(statement)
-
-    def _ask(self, query: str) -> Sequence[Sequence[Any]]:
-        with self._explained(), self._connection.cursor() as cursor:
-            cursor.execute(query)
-            rows: Sequence[Sequence[Any]] = cursor.fetchall()
-            return rows
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -280,7 +216,7 @@ def _column(  # noqa: PLR0913 - what the catalog says of a column
     """How a column is selected, and made exact."""
     import pyarrow as pa
 
-    select, to = _quoted(name), None
+    select, to = quoted(name, "``"), None
     unsigned = "unsigned" in kind
     if as_text:
         select = f"CAST({select} AS CHAR)"
@@ -289,7 +225,7 @@ def _column(  # noqa: PLR0913 - what the catalog says of a column
         to = pa.decimal128(20, 0) if named == "decimal" else getattr(pa, named)()
     elif base == "bit":
         select, to = f"{select} + 0", pa.decimal128(20, 0) if kind == "bit(64)" else pa.int64()
-    elif base == "decimal" and int(digits[0]) <= _MAX_DIGITS:
+    elif base == "decimal" and int(digits[0]) <= MAX_DIGITS:
         to = pa.decimal128(int(digits[0]), int(digits[1]))
     elif base in ("float", "double"):
         select, to = f"{select} + 0e0", pa.float64()  # a FLOAT is written with six digits
@@ -302,13 +238,14 @@ def _column(  # noqa: PLR0913 - what the catalog says of a column
     elif base in ("geometry", "point", "linestring", "polygon"):
         select = f"ST_AsText({select})"
     exact = partial(_cast, to=to) if to is not None else None
-    return SqlColumn(name=name, type=kind, nullable=nullable, select=select, exact=exact or _filled)
+    return SqlColumn(name=name, type=kind, nullable=nullable, select=select, exact=exact)
 
 
-def _array(values: Sequence[Any]) -> Any:
+def _array(column: SqlColumn, values: Sequence[Any]) -> Any:
     """Selected values, which are all text or all bytes."""
     import pyarrow as pa
 
+    del column
     binary = any(isinstance(value, bytes) for value in values)
     return pa.array(values, pa.binary() if binary else pa.string())
 
@@ -322,27 +259,8 @@ def _cast(found: Any, *, to: Any) -> Any:
     return found.cast(to)
 
 
-def _filled(found: Any) -> Any:
-    return found
-
-
-def _iso(time: Any) -> str:
-    """A time in UTC as the server writes it, as ISO 8601."""
-    return f"{_time(str(time)).isoformat()}+00:00"
-
-
-def _time(text: str) -> Any:
-    from datetime import datetime
-
+def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
-
-
-def _at(time: str) -> str:
-    return f"TIMESTAMP '{time.replace('T', ' ').removesuffix('+00:00')}'"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _literal(text: str) -> str:

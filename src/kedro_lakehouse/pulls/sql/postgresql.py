@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro_lakehouse.errors import cut, require
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
 from kedro_lakehouse.pulls.protocol import Chunk, Pull
-from kedro_lakehouse.pulls.sql.dialect import Bound, SqlColumn, made_exact
+from kedro_lakehouse.pulls.sql.dialect import (
+    MAX_DIGITS,
+    Bound,
+    SqlColumn,
+    literal,
+    made_exact,
+    quoted,
+    to_decimal,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +38,6 @@ _AS_THEY_ARE: Final = frozenset(
 _FIRST_DAY: Final = -2_440_588
 _FIRST_MICROSECOND: Final = -210_866_803_200_000_000
 """4713 BC, where PostgreSQL's calendar begins: infinity arrives as a number before it."""
-_MAX_DIGITS: Final = 38
 _TIMES: Final = ("timestamp", "timestamptz")
 _PASSES: Final = ("08", "40", "53", "55P03", "57P", "58")
 """Beginnings of SQLSTATE that may pass by itself."""
@@ -96,10 +103,10 @@ class PostgresReader:
                 return None
         self._run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         if since.shared is not None:
-            self._run(f"SET TRANSACTION SNAPSHOT {_literal(str(since.shared['snapshot']))}")
+            self._run(f"SET TRANSACTION SNAPSHOT {literal(str(since.shared['snapshot']))}")
         oid = self._oid()
         self._columns = self._table.chosen(self._columns_of(oid))
-        self._require_time()
+        self._table.require_time(self._columns, ("timestamp",), "timestamptz or timestamp")
         facts: dict[str, Any] = {"bound": bound}
         if self._table.config.one_state:
             own = since.shared or {}
@@ -111,8 +118,8 @@ class PostgresReader:
         """Read the planned rows in the transaction that ``plan`` began."""
         import pyarrow as pa
 
-        selected = ", ".join(f"{c.select} AS {_quoted(c.name)}" for c in self._columns)
-        query = f"SELECT {selected} FROM {self._relation}{self._where(pull)}"  # noqa: S608 - quoted by _quoted
+        selected = ", ".join(f"{c.select} AS {quoted(c.name)}" for c in self._columns)
+        query = f"SELECT {selected} FROM {self._relation}{self._where(pull)}"  # noqa: S608 - quoted by quoted
         with self._explained(), self._connection.cursor() as cursor:
             cursor.execute(query)
             reader = cursor.fetch_record_batch()
@@ -138,8 +145,8 @@ class PostgresReader:
 
     @property
     def _relation(self) -> str:
-        schema = f"{_quoted(self._table.schema)}." if self._table.schema else ""
-        return schema + _quoted(self._table.entity)
+        schema = f"{quoted(self._table.schema)}." if self._table.schema else ""
+        return schema + quoted(self._table.entity)
 
     def _bound(self) -> Bound:
         """What bounds a window, asked before the transaction that reads it begins."""
@@ -157,38 +164,17 @@ class PostgresReader:
             fault = TerminalFault("its user may not see when others' transactions began", right)
         return Bound(now=_iso(now), oldest=_iso(oldest) if oldest else None, fault=fault)
 
-    def _require_time(self) -> None:
-        """Refuse a cursor that is no time.
-
-        Raises:
-            TerminalFault: It is of another type.
-        """
-        cursor = next((c for c in self._columns if c.name == self._table.pull.cursor), None)
-        if cursor is not None and not cursor.type.startswith("timestamp"):
-            raise TerminalFault(
-                f"the cursor {cursor.name} is a {cursor.type}, and a window needs a time",
-                "Name a column of type timestamptz or timestamp, or use `mode: full`.",
-            )
-
     def _where(self, pull: Pull) -> str:
-        if self._table.mode != "incremental":
+        cursor = next((c for c in self._columns if c.name == self._table.pull.cursor), None)
+        if cursor is None:
             return ""
-        cursor = next(c for c in self._columns if c.name == self._table.pull.cursor)
-        name = _quoted(cursor.name)
         zone = "" if "with time zone" in cursor.type else " AT TIME ZONE 'UTC'"
-
-        def at(time: str) -> str:
-            return f"(TIMESTAMPTZ {_literal(time)}{zone})"
-
-        assert pull.to is not None  # noqa: S101 - a window of a database has an end
-        before = f"{name} < {at(pull.to)}"
-        # A row without a cursor is in no window; the first pull shows it, and it goes to quarantine.
-        if pull.from_ is None:
-            return f" WHERE {before} OR {name} IS NULL"
-        return f" WHERE {name} >= {at(pull.from_)} AND {before}"
+        return self._table.where(
+            pull, quoted(cursor.name), lambda time: f"(TIMESTAMPTZ {literal(time)}{zone})"
+        )
 
     def _oid(self) -> int:
-        found = self._ask(f"SELECT to_regclass({_literal(self._relation)})::oid::bigint")[0][0]
+        found = self._ask(f"SELECT to_regclass({literal(self._relation)})::oid::bigint")[0][0]
         if found is None:
             self._table.chosen([])
         return int(found)
@@ -288,22 +274,22 @@ def _column(  # noqa: PLR0913 - what the catalog says of a column
     name: str, kind: str, base: str, modifier: int, *, nullable: bool, as_text: bool
 ) -> SqlColumn:
     """How a column is selected, and made exact."""
-    quoted, exact = _quoted(name), None
+    own, exact = quoted(name), None
     if as_text:
-        select = f"{quoted}::text"
+        select = f"{own}::text"
     elif base == "numeric" and (digits := _digits(modifier)) is not None:
-        select, exact = quoted, partial(_decimal, digits=digits)
+        select, exact = own, partial(to_decimal, digits=digits)
     elif base in _AS_THEY_ARE:
-        select = quoted
+        select = own
         exact = partial(_not_before_time, base=base) if base in ("date", *_TIMES) else None
     elif base.startswith("_"):
-        select = f"to_json({quoted})::text"  # the driver flattens arrays of two dimensions
+        select = f"to_json({own})::text"  # the driver flattens arrays of two dimensions
     elif base == "money":
-        select = f"{quoted}::numeric::text"
+        select = f"{own}::numeric::text"
     elif base == "oid":
-        select = f"{quoted}::bigint"
+        select = f"{own}::bigint"
     else:
-        select = f"{quoted}::text"
+        select = f"{own}::text"
     return SqlColumn(name=name, type=kind, nullable=nullable, select=select, exact=exact)
 
 
@@ -312,13 +298,7 @@ def _digits(modifier: int) -> tuple[int, int] | None:
     if modifier < 0:
         return None
     precision, scale = ((modifier - 4) >> 16) & 0xFFFF, (modifier - 4) & 0x7FF
-    return (precision, scale) if scale <= precision <= _MAX_DIGITS else None
-
-
-def _decimal(found: Any, *, digits: tuple[int, int]) -> Any:
-    import pyarrow as pa
-
-    return found.cast(pa.decimal128(*digits))
+    return (precision, scale) if scale <= precision <= MAX_DIGITS else None
 
 
 def _not_before_time(found: Any, *, base: str) -> Any:
@@ -336,14 +316,6 @@ def _not_before_time(found: Any, *, base: str) -> Any:
 def _iso(text: str) -> str:
     """A time as PostgreSQL writes it in UTC, as ISO 8601."""
     return text.replace(" ", "T").replace("+00", "+00:00")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _word(value: object) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
-from kedro_lakehouse.config.databases import SqlSourceConfig
+from kedro_lakehouse.config.databases import Dialect, SqlSourceConfig
 from kedro_lakehouse.pulls.protocol import PullCapabilities
 from kedro_lakehouse.pulls.sql.dialect import SqlTable
 
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.pulls.protocol import Chunk, Entity, Pull, Since
+
+
+_READERS: Final[Mapping[Dialect, tuple[str, str]]] = {
+    "postgresql": ("postgresql", "PostgresReader"),
+    "mariadb": ("mariadb", "MariaReader"),
+    "mysql": ("mariadb", "MariaReader"),
+    "sqlserver": ("sqlserver", "SqlServerReader"),
+    "oracle": ("oracle", "OracleReader"),
+}
+"""The module and the class that asks a database, by its dialect."""
 
 
 class _Reader(Protocol):
@@ -62,10 +73,7 @@ class SqlSource:
 
 
 def _reader(table: SqlTable, credentials: Mapping[str, Any]) -> _Reader:
-    if table.config.dialect == "postgresql":
-        from kedro_lakehouse.pulls.sql.postgresql import PostgresReader
-
-        return PostgresReader(table, credentials)
-    from kedro_lakehouse.pulls.sql.mariadb import MariaReader
-
-    return MariaReader(table, credentials)
+    """The reader of the declared dialect; only its module, and so only its driver, is imported."""
+    module, name = _READERS[table.config.dialect]
+    reader: _Reader = getattr(import_module(f"{__package__}.{module}"), name)(table, credentials)
+    return reader

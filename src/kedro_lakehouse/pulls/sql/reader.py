@@ -1,0 +1,207 @@
+"""Reads tables over one connection: those that are to have one state share it, one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from abc import ABC, abstractmethod
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+
+from kedro_lakehouse.pulls.errors import TransientFault
+from kedro_lakehouse.pulls.protocol import Chunk, Pull
+from kedro_lakehouse.pulls.sql.dialect import made_exact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from kedro_lakehouse.pulls.protocol import Entity, Since
+    from kedro_lakehouse.pulls.sql.dialect import Bound, SqlColumn, SqlTable
+
+ROWS: Final = 20_000
+"""So many rows become one chunk."""
+_LOOKS: Final = 0.2
+"""So often it is looked whether a reader was closed, in seconds."""
+_CLOSE_SECONDS: Final = 5.0
+_Result = TypeVar("_Result")
+
+
+class ConnectionReader(ABC):
+    """Asks one table; a dialect says how it connects, what it asks, and what errors of its driver mean."""
+
+    times: ClassVar[tuple[str, ...]]
+    """How the names of the types begin that a cursor may have."""
+    times_named: ClassVar[str]
+    """What a remedy says of them."""
+
+    def __init__(self, table: SqlTable, credentials: Mapping[str, Any]) -> None:
+        """Store the declarations and the secrets."""
+        self._table, self._credentials = table, credentials
+        self._connection: Any = None
+        self._state: Any = None
+        self._is_own, self._is_read, self._is_closed = True, False, False
+        self._columns: list[SqlColumn] = []
+
+    def describe(self) -> Entity:
+        """The columns, the primary key, and the estimate of the number of rows."""
+        self._connect()
+        return self._table.entity_of(self._columns_there(), self._keys_there(), self._rows_there())
+
+    def plan(self, since: Since) -> Pull | None:
+        """Fix the state that is read; a window's end is asked before it."""
+        shared = since.shared
+        if shared is not None:
+            self._connection, self._is_own = shared["connection"], False
+        else:
+            self._connect()
+        bound: Bound = self._bound() if shared is None else shared["bound"]
+        window = None
+        if self._table.mode == "incremental":
+            window = self._table.window(since, bound)
+            if window is None:
+                return None
+        self._state = self._begin() if shared is None else shared["state"]
+        self._columns = self._table.chosen(self._columns_there())
+        self._table.require_time(self._columns, self.times, self.times_named)
+        begin, end = window or (None, bound.now)
+        facts = {"connection": self._connection, "bound": bound, "state": self._state}
+        return Pull(from_=begin, to=end, identity=self._identity(), position=self._position(), facts=facts)
+
+    @abstractmethod
+    def read(self, pull: Pull) -> Iterator[Chunk]:
+        """Read the planned rows in the state that ``plan`` fixed."""
+
+    def close(self) -> None:
+        """End what runs, and give the connection back; a shared one is the first table's to close."""
+        self._is_closed = True
+        connection, self._connection = self._connection, None
+        if connection is None or not (self._is_own or self._is_read):
+            return
+
+        def end() -> None:
+            with contextlib.suppress(Exception):
+                self._end(connection)
+
+        ending = threading.Thread(target=end, daemon=True)
+        ending.start()
+        ending.join(_CLOSE_SECONDS)  # a server that is silent does not hold up who closes
+
+    # What a dialect says.
+    @abstractmethod
+    def _connect(self) -> None:
+        """Open the connection, and set what changes how the server writes values."""
+
+    @abstractmethod
+    def _bound(self) -> Bound:
+        """What bounds a window, asked before the state that is read."""
+
+    @abstractmethod
+    def _begin(self) -> Any:
+        """Begin to see one state; what the other tables of it need is returned."""
+
+    @abstractmethod
+    def _columns_there(self) -> list[SqlColumn]: ...
+
+    @abstractmethod
+    def _keys_there(self) -> list[str]: ...
+
+    @abstractmethod
+    def _rows_there(self) -> int | None: ...
+
+    @abstractmethod
+    def _identity(self) -> dict[str, str]: ...
+
+    @abstractmethod
+    def _position(self) -> str | None: ...
+
+    @abstractmethod
+    def _explained(self) -> contextlib.AbstractContextManager[None]:
+        """Turns the driver's errors into faults, without what the server says of values."""
+
+    @abstractmethod
+    def _end(self, connection: Any) -> None:
+        """Close a connection, also one on which another thread reads."""
+
+    @abstractmethod
+    def _at(self, time: str) -> str:
+        """A time in the database's SQL, to be compared with the cursor."""
+
+    @abstractmethod
+    def _quoted(self, name: str) -> str: ...
+
+    @property
+    @abstractmethod
+    def _relation(self) -> str:
+        """The table in a query."""
+
+    # What dialects share.
+    def _query(self, pull: Pull) -> str:
+        """The query of a pull's rows."""
+        selected = ", ".join(f"{c.select} AS {self._quoted(c.name)}" for c in self._columns)
+        where = self._table.where(pull, self._quoted(str(self._table.pull.cursor)), self._at)
+        return f"SELECT {selected} FROM {self._relation}{where}"  # noqa: S608 - names are quoted
+
+    def _ask(self, query: str) -> Sequence[Sequence[Any]]:
+        def asked() -> Sequence[Sequence[Any]]:
+            with self._connection.cursor() as cursor:
+                cursor.execute(query)
+                rows: Sequence[Sequence[Any]] = cursor.fetchall()
+                return rows
+
+        with self._explained():
+            return self._waited(asked)
+
+    def _run(self, statement: str) -> None:
+        def ran() -> None:
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement)
+
+        with self._explained():
+            self._waited(ran)
+
+    def _waited(self, work: Callable[[], _Result]) -> _Result:
+        """Do something in a thread, which is left behind if the reader is closed and the server is silent.
+
+        A driver that is asked to cancel may wait until the server has answered that, too.
+
+        Raises:
+            TransientFault: The reader was closed meanwhile.
+        """
+        done: SimpleQueue[Future[_Result]] = SimpleQueue()
+
+        def run() -> None:
+            future: Future[_Result] = Future()
+            try:
+                future.set_result(work())
+            except Exception as error:  # noqa: BLE001 - the waiting thread raises it
+                future.set_exception(error)
+            done.put(future)
+
+        threading.Thread(target=run, daemon=True).start()
+        while True:
+            with contextlib.suppress(Empty):
+                return done.get(timeout=_LOOKS).result()
+            if self._is_closed:
+                raise TransientFault("the connection was closed")
+
+
+def fetched(
+    cursor: Any, columns: Sequence[SqlColumn], array: Callable[[SqlColumn, Sequence[Any]], Any]
+) -> Iterator[Chunk]:
+    """The rows of a query that a cursor of the DB-API has executed; of none there is one empty chunk.
+
+    Args:
+        array: Makes the Arrow array of a column's selected values.
+    """
+    import pyarrow as pa
+
+    any_rows = False
+    while (rows := cursor.fetchmany(ROWS)) or not any_rows:
+        any_rows = True
+        values = list(zip(*rows, strict=True)) if rows else [() for _ in columns]
+        arrays = [array(*pair) for pair in zip(columns, values, strict=True)]
+        batch = pa.record_batch(arrays, names=[column.name for column in columns])
+        yield Chunk(rows=made_exact(batch, columns))
+        if not rows:
+            break
