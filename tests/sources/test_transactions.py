@@ -21,8 +21,6 @@ from harness.transactions import MARKED, WHOLE, Transactions, as_texts
 from kedro_lakehouse.ingestion.pulling import pull_now
 from kedro_lakehouse.pulls.sql import dialect as rules
 from kedro_lakehouse.pulls.sql.dialect import Bound, SqlTable
-from kedro_lakehouse.pulls.sql.mariadb import MariaReader
-from kedro_lakehouse.pulls.sql.postgresql import PostgresReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,15 +78,14 @@ def test_tables_equal_the_databases_after_random_transactions(shops: dict[str, S
 def planted(rule: str, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let windows be bounded by a wrong rule."""
     real: Callable[..., Any] = SqlTable.window
-    reader = PostgresReader if shop.is_postgres else MariaReader
-    where: Callable[..., str] = reader._where
+    where: Callable[..., str] = SqlTable.where
     monkeypatch.setattr(rules, "SURE", dt.timedelta(0))
     if rule == "now":
         monkeypatch.setattr(SqlTable, "window", lambda self, since, b: real(self, since, Bound(now=b.now)))
         return
     # `<=`: a row with the time of a window's end may come after it was read.
     monkeypatch.setattr(
-        reader, "_where", lambda self, pull: where(self, pull).replace(" >= ", " > ").replace(" < ", " <= ")
+        SqlTable, "where", lambda *given: where(*given).replace(" >= ", " > ").replace(" < ", " <= ")
     )
     if rule == "max":
 
