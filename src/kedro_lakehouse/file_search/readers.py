@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 _CHUNK: Final = 8 * 2**20
 _SNIFFED: Final = 8192
 _ROWS: Final = 65_536
-_MANY: Final = 64
-"""With more forms of values than this, texts are looked at one by one."""
 _BOUNDS: Final = ("lower_bounds", "upper_bounds")
 _PATHS: Final = ("file_path", "manifest_path")
 _TAR_MAGIC_AT: Final = 257
@@ -232,21 +230,21 @@ def _in_values(values: pa.Array, path: tuple[str, ...], wanted: Wanted) -> Itera
 
 
 def _texts_with(values: pa.Array, wanted: Wanted) -> int:
+    """How many texts, or bytes, hold a value; what is repeated is looked at once."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
-        return sum(v is not None and wanted.holds_bytes(v) for v in values.to_pylist())
-    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
-        values = (
-            values.cast(pa.string()) if pa.types.is_string_view(values.type) else values.cast(pa.binary())
-        )
-    if len(wanted.forms) > _MANY:
-        return sum(v is not None and wanted.holds(v) for v in values.to_pylist())
-    likely = reduce(pc.or_, (pc.match_substring(values, form) for form in wanted.forms))
-    if not pc.any(likely).as_py():
-        return 0
-    return sum(wanted.holds(v) for v in values.filter(likely).to_pylist())
+    if pa.types.is_string_view(values.type):
+        values = values.cast(pa.string())
+    elif pa.types.is_fixed_size_binary(values.type):
+        values = values.cast(pa.binary())
+    is_bytes = pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)
+    holds: Callable[[Any], bool] = wanted.holds_bytes if is_bytes else wanted.holds
+    counted = values.value_counts()
+    patterns = wanted.byte_patterns if is_bytes else wanted.text_patterns
+    likely = [pc.match_substring_regex(counted.field("values"), pattern) for pattern in patterns]
+    found = counted.filter(reduce(pc.or_, likely)) if likely else counted[:0]
+    return sum(one["counts"] for one in found.to_pylist() if holds(one["values"]))
 
 
 def _orc(file: BinaryIO, wanted: Wanted) -> Iterator[tuple[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
@@ -26,6 +27,8 @@ _OF_DELTA: Final = re.compile(r"col-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 """What files of a Delta table with column mapping call a column."""
 _CUT: Final = 16
 """Iceberg cuts bounds of text to so many characters; Delta's are longer."""
+_TOGETHER: Final = 500
+"""So many forms of values make one pattern: RE2 has a limit of memory for each."""
 COMMON: Final = 4
 """A value of fewer characters occurs by chance: that it is found, or is not, says little."""
 
@@ -64,6 +67,20 @@ class Wanted:
                 except UnicodeEncodeError:
                     continue
         return tuple(found)
+
+    @cached_property
+    def text_patterns(self) -> tuple[str, ...]:
+        """Patterns as Arrow reads them: a text in which none of them is found holds no value."""
+        texts = []
+        for form in self.forms:
+            with suppress(UnicodeDecodeError):  # no text of UTF-8 has it
+                texts.append(form.decode())
+        return _patterns(texts)
+
+    @cached_property
+    def byte_patterns(self) -> tuple[str, ...]:
+        """The same for bytes, of which Arrow takes each for a letter of Latin-1."""
+        return _patterns([form.decode("latin-1") for form in self.forms])
 
     @cached_property
     def longest(self) -> int:
@@ -190,6 +207,13 @@ class Wanted:
     def common(self) -> tuple[str, ...]:
         """The values that are too short to say much."""
         return tuple(v for v in self.values if len(v) < COMMON)
+
+
+def _patterns(texts: Sequence[str]) -> tuple[str, ...]:
+    literal = [
+        "".join(c if c.isascii() and c.isalnum() else f"\\x{{{ord(c):x}}}" for c in text) for text in texts
+    ]
+    return tuple("|".join(literal[i : i + _TOGETHER]) for i in range(0, len(literal), _TOGETHER))
 
 
 def _fits(kind: pa.DataType, number: int) -> bool:

@@ -19,8 +19,11 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from pyarrow import orc
 
+from kedro_lakehouse.file_search.readers import hits_in
 from kedro_lakehouse.file_search.search import NAME, search_files
 from kedro_lakehouse.file_search.wanted import Wanted
 
@@ -280,3 +283,44 @@ def test_links_are_followed_once_and_pipes_are_left(tmp_path: Path) -> None:
     assert {"shared/day/a.txt", "shared/b.txt", "one.txt"} <= set(below)
     assert len(below) == len(set(below))
     assert not report.unsure
+
+
+SIGNS = "ab.1 *é\n驚|\\"
+
+
+@given(
+    st.lists(st.text(SIGNS, min_size=1, max_size=3), min_size=1, max_size=120, unique=True),
+    st.lists(st.one_of(st.none(), st.text(SIGNS, max_size=6)), min_size=1, max_size=30),
+)
+def test_texts_of_a_column_are_those_that_hold_a_value_one_by_one(
+    values: list[str], texts: list[str]
+) -> None:
+    wanted = Wanted.of(values)
+    assume(wanted.values)
+    expected = sum(text is not None and wanted.holds(text) for text in texts)
+    as_bytes = [None if text is None else text.encode() for text in texts]
+    in_bytes = sum(data is not None and wanted.holds_bytes(data) for data in as_bytes)
+    for column, count in (
+        (pa.array(texts, pa.string()), expected),
+        (pa.array(texts, pa.large_string()), expected),
+        (pa.array(texts, pa.string_view()), expected),
+        (pa.array(as_bytes, pa.binary()), in_bytes),
+    ):
+        file = io.BytesIO()
+        pq.write_table(pa.table({"c": column}), file)
+        file.seek(0)
+        _, hits = hits_in(file, wanted)
+        assert sum(hit.count for hit in hits if hit.place == "column c") == count
+
+
+def test_bytes_of_a_fixed_width_and_very_many_values(tmp_path: Path) -> None:
+    many = [f"person{n}@example.org" for n in range(5_000)]
+    rows = {
+        "fixed": pa.array([b"59289 ", b"592890"], pa.binary(6)),
+        "mail": ["To: person4999@example.org", "To: person5000@example.org"],
+    }
+    pq.write_table(pa.table(rows), tmp_path / "a.parquet")
+    report = search_files([str(tmp_path)], Wanted.of([*many, "59289"]))
+    assert not report.unsure
+    (found,) = report.found
+    assert {hit.place: hit.count for hit in found.hits} == {"column fixed": 2, "column mail": 1}
