@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _CHUNK: Final = 8 * 2**20
 _SNIFFED: Final = 8192
 _ROWS: Final = 65_536
+_FEW: Final = 64
+"""Up to so many forms of values Arrow says which texts may hold one."""
 _BOUNDS: Final = ("lower_bounds", "upper_bounds")
 _PATHS: Final = ("file_path", "manifest_path")
 _TAR_MAGIC_AT: Final = 257
@@ -240,11 +242,13 @@ def _texts_with(values: pa.Array, wanted: Wanted) -> int:
         values = values.cast(pa.binary())
     is_bytes = pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)
     holds: Callable[[Any], bool] = wanted.holds_bytes if is_bytes else wanted.holds
-    counted = values.value_counts()
-    patterns = wanted.byte_patterns if is_bytes else wanted.text_patterns
-    likely = [pc.match_substring_regex(counted.field("values"), pattern) for pattern in patterns]
-    found = counted.filter(reduce(pc.or_, likely)) if likely else counted[:0]
-    return sum(one["counts"] for one in found.to_pylist() if holds(one["values"]))
+    if not wanted.forms:
+        return 0
+    counted = values.drop_null().value_counts()
+    if len(wanted.forms) <= _FEW:
+        likely = (pc.match_substring(counted.field("values"), form) for form in wanted.forms)
+        counted = counted.filter(reduce(pc.or_, likely))
+    return sum(one["counts"] for one in counted.to_pylist() if holds(one["values"]))
 
 
 def _orc(file: BinaryIO, wanted: Wanted) -> Iterator[tuple[str, int]]:

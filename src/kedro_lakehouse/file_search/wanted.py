@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
@@ -27,8 +26,6 @@ _OF_DELTA: Final = re.compile(r"col-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 """What files of a Delta table with column mapping call a column."""
 _CUT: Final = 16
 """Iceberg cuts bounds of text to so many characters; Delta's are longer."""
-_TOGETHER: Final = 500
-"""So many forms of values make one pattern: RE2 has a limit of memory for each."""
 COMMON: Final = 4
 """A value of fewer characters occurs by chance: that it is found, or is not, says little."""
 
@@ -69,32 +66,17 @@ class Wanted:
         return tuple(found)
 
     @cached_property
-    def text_patterns(self) -> tuple[str, ...]:
-        """Patterns as Arrow reads them: a text in which none of them is found holds no value."""
-        texts = []
-        for form in self.forms:
-            with suppress(UnicodeDecodeError):  # no text of UTF-8 has it
-                texts.append(form.decode())
-        return _patterns(texts)
-
-    @cached_property
-    def byte_patterns(self) -> tuple[str, ...]:
-        """The same for bytes, of which Arrow takes each for a letter of Latin-1."""
-        return _patterns([form.decode("latin-1") for form in self.forms])
-
-    @cached_property
     def longest(self) -> int:
         """The bytes of the longest form."""
         return max(map(len, self.forms), default=0)
 
     @cached_property
     def _any_form(self) -> re.Pattern[bytes]:
-        return re.compile(b"|".join(map(re.escape, sorted(self.forms, key=len, reverse=True))))
+        return re.compile(_any_of(self.forms))
 
     @cached_property
     def _as_word(self) -> re.Pattern[bytes]:
-        forms = b"|".join(map(re.escape, sorted(self.forms, key=len, reverse=True)))
-        return re.compile(b"(?<!" + _IN_WORD + b")(?:" + forms + b")(?!" + _IN_WORD + b")")
+        return re.compile(b"(?<!" + _IN_WORD + b")" + _any_of(self.forms) + b"(?!" + _IN_WORD + b")")
 
     def in_text(self, text: bytes) -> Iterator[int]:
         """Where a text holds a value as a word of its own, and not as that of another key in JSON."""
@@ -209,11 +191,23 @@ class Wanted:
         return tuple(v for v in self.values if len(v) < COMMON)
 
 
-def _patterns(texts: Sequence[str]) -> tuple[str, ...]:
-    literal = [
-        "".join(c if c.isascii() and c.isalnum() else f"\\x{{{ord(c):x}}}" for c in text) for text in texts
-    ]
-    return tuple("|".join(literal[i : i + _TOGETHER]) for i in range(0, len(literal), _TOGETHER))
+def _any_of(forms: Sequence[bytes]) -> bytes:
+    """A pattern of any of these, a longer one before a shorter.
+
+    What begins alike is looked at once, so ten thousand forms take little longer than one.
+    """
+    groups: dict[bytes, list[bytes]] = {}
+    for form in forms:
+        if form:
+            groups.setdefault(form[:1], []).append(form)
+    parts = []
+    for group in groups.values():
+        least, most = min(group), max(group)
+        shared = next((i for i in range(len(least)) if least[i] != most[i]), len(least))
+        parts.append(re.escape(least[:shared]) + _any_of([form[shared:] for form in group]))
+    if not parts:
+        return b""
+    return b"(?:" + b"|".join(parts) + (b")?" if b"" in forms else b")")
 
 
 def _fits(kind: pa.DataType, number: int) -> bool:
