@@ -88,7 +88,10 @@ def opened(console: list[str], project: TemporaryProject) -> int:
                 return int(page.status)
         finally:
             running.send_signal(signal.SIGINT)
-            assert running.wait(60) == 0
+            try:
+                assert running.wait(60) == 0
+            finally:
+                running.kill()  # leaving the block waits for it
 
 
 @needs_the_model
