@@ -8,8 +8,11 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow.parquet as pq
+import pytest
 
 from harness.project import TemporaryProject
+from kedro_lakehouse.errors import SourceRefusedError
+from kedro_lakehouse.ingestion.pulling import pull_now
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import Project
 
@@ -147,6 +150,17 @@ def made(path: Path, sources: dict[str, Any], tables: dict[str, Any]) -> Tempora
 def bound(project: TemporaryProject, table: str) -> Any:
     """A table of a project, as a run binds it."""
     return Project.load(str(project.path / "conf"), None).bind(TableName.parse(table))
+
+
+def assert_lacks_are_refused(project: TemporaryProject) -> None:
+    """Tables `a.no_table`, `a.no_column` and `a.no_time` are refused, each for what the database lacks."""
+    for table, words in (
+        ("a.no_table", "there is no table no_table"),
+        ("a.no_column", "no column nothing"),
+        ("a.no_time", "a window needs a time"),
+    ):
+        with pytest.raises(SourceRefusedError, match=words):
+            pull_now(bound(project, table))
 
 
 def window(**more: Any) -> dict[str, Any]:

@@ -74,9 +74,9 @@ def running_sql_server(folder: Path) -> Iterator[SqlServer]:
     """A server, where the driver's library can be loaded."""
     driver = pytest.importorskip("mssql_python", reason="`make test-sources` installs the extra sqlserver")
     pytest.importorskip("pysqlbridge", reason="`make test-sources` installs it")
-    with pytest.raises(driver.Error) as told:
+    with pytest.raises(driver.Error) as refused:
         driver.connect("Server=127.0.0.1,1;UID=nobody;PWD=none;Encrypt=no", timeout=1)
-    if "Failed to load the driver" in str(told.value):
+    if "Failed to load the driver" in str(refused.value):
         pytest.skip(LOADED_BY)
     running = SqlServer(folder)
     try:

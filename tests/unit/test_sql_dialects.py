@@ -196,9 +196,9 @@ def test_the_extremes_of_a_type_land_as_they_are(
 def test_a_value_that_fits_no_type_is_refused_until_it_is_read_as_text(
     dialect: str, catalog: tuple[Any, ...], text: str
 ) -> None:
-    with pytest.raises(InexactFault) as refused:
+    with pytest.raises(InexactFault) as raised:
         landed(column(dialect, catalog), pa.array([text]))
-    assert "as_text: [c]" in refused.value.remedy
+    assert "as_text: [c]" in raised.value.remedy
     one = column(dialect, catalog, as_text=True)
     parsed(f"SELECT {one.select} AS x FROM t", dialect)
     assert landed(one, pa.array([text])).to_pylist() == [text]
@@ -350,19 +350,19 @@ def blind(dialect: str) -> dict[str, Any]:
 def refused(code: int, name: str = "", **more: Any) -> Exception:
     """An error as python-oracledb raises it."""
     name = name or f"ORA-{code:05}"
-    told = SimpleNamespace(code=code, full_code=name, message=f"{name}: some words", **more)
-    error: Exception = needed("oracle").DatabaseError(told)
+    facts = SimpleNamespace(code=code, full_code=name, message=f"{name}: some words", **more)
+    error: Exception = needed("oracle").DatabaseError(facts)
     return error
 
 
 @pytest.mark.parametrize("dialect", GRAMMARS)
 def test_who_may_not_see_transactions_is_told_the_right_and_the_overlap(dialect: str) -> None:
     reader, _ = opened(dialect, blind(dialect), **WINDOW)
-    with pytest.raises(TerminalFault) as told:
+    with pytest.raises(TerminalFault) as raised:
         reader.plan(Since(mode="incremental", number=0, to=None))
     right = "VIEW SERVER STATE" if dialect == "sqlserver" else "SYS.GV_$TRANSACTION"
-    assert right in told.value.remedy
-    assert "overlap" in told.value.remedy
+    assert right in raised.value.remedy
+    assert "overlap" in raised.value.remedy
     late = {"pull": WINDOW["pull"] | {"late": {"overlap": "10 min"}}}
     reader, _ = opened(dialect, blind(dialect), **late)
     pull = reader.plan(Since(mode="incremental", number=1, to="2024-01-31T05:50:00+00:00"))
@@ -391,9 +391,9 @@ def test_sql_server_reads_one_state_or_says_what_its_administrator_must_allow() 
     assert not any("SNAPSHOT" in asked for asked in connection.asked)
     for versions, more in (((0, 0), {}), ((0, 1), {"one_state": True})):
         reader, _ = opened("sqlserver", {"snapshot_isolation_state": [versions]}, **more)
-        with pytest.raises(TerminalFault) as told:
+        with pytest.raises(TerminalFault) as raised:
             reader.plan(whole)
-        assert "ALLOW_SNAPSHOT_ISOLATION" in told.value.remedy
+        assert "ALLOW_SNAPSHOT_ISOLATION" in raised.value.remedy
 
 
 def test_oracle_reads_tables_in_one_state_as_of_one_number() -> None:
@@ -416,9 +416,9 @@ def test_oracle_needs_no_right_for_one_table_in_one_query() -> None:
     assert pull.position is None
     assert "AS OF" not in reader._query(pull)
     reader, _ = opened("oracle", {"v$database": refused(942)}, one_state=True)
-    with pytest.raises(TerminalFault) as told:
+    with pytest.raises(TerminalFault) as raised:
         reader.plan(whole)
-    assert "SYS.V_$DATABASE" in told.value.remedy
+    assert "SYS.V_$DATABASE" in raised.value.remedy
 
 
 def test_oracles_rows_land() -> None:
@@ -540,9 +540,9 @@ def test_no_oracle_at_a_port_is_no_connection_and_a_wrong_key_is_a_mistake() -> 
         source = SqlSourceConfig(type="sql", dialect="oracle", path="p", connection=here | more)
         table = TableConfig(source="s", entity="T", keys=("ID",), pull=SqlPullConfig())
         reader = oracle.OracleReader(SqlTable(source, table), credentials)
-        with pytest.raises(kind, match=words) as told:
+        with pytest.raises(kind, match=words) as raised:
             reader.plan(Since(mode="full", number=0, to=None))
-        assert credentials["password"] not in f"{told.value} {told.value.remedy}"
+        assert credentials["password"] not in f"{raised.value} {raised.value.remedy}"
         reader.close()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
@@ -70,8 +72,9 @@ def with_written_times(rows: pa.Table) -> WrittenTimes:
     """
     options: dict[str, str] = {}
     remarks: list[str] = []
+    texts = {f.name: rows[f.name].unique().drop_null() for f in rows.schema if pa.types.is_string(f.type)}
     for option, kind in _KINDS.items():
-        fits = {name: found for name in rows.column_names if (found := _fitting(rows[name], option))}
+        fits = {name: found for name, given in texts.items() if (found := _fitting(given, option))}
         if not fits:
             continue
         chosen = _chosen(fits)
@@ -86,13 +89,13 @@ def with_written_times(rows: pa.Table) -> WrittenTimes:
     return WrittenTimes(rows, options, remarks)
 
 
-def _fitting(column: pa.ChunkedArray, option: str) -> list[_Pattern]:
-    """The patterns by which every text of a column is a date or a time."""
-    if not pa.types.is_string(column.type) or column.null_count == len(column):
-        return []
-    given = column.unique().drop_null()
+def _fitting(given: pa.Array, option: str) -> list[_Pattern]:
+    """The patterns by which every text of a column is a date or a time; none where there is no text."""
+    first = given[0].as_py() if len(given) else ""
 
     def fits(pattern: _Pattern) -> bool:
+        if re.fullmatch(pattern.looks, first) is None:  # most columns end here
+            return False
         if not pc.all(pc.match_substring_regex(given, f"^{pattern.looks}$")).as_py():
             return False
         times = pc.strptime(given, format=pattern.c, unit="s", error_is_null=True)
@@ -103,20 +106,15 @@ def _fitting(column: pa.ChunkedArray, option: str) -> list[_Pattern]:
     return [pattern for pattern in _PATTERNS[option] if fits(pattern)]
 
 
-def _without_zeros(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+def _without_zeros(texts: pa.Array) -> pa.Array:
     """Texts without a zero at the beginning of a number."""
     return pc.replace_substring_regex(texts, r"\b0(\d)", r"\1")
 
 
 def _chosen(fits: Mapping[str, Sequence[_Pattern]]) -> _Pattern | None:
     """The pattern that fits most columns; None where a second one fits as many of them."""
-    counts: dict[_Pattern, int] = {}
-    for patterns in fits.values():
-        for pattern in patterns:
-            counts[pattern] = counts.get(pattern, 0) + 1
-    most = max(counts.values())
-    found = [pattern for pattern, count in counts.items() if count == most]
-    return found[0] if len(found) == 1 else None
+    (first, most), *others = Counter(chain.from_iterable(fits.values())).most_common()
+    return None if others and others[0][1] == most else first
 
 
 def _is_like(kind: pa.DataType, wanted: pa.DataType) -> bool:

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 MAX_DIGITS: Final = 38
 """The digits that a decimal here holds."""
+OVERLAP: Final = "Write `late: {overlap: 10 min}` under `pull`, longer than any transaction."
+"""The remedy where open transactions are not known."""
+ASKED_ONCE: Final = (
+    "It was asked once, so that no account is locked. Correct `connection` in sources.yml, the user and "
+    "password in credentials.yml, or the user's rights."
+)
+"""The remedy where a server refuses who asks."""
 SURE: Final = timedelta(seconds=1)
 """So much before the oldest open transaction a window ends: one that begins right now is not seen yet."""
 
@@ -166,6 +173,15 @@ class SqlTable:
     def waits_for_transactions(self) -> bool:
         """Whether a window ends before the oldest open transaction: the default."""
         return self.pull.late in (None, "open_transactions")
+
+
+def sees_no_transactions(grant: str) -> TerminalFault:
+    """The fault of a window whose user may not see when others' transactions began.
+
+    Args:
+        grant: The sentence that names the missing right.
+    """
+    return TerminalFault("its user may not see when others' transactions began", f"{grant} Or: {OVERLAP}")
 
 
 def quoted(name: str, marks: str = '""') -> str:

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import cut, require
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
-from kedro_lakehouse.pulls.sql.dialect import MAX_DIGITS, Bound, SqlColumn, iso, quoted
+from kedro_lakehouse.pulls.sql.dialect import (
+    ASKED_ONCE,
+    MAX_DIGITS,
+    Bound,
+    SqlColumn,
+    iso,
+    quoted,
+    sees_no_transactions,
+)
 from kedro_lakehouse.pulls.sql.reader import ConnectionReader, fetched
 
 if TYPE_CHECKING:
@@ -68,6 +76,7 @@ SELECT LEAST(
 class MariaReader(ConnectionReader):
     """Asks one table of MariaDB or MySQL."""
 
+    keys_query, rows_query = _KEYS, _FACTS
     times = _TIMES
     times_named = "datetime(6) or timestamp(6)"
 
@@ -106,11 +115,7 @@ class MariaReader(ConnectionReader):
         if not self._table.asks_for_transactions:
             return Bound(now=iso(str(self._ask("SELECT UTC_TIMESTAMP(6)")[0][0])))
         if not self._sees_all():
-            fault = TerminalFault(
-                "its user may not see when others' transactions began",
-                "Grant the user PROCESS. Or write `late: {overlap: 10 min}` under `pull`, longer than any "
-                "transaction.",
-            )
+            fault = sees_no_transactions("Grant the user PROCESS.")
             return Bound(now=iso(str(self._ask("SELECT UTC_TIMESTAMP(6)")[0][0])), fault=fault)
         self._run("SET time_zone = SYSTEM")
         (oldest, system, now) = self._ask(_OLDEST)[0]
@@ -131,13 +136,6 @@ class MariaReader(ConnectionReader):
 
     def _quoted(self, name: str) -> str:
         return quoted(name, "``")
-
-    def _keys_there(self) -> list[str]:
-        return [str(row[0]) for row in self._ask(_KEYS.format(**self._names))]
-
-    def _rows_there(self) -> int | None:
-        facts = self._ask(_FACTS.format(**self._names))
-        return int(facts[0][0]) if facts and facts[0][0] is not None else None
 
     def _columns_there(self) -> list[SqlColumn]:
         as_text = set(self._table.pull.as_text)
@@ -203,11 +201,7 @@ def _fault(error: Any) -> SourceFault:
             "no connection to it" if code in (2002, 2003) else f"the work ended (error {code})"
         )
     detail = f": {cut(str(error.args[1]), 100)}" if code in _SHOWN else ""
-    remedy = (
-        "It was asked once, so that no account is locked. Correct `connection` in sources.yml, the user and "
-        "password in credentials.yml, or the user's rights."
-    )
-    return TerminalFault(f"the server refuses (error {code}){detail}", remedy)
+    return TerminalFault(f"the server refuses (error {code}){detail}", ASKED_ONCE)
 
 
 def _column(  # noqa: PLR0913 - what the catalog says of a column

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 from kedro_lakehouse.errors import cut, require
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
 from kedro_lakehouse.pulls.sql.dialect import (
+    ASKED_ONCE,
     MAX_DIGITS,
+    OVERLAP,
     Bound,
     SqlColumn,
     iso,
     literal,
     quoted,
+    sees_no_transactions,
     to_decimal,
     to_time,
 )
@@ -118,6 +121,7 @@ _AS_THEY_ARE: Final[Mapping[str, str]] = {
 class OracleReader(ConnectionReader):
     """Asks one table of Oracle."""
 
+    keys_query, rows_query = _KEYS, _FACTS
     times = ("DATE", "TIMESTAMP")
     times_named = "TIMESTAMP WITH TIME ZONE, TIMESTAMP or DATE"
 
@@ -162,17 +166,13 @@ class OracleReader(ConnectionReader):
         now = iso(self._ask(_NOW)[0][0])
         if not self._table.asks_for_transactions:
             return Bound(now=now)
-        remedy = "Write `late: {overlap: 10 min}` under `pull`, longer than any transaction."
         if self._ask(_ROLE)[0][0] != "PRIMARY":
-            fault = TerminalFault("a standby does not tell which transactions are open", remedy)
+            fault = TerminalFault("a standby does not tell which transactions are open", OVERLAP)
             return Bound(now=now, fault=fault)
         try:
             oldest = self._ask(_OLDEST)[0][0]
         except _NoRightFault:
-            fault = TerminalFault(
-                "its user may not see when others' transactions began",
-                f"Grant the user SELECT on SYS.GV_$TRANSACTION and SYS.GV_$SESSION. Or: {remedy}",
-            )
+            fault = sees_no_transactions("Grant the user SELECT on SYS.GV_$TRANSACTION and SYS.GV_$SESSION.")
             return Bound(now=now, fault=fault)
         return Bound(now=now, oldest=iso(oldest) if oldest else None)
 
@@ -194,13 +194,6 @@ class OracleReader(ConnectionReader):
             _column(name, kind, digits, nullable=nullable == "Y", as_text=name in as_text)
             for name, kind, *digits, nullable in self._ask(_COLUMNS.format(**self._names))
         ]
-
-    def _keys_there(self) -> list[str]:
-        return [str(row[0]) for row in self._ask(_KEYS.format(**self._names))]
-
-    def _rows_there(self) -> int | None:
-        facts = self._ask(_FACTS.format(**self._names))
-        return int(facts[0][0]) if facts and facts[0][0] is not None else None
 
     def _identity(self) -> dict[str, str]:
         server, database, table = self._ask(_IDENTITY.format(**self._names))[0]
@@ -249,22 +242,18 @@ def _driver() -> Any:
 
 def _fault(error: Any) -> SourceFault:
     """What an error of the driver means for the pull."""
-    told = error.args[0] if error.args else None
-    code, name = int(getattr(told, "code", 0) or 0), str(getattr(told, "full_code", ""))
-    said = cut(str(getattr(told, "message", "")).partition("\n")[0], 100)
+    facts = error.args[0] if error.args else None
+    code, name = int(getattr(facts, "code", 0) or 0), str(getattr(facts, "full_code", ""))
+    first_line = cut(str(getattr(facts, "message", "")).partition("\n")[0], 100)
     if isinstance(error, OSError) or name.startswith(_CONNECTION):
         return TransientFault(f"no connection to it ({name or type(error).__name__})")
-    if code in _PASSES or getattr(told, "is_session_dead", False):
+    if code in _PASSES or getattr(facts, "is_session_dead", False):
         return TransientFault(f"the server ended the work ({name})")
     is_shown = code in _SHOWN or name.startswith("DPY-")
-    reason = f"the server refuses: {said}" if is_shown else f"the server refuses ({name})"
+    reason = f"the server refuses: {first_line}" if is_shown else f"the server refuses ({name})"
     if code in _NO_RIGHT:
         return _NoRightFault(reason, "Grant the user the right to read the table.")
-    remedy = (
-        "It was asked once, so that no account is locked. Correct `connection` in sources.yml, the user and "
-        "password in credentials.yml, or the user's rights."
-    )
-    return TerminalFault(reason, remedy)
+    return TerminalFault(reason, ASKED_ONCE)
 
 
 def _column(

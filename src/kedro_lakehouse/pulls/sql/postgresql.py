@@ -12,11 +12,13 @@ from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFa
 from kedro_lakehouse.pulls.protocol import Chunk, Pull
 from kedro_lakehouse.pulls.sql.dialect import (
     MAX_DIGITS,
+    OVERLAP,
     Bound,
     SqlColumn,
     literal,
     made_exact,
     quoted,
+    sees_no_transactions,
     to_decimal,
 )
 
@@ -154,14 +156,13 @@ class PostgresReader:
             return Bound(now=_iso(self._ask("SELECT now()::text")[0][0]))
         end = self._ask(_END.format(application=_APPLICATION))[0]
         now, oldest, is_replica, prepared, sees_all, tracks = end
-        remedy, fault = "Write `late: {overlap: 10 min}` under `pull`, longer than any transaction.", None
+        fault = None
         if is_replica:
-            fault = TerminalFault("a replica does not tell which transactions are open", remedy)
+            fault = TerminalFault("a replica does not tell which transactions are open", OVERLAP)
         elif prepared:
-            fault = TerminalFault("there are prepared transactions, whose begin it does not tell", remedy)
+            fault = TerminalFault("there are prepared transactions, whose begin it does not tell", OVERLAP)
         elif not (sees_all and tracks):
-            right = f"Grant the user pg_read_all_stats (and keep track_activities on). Or: {remedy}"
-            fault = TerminalFault("its user may not see when others' transactions began", right)
+            fault = sees_no_transactions("Grant the user pg_read_all_stats (and keep track_activities on).")
         return Bound(now=_iso(now), oldest=_iso(oldest) if oldest else None, fault=fault)
 
     def _where(self, pull: Pull) -> str:

@@ -30,6 +30,10 @@ _Result = TypeVar("_Result")
 class ConnectionReader(ABC):
     """Asks one table; a dialect says how it connects, what it asks, and what errors of its driver mean."""
 
+    keys_query: ClassVar[str]
+    """Asks the catalog for the columns of the primary key, in their order."""
+    rows_query: ClassVar[str]
+    """Asks it for the estimate of the number of rows."""
     times: ClassVar[tuple[str, ...]]
     """How the names of the types begin that a cursor may have."""
     times_named: ClassVar[str]
@@ -103,11 +107,10 @@ class ConnectionReader(ABC):
     @abstractmethod
     def _columns_there(self) -> list[SqlColumn]: ...
 
+    @property
     @abstractmethod
-    def _keys_there(self) -> list[str]: ...
-
-    @abstractmethod
-    def _rows_there(self) -> int | None: ...
+    def _names(self) -> dict[str, str]:
+        """What stands for the schema and the table in the queries of the catalog."""
 
     @abstractmethod
     def _identity(self) -> dict[str, str]: ...
@@ -136,6 +139,13 @@ class ConnectionReader(ABC):
         """The table in a query."""
 
     # What dialects share.
+    def _keys_there(self) -> list[str]:
+        return [str(row[0]) for row in self._ask(self.keys_query.format(**self._names))]
+
+    def _rows_there(self) -> int | None:
+        rows = self._ask(self.rows_query.format(**self._names))
+        return int(rows[0][0]) if rows and rows[0][0] is not None else None
+
     def _query(self, pull: Pull) -> str:
         """The query of a pull's rows."""
         selected = ", ".join(f"{c.select} AS {self._quoted(c.name)}" for c in self._columns)

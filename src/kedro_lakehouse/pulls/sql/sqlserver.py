@@ -15,12 +15,15 @@ from kedro_lakehouse.errors import cut, require
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
 from kedro_lakehouse.pulls.protocol import Chunk
 from kedro_lakehouse.pulls.sql.dialect import (
+    ASKED_ONCE,
+    OVERLAP,
     Bound,
     SqlColumn,
     iso,
     literal,
     made_exact,
     quoted,
+    sees_no_transactions,
     to_decimal,
     to_time,
     to_type,
@@ -141,6 +144,7 @@ _AS_TEXT: Final[Mapping[str, str]] = {
 class SqlServerReader(ConnectionReader):
     """Asks one table of SQL Server or Azure SQL Database."""
 
+    keys_query, rows_query = _KEYS, _FACTS
     times = ("datetime",)  # a smalldatetime is rounded to a minute, and would fall into a window that is over
     times_named = "datetimeoffset, datetime2 or datetime"
 
@@ -206,14 +210,12 @@ class SqlServerReader(ConnectionReader):
         if not self._table.asks_for_transactions:
             return Bound(now=self._now())
         sees_all, is_replica = self._ask(_RIGHTS)[0]
-        remedy = "Write `late: {overlap: 10 min}` under `pull`, longer than any transaction."
         if is_replica:
-            fault = TerminalFault("a read-only replica does not tell which transactions are open", remedy)
+            fault = TerminalFault("a read-only replica does not tell which transactions are open", OVERLAP)
             return Bound(now=self._now(), fault=fault)
         if not sees_all:
-            fault = TerminalFault(
-                "its user may not see when others' transactions began",
-                f"Grant its login VIEW SERVER STATE (Azure SQL Database: VIEW DATABASE STATE). Or: {remedy}",
+            fault = sees_no_transactions(
+                "Grant its login VIEW SERVER STATE (Azure SQL Database: VIEW DATABASE STATE)."
             )
             return Bound(now=self._now(), fault=fault)
         length = len(_MARK) // 2 - 1
@@ -241,13 +243,6 @@ class SqlServerReader(ConnectionReader):
             _column(str(name), str(base), sizes, nullable=nullable == "YES", as_text=name in as_text)
             for name, base, nullable, *sizes in self._ask(_COLUMNS.format(**self._names))
         ]
-
-    def _keys_there(self) -> list[str]:
-        return [str(row[0]) for row in self._ask(_KEYS.format(**self._names))]
-
-    def _rows_there(self) -> int | None:
-        rows = self._ask(_FACTS.format(**self._names))[0][0]
-        return None if rows is None else int(rows)
 
     def _identity(self) -> dict[str, str]:
         server, database, table = self._ask(_IDENTITY.format(**self._names))[0]
@@ -308,11 +303,7 @@ def _fault(error: Any) -> SourceFault:
             "Install what it needs: apt-get install libltdl7 (Debian, Ubuntu), or the package libtool-ltdl.",
         )
     if kind in _LOG_IN or "certificate" in said:
-        remedy = (
-            "It was asked once, so that no account is locked. Correct `connection` in sources.yml, the user "
-            "and password in credentials.yml, or the user's rights."
-        )
-        return TerminalFault(f"the server refuses: {cut(said, 100)}", remedy)
+        return TerminalFault(f"the server refuses: {cut(said, 100)}", ASKED_ONCE)
     if type(error).__name__ == "OperationalError" or any(words in said for words in _PASSES):
         is_there = kind != "Client unable to establish connection"
         return TransientFault(f"the work ended ({kind})" if is_there else "no connection to it")
