@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 from kedro_lakehouse.config.maintenance import ExpireConfig, OrphansConfig, TableMaintenanceConfig
 from kedro_lakehouse.errors import (
     AuditFailedError,
+    CommitConflictError,
     IncompatibleTypeError,
     UnsupportedError,
 )
@@ -380,6 +381,26 @@ class TableFormatContract(CommitContract):
             stage.merge(frame_of(session, (1, "", 0)).select("id"), frame_of(session, (6, "six", 6)), ["id"])
             stage.publish(report(3))
         assert rows_of(made.read(table), "id") == [(2,), (3,), (5,), (6,)]
+
+    def test_a_stage_begun_before_a_purge_keeps_no_deleted_row(
+        self, made: TableFormat, session: SparkSession, table: TableName
+    ) -> None:
+        if not isinstance(made, PurgesRows):
+            return
+        made.create(table, COLUMNS, Layout(identity=["id"]))
+        with made.stage(table, made.state(table)) as stage:
+            stage.append(frame_of(session, *FIRST, (4, "Vandermeulen", 4)))
+            stage.publish(report(1))
+        with made.stage(table, made.state(table)) as stage:
+            stage.merge(frame_of(session, (4, "", 0)).select("id"), None, ["id"])
+            stage.publish(report(2))
+        with made.stage(table, made.state(table)) as other:
+            other.append(frame_of(session, (5, "five", 5)))
+            made.purge(table, before=datetime.now(UTC))
+            assert search_files([self.folder(made, table)], Wanted.of(["Vandermeulen"])).found == []
+            with pytest.raises(CommitConflictError):
+                other.publish(report(3))
+        assert rows_of(made.read(table)) == list(FIRST)
 
     def test_published_snapshots_stay_readable_by_their_tags(
         self, made: TableFormat, session: SparkSession, table: TableName

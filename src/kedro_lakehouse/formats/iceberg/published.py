@@ -52,7 +52,7 @@ def keep_published(
         change.create_tag(state, name)
     for number in gone:
         change.remove_tag(f"{PUBLISHED_TAG}{number}")
-    _commit(change, table)
+    commit_refs(change, table)
     return made
 
 
@@ -68,10 +68,15 @@ def forget_published(catalog: MetadataCatalog, table: TableName) -> None:
     change = found.manage_snapshots()
     for number in present:
         change.remove_tag(f"{PUBLISHED_TAG}{number}")
-    _commit(change, table)
+    commit_refs(change, table)
 
 
-def _commit(change: ManageSnapshots, table: TableName) -> None:
+def commit_refs(change: ManageSnapshots, table: TableName) -> None:
+    """Commit a change of tags and branches.
+
+    Raises:
+        CommitConflictError: A writer was faster; nothing was changed.
+    """
     from pyiceberg.exceptions import CommitFailedException
 
     try:

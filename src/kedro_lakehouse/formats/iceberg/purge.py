@@ -7,7 +7,9 @@ import datetime as dt
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.manifest import ManifestContent
+from pyiceberg.table.snapshots import ancestors_of
 
+from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.base import is_stage_branch
 from kedro_lakehouse.formats.iceberg.files import dangling_deletes, orphan_files
 from kedro_lakehouse.formats.iceberg.procedures import (
@@ -18,7 +20,7 @@ from kedro_lakehouse.formats.iceberg.procedures import (
     rewrite_of_deletes,
     rewrite_of_manifests,
 )
-from kedro_lakehouse.formats.iceberg.published import forget_published
+from kedro_lakehouse.formats.iceberg.published import commit_refs, forget_published
 from kedro_lakehouse.formats.literals import text
 from kedro_lakehouse.formats.maintenance import races_lost_by
 
@@ -49,7 +51,8 @@ def purge(
     """Rewrite the files that hold deleted rows, then remove all that only earlier snapshots need.
 
     Manifests keep the bounds of removed files as deleted entries until they are rewritten. Orphans from
-    ``before`` go too: stages of that time cannot be published any more.
+    ``before`` go too: stages of that time cannot be published any more. The branches of such stages are
+    dropped, since they would keep the snapshots that they began on.
 
     Returns:
         What keeps earlier rows and is not ours to remove, a sentence each.
@@ -68,7 +71,11 @@ def purge(
             session.sql(rewrite_of_deletes(table, {"rewrite-all": "true"})).collect()
         if _has_deleted_entries(found.refresh()):
             _rewrite_manifests(session, table, found)
+    _drop_outdated_stages(found.refresh(), table)
+    with races_lost_by(table, RACED):
         _expire(session, table)
+    if _outdated_stages(found.refresh()):  # begun on the former state while this one was made
+        raise CommitConflictError(table=table, attempts=1)
     _remove_orphans(found.refresh(), before)
     return [_kept_by(table, name, ref.snapshot_ref_type) for name, ref in _other_refs(found)]
 
@@ -77,6 +84,28 @@ def _expire(session: SparkSession, table: TableName) -> None:
     # A minute more: a snapshot of this very moment is older than a time that is read after it.
     limit = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=1)
     session.sql(expiry(table, before=limit, keep=1)).collect()
+
+
+def _outdated_stages(found: Table) -> list[str]:
+    """The branches of stages that do not follow the published snapshot, and so cannot be published."""
+    head = found.metadata.current_snapshot_id
+    stages = [(name, ref.snapshot_id) for name, ref in found.refs().items() if is_stage_branch(name)]
+    return [name for name, last in stages if head not in _lineage(found, last)]
+
+
+def _lineage(found: Table, last: int) -> set[int]:
+    """A snapshot and all that came before it."""
+    return {one.snapshot_id for one in ancestors_of(found.snapshot_by_id(last), found.metadata)}
+
+
+def _drop_outdated_stages(found: Table, table: TableName) -> None:
+    outdated = _outdated_stages(found)
+    if not outdated:
+        return
+    change = found.manage_snapshots()
+    for name in outdated:
+        change.remove_branch(name)
+    commit_refs(change, table)
 
 
 def _has_deleted_entries(found: Table) -> bool:
