@@ -19,6 +19,8 @@ KILLS  ?= 200
 # How many schedules `make simulate` runs, from which seed; without one the machine picks it.
 SCHEDULES ?= 20000
 SEED      ?=
+# What test-slow runs: SLOW="slow or delta" runs test-delta's in the same run.
+SLOW   ?= slow
 # A file of cases for `make conformance`, by default the bundled ones; and the format of the tables, of `make crash` too.
 CASES  ?=
 FORMAT ?=
@@ -76,7 +78,7 @@ test: classes jars-delta model ## Run the tests, two files at a time; slow ones 
 .PHONY: test-slow
 test-slow: classes jars-delta model ## Run what takes long: options, types, quality, repairs, upkeep, derived tables, the examples
 	@$(UV) pip install -q --require-hashes --no-deps --python $(BIN)/python -r requirements/axe.txt
-	@$(BIN)/pytest $(TWO) $(RECORDED) -m slow
+	@$(BIN)/pytest $(TWO) $(RECORDED) -m "$(SLOW)"
 
 .PHONY: test-spark35
 test-spark35: jars-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi

@@ -12,11 +12,14 @@ import pytest
 os.environ["DO_NOT_TRACK"] = "1"  # before Kedro is imported: its telemetry would look for a network
 
 from harness.project import TemporaryProject
+from harness.settings import ask_frames_for_their_names_only
 
 from kedro_lakehouse import redaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+ask_frames_for_their_names_only()
 
 SECONDS = json.loads(Path(__file__).with_name("seconds.json").read_text(encoding="utf-8"))
 """How long each file of tests took (``bench/lane_times.py``)."""
