@@ -33,7 +33,7 @@ SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py tests/spa
 
 # What a soak runs whole beside properties and rules.
 IN_SOAK := $(addprefix tests/e2e/test_,bundled_data.py erasure_example.py fifty_tables.py kinds_of_tables.py looking.py wide_tables.py) \
-  $(wildcard tests/spark/test_small_batches*.py) tests/spark/test_extract_options.py \
+  $(wildcard tests/spark/test_small_batches*.py) tests/spark/test_extract_options.py tests/spark/test_extract_lives.py \
   tests/spark/test_derived_by_keys.py tests/spark/test_touched_keys.py tests/spark/test_erasure.py tests/spark/test_erasure_requests.py tests/unit/test_query_shape.py \
   tests/unit/test_json_schema.py
 

@@ -140,9 +140,7 @@ def seed() -> int:
     return random.SystemRandom().randrange(2**32)
 
 
-@pytest.mark.skipif(
-    FORMAT != "iceberg" and KILLS <= FEW, reason=f"takes minutes; `make crash FORMAT={FORMAT}` runs it"
-)
+@pytest.mark.skipif(KILLS <= FEW, reason=f"takes minutes; `make crash FORMAT={FORMAT}` runs it")
 @pytest.mark.parametrize("number", range(-(-RANDOM // IN_A_ROW)))
 def test_runs_that_are_killed_one_after_the_other_at_random_times_lose_nothing(
     make_project: Callable[..., TemporaryProject], seed: int, number: int

@@ -13,7 +13,7 @@ from simulator.schedules import KINDS, first_found, schedule
 
 pytestmark = pytest.mark.simulator
 
-SCHEDULES = int(os.environ.get("KEDRO_LAKEHOUSE_SCHEDULES") or 2000)
+SCHEDULES = int(os.environ.get("KEDRO_LAKEHOUSE_SCHEDULES") or 1000)
 _ENOUGH = 1000
 """A fault that is not found in so many schedules counts as not found."""
 

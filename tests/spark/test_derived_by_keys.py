@@ -306,6 +306,7 @@ def test_whatever_else_changes_rows_is_computed_whole(  # noqa: PLR0915 - one pr
     assert {name: lake.rows(f"cut.{name}") for name in names} == held
 
 
+@only_in_soak
 def test_guards_judge_touched_keys_as_they_judge_the_whole(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

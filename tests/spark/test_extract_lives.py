@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from harness.project import TemporaryProject
+from harness.soak import only_in_soak
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -119,9 +120,19 @@ def frames(
     return rows, times, before
 
 
-@pytest.mark.parametrize("updated_at", [None, "at"])
-@pytest.mark.parametrize("delete_scope", [(), ("region",)])
-@pytest.mark.parametrize("hard_deletes", ["close", "ignore"])
+@pytest.mark.parametrize(
+    ("updated_at", "delete_scope", "hard_deletes"),
+    [
+        (None, (), "close"),
+        ("at", ("region",), "close"),
+        (None, ("region",), "ignore"),
+        ("at", (), "ignore"),
+        pytest.param("at", (), "close", marks=only_in_soak),
+        pytest.param(None, ("region",), "close", marks=only_in_soak),
+        pytest.param("at", ("region",), "ignore", marks=only_in_soak),
+        pytest.param(None, (), "ignore", marks=only_in_soak),
+    ],
+)
 def test_one_fold_tells_what_a_walk_over_the_extracts_tells(
     session: SparkSession, updated_at: str | None, delete_scope: tuple[str, ...], hard_deletes: Any
 ) -> None:
@@ -170,8 +181,15 @@ def in_runs(rows: DataFrame) -> DataFrame:
     )
 
 
-@pytest.mark.parametrize("delete_scope", [(), ("region",)])
-@pytest.mark.parametrize("hard_deletes", ["close", "ignore"])
+@pytest.mark.parametrize(
+    ("delete_scope", "hard_deletes"),
+    [
+        (("region",), "close"),
+        ((), "ignore"),
+        pytest.param((), "close", marks=only_in_soak),
+        pytest.param(("region",), "ignore", marks=only_in_soak),
+    ],
+)
 def test_runs_of_equal_rows_tell_what_each_row_tells(
     session: SparkSession, delete_scope: tuple[str, ...], hard_deletes: Any
 ) -> None:

@@ -97,7 +97,7 @@ FILES: dict[str, dict[int, str]] = {
     "swapped": {1: "v;a;a;b", 2: "v", 3: "v;c"},
 }
 LONG = sorted(name for name, extracts in FILES.items() if len(extracts) > 2)
-SPLIT = LONG if soaking() else ["declared", "hollow", "parted", "partial", "returned"]
+SPLIT = LONG if soaking() else ["declared", "parted", "returned"]
 """These tables are made by the source ``two`` as well, which takes at most two extracts a batch."""
 UNSPLIT = sorted(set(FILES) - set(SPLIT))
 REFUSED = {
