@@ -89,6 +89,8 @@ def _expire(session: SparkSession, table: TableName) -> None:
 def _outdated_stages(found: Table) -> list[str]:
     """The branches of stages that do not follow the published snapshot, and so cannot be published."""
     head = found.metadata.current_snapshot_id
+    if head is None:
+        return []
     stages = [(name, ref.snapshot_id) for name, ref in found.refs().items() if is_stage_branch(name)]
     return [name for name, last in stages if head not in _lineage(found, last)]
 
