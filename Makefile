@@ -29,12 +29,13 @@ FORMAT ?=
 EXTRAS := delta viz quality lineage aws deploy lance opensearch console docs dev
 
 # What is run on Spark 3.5, which takes less than all tests take: SPARK35_TESTS=tests/spark names all but slow ones.
-SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py tests/spark/test_extracts.py
+SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py
 
 # What a soak runs whole beside properties and rules.
-IN_SOAK := $(addprefix tests/e2e/test_,bundled_data.py erasure_example.py fifty_tables.py kinds_of_tables.py looking.py wide_tables.py) \
-  $(wildcard tests/spark/test_small_batches*.py) tests/spark/test_extract_options.py tests/spark/test_extract_lives.py \
-  tests/spark/test_derived_by_keys.py tests/spark/test_touched_keys.py tests/spark/test_erasure.py tests/spark/test_erasure_requests.py tests/unit/test_query_shape.py \
+IN_SOAK := $(addprefix tests/e2e/test_,bundled_data.py erasure_example.py dimension.py fifty_tables.py kinds_of_tables.py looking.py wide_tables.py) \
+  $(wildcard tests/spark/test_small_batches*.py) \
+  $(addprefix tests/spark/test_,canaries.py derived_by_keys.py erasure.py erasure_requests.py extract_lives.py extract_options.py \
+    lifetimes.py touched_keys.py) tests/unit/test_query_shape.py \
   tests/unit/test_json_schema.py
 
 # One Spark waits for its driver most of the time: a second one beside it takes what is left of two cores.
@@ -134,6 +135,7 @@ soak: classes jars-delta classes-spark35 jars-aws jars-aws-spark35 ## Run what C
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m cluster tests/cluster
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/rules $(IN_SOAK)
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws tests/aws tests/contract/test_ops_tables.py
+	@$(BIN35)/pytest -s tests/spark/test_extracts.py tests/spark/test_extract_lives.py
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest -s $(addprefix tests/hudi/test_,bundled_data.py notebook.py aws.py erasure.py)
 
 .PHONY: crash

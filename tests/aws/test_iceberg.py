@@ -14,7 +14,7 @@ from kedro_lakehouse.names import TableName
 
 pytestmark = pytest.mark.aws
 
-TABLES = DMS_TABLES if soaking() else ["person", "player", "seat_type", "sport_team"]
+TABLES = DMS_TABLES if soaking() else ["player", "seat_type"]
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.crash] if MANY else [pytest.mark.crash, pytest.mark.slow]
 
-ROUNDS = 34 if MANY else 2
+ROUNDS = 34 if MANY else 1
 WRITERS = 3
 MEANWHILE = 6
 """The most files that land in a round: each brings steps, and without a bound each step brought files."""

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from harness.planned import as_planned
 from harness.project import ROOT, TemporaryProject, script
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.changes.asof import join_as_of
 from kedro_lakehouse.changes.contract import TableContract
@@ -141,6 +142,7 @@ def test_keys_of_versions_stay_and_facts_find_them(dimension: Dimension) -> None
     assert dimension.orders == {"before": None, "then": old, "now": new, "unknown": None}
 
 
+@only_in_soak
 def test_the_commands_of_the_page_work(tmp_path: Path) -> None:
     path = TemporaryProject.of_example("dimension", tmp_path / "dimension").path
 

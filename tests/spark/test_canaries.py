@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from harness.project import TemporaryProject, write_parquet, write_text
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.ops.store import SCHEMAS
@@ -156,7 +157,7 @@ def test_a_run_that_fails_in_many_ways_tells_neither(
     assert is_clean(repr(project._project) + str(vars(project._project)))
 
 
-@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("as_json", [False, pytest.param(True, marks=only_in_soak)])
 def test_no_command_tells_either(
     project: TemporaryProject,
     ran: dict[str, BaseException],

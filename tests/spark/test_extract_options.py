@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from harness.project import Outcome, TemporaryProject, write_text
-from harness.soak import soaking
+from harness.soak import only_in_soak
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, only_in_soak]
 
 EXTRACTS: dict[str, Any] = {
     "type": "extract", "path": "${globals:landing}/ext", "pattern": "*.csv", "file_format": "csv",
@@ -96,8 +96,7 @@ FILES: dict[str, dict[int, str]] = {
     "heaped": {1: "v;a;a;b", 2: "v;a"},
     "swapped": {1: "v;a;a;b", 2: "v", 3: "v;c"},
 }
-LONG = sorted(name for name, extracts in FILES.items() if len(extracts) > 2)
-SPLIT = LONG if soaking() else ["declared", "parted", "returned"]
+SPLIT = sorted(name for name, extracts in FILES.items() if len(extracts) > 2)
 """These tables are made by the source ``two`` as well, which takes at most two extracts a batch."""
 UNSPLIT = sorted(set(FILES) - set(SPLIT))
 REFUSED = {
@@ -151,7 +150,7 @@ def versions(project: TemporaryProject, table: str, value: str) -> list[tuple[An
 
 
 Done = tuple[TemporaryProject, Outcome]
-both = pytest.mark.parametrize("source", sorted(SOURCES) if soaking() else ["all"])
+both = pytest.mark.parametrize("source", sorted(SOURCES))
 
 
 @pytest.mark.parametrize("name", SPLIT)
