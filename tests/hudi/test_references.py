@@ -11,11 +11,12 @@ import pytest
 from harness.aws import moto_aws
 from harness.project import TemporaryProject, write_text
 from harness.sales import DATES, KEPT, REFERENCE, SALES, corrected, sales
+from harness.soak import only_in_soak
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, only_in_soak]
 
 LOOKUP: Final = SALES["enrich"][0]
 TABLES: Final[dict[str, Any]] = {

@@ -22,6 +22,7 @@ pytest.importorskip("secantus", reason="`make test-sources` installs it")
 pytest.importorskip("uvicorn", reason="`make test-sources` installs it")
 from harness.databases import INSTALLED_BY, is_installed
 from harness.project import ROOT, TemporaryProject, script
+from harness.soak import soaking
 
 from kedro_lakehouse.project import Project
 
@@ -57,6 +58,8 @@ BOOKED: Final = """
 @pytest.fixture(scope="module")
 def demo() -> Iterator[Any]:
     """The demo, as its command starts it, after its first run."""
+    if not soaking():
+        pytest.skip("takes a minute; `make soak-sources` runs it")
     for program in ("initdb", "mariadbd"):
         if not is_installed(program):
             pytest.skip(INSTALLED_BY[program])
