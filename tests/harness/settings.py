@@ -17,7 +17,7 @@ def ask_frames_for_their_names_only() -> None:
     """Spare dynaconf the source lines of all frames.
 
     Each time that a project is opened, dynaconf calls ``inspect.stack`` four times and looks at the names of
-    files alone. Under pytest, with its deep stack and thousands of modules, that took half of a second.
+    files alone. Under pytest, with its deep stack and thousands of modules, that took a fifth of a second.
     """
     for module in (files, py_loader):
         module.inspect = SimpleNamespace(stack=_frames)
