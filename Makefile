@@ -135,7 +135,7 @@ soak: classes jars-delta classes-spark35 jars-aws jars-aws-spark35 ## Run what C
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m cluster tests/cluster
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/rules $(IN_SOAK)
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws tests/aws tests/contract/test_ops_tables.py
-	@$(BIN35)/pytest -s tests/spark/test_extracts.py tests/spark/test_extract_lives.py
+	@$(BIN35)/pytest -s tests/spark/test_extracts.py
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest -s $(addprefix tests/hudi/test_,bundled_data.py notebook.py aws.py erasure.py references.py)
 
 .PHONY: crash
