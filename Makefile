@@ -32,10 +32,11 @@ EXTRAS := delta viz quality lineage aws deploy lance opensearch console docs dev
 SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py
 
 # What a soak runs whole beside properties and rules.
-IN_SOAK := $(addprefix tests/e2e/test_,bundled_data.py erasure_example.py dimension.py fifty_tables.py kinds_of_tables.py looking.py wide_tables.py) \
+IN_SOAK := tests/compat \
+  $(addprefix tests/e2e/test_,bundled_data.py erasure_example.py dimension.py fifty_tables.py kinds_of_tables.py looking.py tutorial.py wide_tables.py) \
   $(wildcard tests/spark/test_small_batches*.py) \
-  $(addprefix tests/spark/test_,canaries.py derived_by_keys.py erasure.py erasure_requests.py extract_lives.py extract_options.py \
-    lifetimes.py touched_keys.py) tests/unit/test_query_shape.py \
+  $(addprefix tests/spark/test_,canaries.py delta.py derive.py derived_by_keys.py enrichment.py erasure.py erasure_requests.py extract_lives.py \
+    extract_options.py few_messages.py lifetimes.py quality.py repair.py touched_keys.py) tests/unit/test_query_shape.py \
   tests/unit/test_json_schema.py
 
 # One Spark waits for its driver most of the time: a second one beside it takes what is left of two cores.
@@ -84,10 +85,10 @@ test-slow: classes jars-delta model ## Run what takes long: options, types, qual
 .PHONY: test-spark35
 test-spark35: jars-spark35 ## Run the part of the tests that proves the second line, Spark 3.5 with Hudi
 	@$(BIN35)/pytest $(TWO) $(RECORDED) $(SPARK35_TESTS)
-	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) --junitxml=.cache/tests/test-hudi.xml tests/crash tests/hudi tests/compat
+	@KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest $(TWO) --junitxml=.cache/tests/test-hudi.xml tests/hudi
 
 .PHONY: test-delta
-test-delta: classes jars-delta model ## Prove Delta: small batches, killed runs, the suite of every format, some of the contract's cases
+test-delta: classes jars-delta model ## Prove Delta: the suite of every format, small batches, some of the contract's cases
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m delta
 
 .PHONY: test-aws
@@ -117,7 +118,7 @@ test-sources: classes ## Pull from PostgreSQL, MariaDB, SQL Server, MongoDB and 
 .PHONY: soak-streams
 soak-streams: classes jars-delta ## 2,000 transactions in PostgreSQL and in MariaDB, whole and with ten kills of each part; 200 of customer_summary (40 minutes)
 	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/streams.txt
-	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -rP -m streams tests/streams/test_databases.py tests/streams/test_demo.py tests/streams/test_customer_summary.py
+	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -rP -m streams $$(grep -l harness.soak tests/streams/test_*.py)
 
 .PHONY: soak-sources
 soak-sources: classes ## 2,000 transactions in each database while pulls run, 200 kills, 60 loads and a back-test, 500 moving pages, 100,000 documents
@@ -136,7 +137,8 @@ soak: classes jars-delta classes-spark35 jars-aws jars-aws-spark35 ## Run what C
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m "not aws" tests/property tests/rules $(IN_SOAK)
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -s -m aws tests/aws tests/contract/test_ops_tables.py
 	@$(BIN35)/pytest -s tests/spark/test_extracts.py
-	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest -s $(addprefix tests/hudi/test_,bundled_data.py notebook.py aws.py erasure.py references.py)
+	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest -s tests/compat \
+	  $(addprefix tests/hudi/test_,bundled_data.py notebook.py aws.py erasure.py lifetimes.py references.py)
 
 .PHONY: crash
 crash: $(LANE) ## Kill 200 commits (KILLS=N, FORMAT=delta or hudi) at every phase and at random times

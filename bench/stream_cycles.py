@@ -32,8 +32,8 @@ ROWS, KEYS = 20, 5_000
 """Rows at once, and keys."""
 TURNS, WARM = 40, 10
 """How often each table is read, and how many of these readings warm Spark up and do not count."""
-PATIENCE, PAUSE = 120.0, 0.2
-"""Seconds: until the last rows are published, and between two sendings."""
+PATIENCE, PAUSE, AT_REST = 120.0, 0.2, 100.0
+"""Seconds: until the last rows are published, between two sendings, until the tables were found at rest."""
 FIRST_SHOWN, SHOWN = 10, 100
 
 
@@ -84,7 +84,7 @@ class Cycles:
 
     def __init__(self, folder: Path, broker: Any, table: dict[str, Any], maintain: str) -> None:
         """Declare the table and start the loop."""
-        self.folder, self.number = folder, 0
+        self.folder, self.number, self.ended = folder, 0, 0.0
         broker.make_topic("item", 2)
         source = {"type": "kafka", "bootstrap_servers": broker.address, "decoder": "json"}
         self.bench = BenchProject(folder).write({"shop": source}, {str(ITEM): table})
@@ -117,6 +117,7 @@ class Cycles:
             if time.perf_counter() > patience:
                 raise SystemExit(self._log())
             time.sleep(PAUSE)
+        self.ended = time.perf_counter()
 
     def _batch(self, project: Project) -> int:
         """The number of the last batch; each cycle has one."""
@@ -163,14 +164,18 @@ class Cycles:
         self.loop.terminate()
         self.loop.wait(60)
 
-    def read_times(self) -> dict[str, tuple[float, float]]:
+    def rest(self) -> None:
+        """Wait until the loop has found the tables at rest, a minute after their last rows."""
+        time.sleep(max(0.0, self.ended + AT_REST - time.perf_counter()))
+
+    def read_times(self, copies: str) -> dict[str, tuple[float, float]]:
         """How long each table takes to read, and a copy of it that was just written."""
         project, found = self.bench.open(), {}
         lake = project.format_of(ITEM)
         for stored in STORED[:2]:
             rows = lake.read(stored)
             print(f"{stored}: {_files_read(project, stored)}")
-            fresh = TableName("shop", f"{stored.table}_fresh")
+            fresh = TableName("shop", f"{stored.table}_{copies}")
             lake.create(fresh, {f.name: f.dataType for f in rows.schema.fields}, Layout())
             with lake.stage(fresh, lake.state(fresh)) as stage:
                 stage.append(rows.coalesce(1))
@@ -205,14 +210,19 @@ def run_cycles(folder: Path, table: dict[str, Any], cycles: int, maintain: str) 
         made = Cycles(folder, broker, table, maintain)
         try:
             made.run(cycles)
+            times = {"after the last cycle": made.read_times("fresh")}
+            made.rest()
+            times["at rest"] = made.read_times("fresh_at_rest")
         finally:
             made.stop()
-        times, wrong = made.read_times(), []
+        wrong = []
     project = Project.load(str(folder / "conf"), None)
     for stored, expected in zip(STORED, (min(made.number, KEYS), made.number, made.number), strict=True):
         if (rows := project.catalog.rows(stored)) != expected:
             wrong.append(f"{stored}: {rows:,} rows, not {expected:,}")
-    for stored, (seconds, fresh) in times.items():
-        print(f"{stored}: read in {seconds:.3f} s, fresh in {fresh:.3f} s, ratio {seconds / fresh:.2f}")
+    for when, found in times.items():
+        for stored, (seconds, fresh) in found.items():
+            ratio = seconds / fresh
+            print(f"{stored} {when}: read in {seconds:.3f} s, fresh in {fresh:.3f} s, ratio {ratio:.2f}")
     print(f"load {load()}")
     return wrong

@@ -29,6 +29,8 @@ _LONGEST_PAUSE: Final = 300.0
 """Seconds after which a table that fails is tried again at the latest."""
 _MANY_CYCLES: Final = 100
 """A table that so many cycles have written is maintained: each of its small files costs every later batch."""
+_QUIET: Final = 60.0
+"""Seconds without a new row after which the small files of a table become one: readers then open few."""
 _OWN_TABLES: Final = "ops.tables"
 """The namespace in which the project's own tables are maintained."""
 
@@ -50,7 +52,7 @@ class Stream:
     A table that fails is tried again after pauses that grow, while the others go on. Between two cycles one
     table is maintained, if it was written and its last maintenance is ``maintain_every`` seconds ago, or a
     hundred cycles have written it since: so its files stay few, and no table waits for the maintenance of all
-    others.
+    others. A minute after its last new row a table is at rest, and its small files become one.
     """
 
     folder: Path
@@ -63,6 +65,8 @@ class Stream:
     _written: dict[str, int] = field(default_factory=dict)
     """In how many cycles each table was written since its last maintenance."""
     _maintained: dict[str, float] = field(default_factory=dict)
+    _moving: dict[str, float] = field(default_factory=dict)
+    """When each table was last written that was not yet found at rest."""
 
     def run(self, project: Project, *, seconds: float | None = None, until_idle: bool = False) -> list[str]:
         """Run cycles until the time is over, ``STOPPING`` is set or, with ``until_idle``, nothing is new.
@@ -80,7 +84,7 @@ class Stream:
             new = [t for t in tables if self._is_due(t, begun) and self._has_news(project, t)]
             # New offsets may hold no record, as those of an aborted transaction: then nothing is committed.
             worked = bool(new) and self._cycle(_with_made(project, new))
-            maintained = self._maintain_one()
+            maintained = self._maintain_one() or self._maintain_at_rest(project)
             if until_idle and not worked:
                 break
             over = None if end is None else end - time.monotonic()
@@ -132,6 +136,7 @@ class Stream:
         for table in {*written, _OWN_TABLES} if written else ():
             self._written[table] = self._written.get(table, 0) + 1
             self._maintained.setdefault(table, time.monotonic())
+        self._moving |= dict.fromkeys(written, time.monotonic())
         return bool(written)
 
     def _maintain_one(self) -> bool:
@@ -151,6 +156,21 @@ class Stream:
             run_tables(self.folder, self.env, [table], "maintenance")
         except LakehouseError as error:
             logger.warning("%s is not maintained now: %s", table, error)
+        return True
+
+    def _maintain_at_rest(self, project: Project) -> bool:
+        """Make one file of the small ones of a table that is at rest now; whether one is."""
+        from kedro_lakehouse.operations.maintain import maintain_at_rest  # it imports Spark
+
+        now = time.monotonic()
+        table = next((t for t, written in self._moving.items() if now - written >= _QUIET), None)
+        if table is None:
+            return False
+        del self._moving[table]
+        try:
+            maintain_at_rest(project, project.bind(TableName.parse(table)))
+        except LakehouseError as error:
+            logger.warning("The files of %s stay as they are now: %s", table, error)
         return True
 
     def _failed(self, table: str, error: BaseException) -> None:

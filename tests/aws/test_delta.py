@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 from harness.oracle import DMS_TABLES, tables_differing
-from harness.soak import soaking
+from harness.soak import only_in_soak
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from harness.aws import ProjectOnAws
 
-pytestmark = pytest.mark.aws
-
-TABLES = DMS_TABLES if soaking() else ["sport_league"]
+pytestmark = [pytest.mark.aws, only_in_soak]
 
 
 @pytest.fixture(scope="module")
 def ran(project: ProjectOnAws) -> ProjectOnAws:
-    """Tables of the bundled DMS task as Delta, in a soak all of them, run once."""
-    project.declare(TABLES)
+    """The tables of the bundled DMS task as Delta, run once."""
+    project.declare(DMS_TABLES)
     with (project.path / "conf/aws/globals.yml").open("a") as globals_:
         globals_.write("table_format: delta\n")
     project.run()
@@ -30,12 +28,12 @@ def ran(project: ProjectOnAws) -> ProjectOnAws:
 
 
 def test_each_table_is_the_database_after_its_last_change(ran: ProjectOnAws, tmp_path: Path) -> None:
-    assert tables_differing(ran.read(TABLES, tmp_path)) == {}
+    assert tables_differing(ran.read(DMS_TABLES, tmp_path)) == {}
 
 
 def test_glue_is_told_of_each_table_and_of_its_columns(ran: ProjectOnAws) -> None:
     told = {t["Name"]: t for t in boto3.client("glue").get_tables(DatabaseName="dms_sample")["TableList"]}
-    assert set(told) == {f"{table}{role}" for table in TABLES for role in ("", "_changes", "_history")}
+    assert set(told) == {f"{table}{role}" for table in DMS_TABLES for role in ("", "_changes", "_history")}
     assert {t["Parameters"]["table_type"] for t in told.values()} == {"DELTA"}
     columns = {c["Name"] for c in told["sport_league"]["StorageDescriptor"]["Columns"]}
     assert "short_name" in columns

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from harness.soak import soaking
 from harness.versions import versioned_glue
 
 from kedro_lakehouse.names import TableName
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.aws
 
-ROWS = 10
+ROWS = 10 if soaking() else 4
 _WRITE = """
 import sys
 from kedro_lakehouse.project import Project

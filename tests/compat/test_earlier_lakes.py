@@ -16,6 +16,7 @@ import pytest
 import yaml
 from compat.write_lake import PLACE, land, write
 from harness.project import FORMAT, ROOT, SMALL, TemporaryProject
+from harness.soak import only_in_soak
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-FORMATS: list[Any] = [FORMAT]
+FORMATS: list[Any] = [pytest.param(FORMAT, marks=only_in_soak)]
 if FORMAT == "iceberg":
     FORMATS = [
         pytest.param("iceberg", marks=pytest.mark.slow),
-        pytest.param("delta", marks=pytest.mark.delta),
+        pytest.param("delta", marks=[pytest.mark.delta, only_in_soak]),
     ]
 LAKES = ROOT / "tests/data/lakes"
 HELD = {

@@ -12,13 +12,8 @@ from conformance.reading import BESIDE_RULES, SWITCH
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NAMED = (
-    "autocdc-docs-01", "spark-05", "spark-20", "seq-01", "trunc-01", "keychg-02", "keys-04", "change-02",
-    "replay-01", "ts-01", "noop-01", "schema-02", "dbt-ts-01", "snap-empty-01",
-)  # fmt: skip
-"""Those that Delta runs each time: deletes, truncates, moved keys, new and wider columns, repeats."""
-NAMED_FOR_HUDI = ("autocdc-docs-01", "keychg-02", "replay-01", "schema-02", "snap-empty-01", "trunc-01")
-"""The cases of ``NAMED`` that Hudi runs each time. Spark makes every Hudi table, so each case takes long."""
+NAMED = ("autocdc-docs-01", "keychg-02", "replay-01", "schema-02", "snap-empty-01", "trunc-01")
+"""Those that Delta and Hudi run each time: deletes, truncates, moved keys, new and wider columns, repeats."""
 
 
 def chosen(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

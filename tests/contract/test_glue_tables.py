@@ -5,9 +5,10 @@ import pytest
 from moto import mock_aws
 from moto.core import set_initial_no_auth_action_count
 
-from kedro_lakehouse.errors import AwsRefusedError, UnsupportedError
+from kedro_lakehouse.errors import AwsRefusedError, PlaceUnusableError, UnsupportedError
 from kedro_lakehouse.formats.glue import GlueTable, hive_type, register_table
 from kedro_lakehouse.names import TableName
+from kedro_lakehouse.session.catalog import MetadataCatalog
 
 pytestmark = [pytest.mark.contract, pytest.mark.aws]
 
@@ -51,6 +52,23 @@ def test_a_delta_table_is_told_with_columns_place_and_kind():
     assert found["StorageDescriptor"]["Location"] == PLACE
     assert found["Parameters"]["table_type"] == "DELTA"
     assert found["Parameters"]["spark.sql.sources.provider"] == "delta"
+
+
+def test_a_table_of_hive_under_a_declared_name_is_named_with_the_remedy():
+    glue = boto3.client("glue", "eu-west-1")
+    glue.create_database(DatabaseInput={"Name": "shop"})
+    hive = {"Name": "item", "Parameters": {"classification": "parquet"}}
+    glue.create_table(DatabaseName="shop", TableInput=hive | {"StorageDescriptor": {"Location": PLACE}})
+    catalog = MetadataCatalog(
+        {
+            "spark.sql.catalog.lake.type": "glue",
+            "spark.sql.catalog.lake.warehouse": "s3://lake/warehouse",
+            "spark.sql.catalog.lake.client.region": "eu-west-1",
+        }
+    )
+    with pytest.raises(PlaceUnusableError, match=r"table shop\.item: .* no Iceberg table") as refused:
+        catalog.find(ITEM)
+    assert "another name in tables.yml" in str(refused.value)
 
 
 def test_the_same_table_gets_no_new_version():

@@ -206,7 +206,11 @@ def test_writers_that_owe_the_same_rows_leave_one_of_each_on_sqlite(sqlite, way)
 
 @pytest.mark.aws
 @pytest.mark.parametrize(
-    "way", [lambda conf: in_threads(conf, append_owed), in_processes], ids=["threads", "processes"]
+    "way",
+    [
+        pytest.param(lambda conf: in_threads(conf, append_owed), id="threads", marks=only_in_soak),
+        pytest.param(in_processes, id="processes"),
+    ],
 )
 def test_writers_that_owe_the_same_rows_leave_one_of_each_in_glue(glue, way):
     line, at = glue

@@ -35,9 +35,10 @@ TABLE = {"source": "shop", "keys": ["id"], "history": True}
 ROW = {"id": pa.int64(), "name": pa.string(), "ts": pa.timestamp("us"), "seq": pa.string()}
 STAGES = {"ingestion": "_changes", "current": "", "history": "_history"}
 """The suffix of the table that each stage commits to."""
-FORMATS: list[Any] = [FORMAT]
-if FORMAT == "iceberg":
-    FORMATS.append(pytest.param("delta", marks=pytest.mark.delta))
+IN_CRASH = pytest.mark.skipif(KILLS <= FEW, reason=f"takes minutes; `make crash FORMAT={FORMAT}` runs it")
+FORMATS: list[Any] = ["iceberg", pytest.param("delta", marks=[pytest.mark.delta, IN_CRASH])]
+if FORMAT != "iceberg":
+    FORMATS = [pytest.param(FORMAT, marks=IN_CRASH)]
 PHASES = [
     *[("planned", "ingestion")] * 3,
     *[(phase, stage) for phase in ("staged", "published", "acknowledged") for stage in STAGES],
@@ -105,14 +106,12 @@ def test_killed_at_a_phase_the_next_run_ends_in_the_same_tables(
 ) -> None:
     """Twelve tables of a project, each left at another phase by one run; another run mends them all.
 
-    Of other formats than Iceberg there are six tables, unless many commits are killed. The runs of every
-    other round take no leases; of four rounds two have no small batches.
+    The runs of every other round take no leases; of four rounds two have no small batches.
     """
     leased = number % 2 == 0
     if not leased:
         monkeypatch.setattr(Project, "lease", no_lease)
-    phases = PHASES if table_format == "iceberg" or KILLS > FEW else PHASES[::2]
-    tables = {f"shop.item_{n}": 5 + len(PHASES) * number + n for n in range(len(phases))}
+    tables = {f"shop.item_{n}": 5 + len(PHASES) * number + n for n in range(len(PHASES))}
     project = TemporaryProject.make(
         tmp_path / "project", SOURCES, {t: dict(TABLE) for t in tables}, table_format=table_format
     )
@@ -120,7 +119,7 @@ def test_killed_at_a_phase_the_next_run_ends_in_the_same_tables(
         project.set_globals(small_batch=0)
     for table, load in tables.items():
         land(project, load, table)
-    places = dict(zip(tables, phases, strict=True))
+    places = dict(zip(tables, PHASES, strict=True))
     kill_at(project, places, leased=leased)
     for table, (phase, stage) in places.items():
         assert phase_on_disk(project, table, stage) == phase, table
@@ -140,7 +139,7 @@ def seed() -> int:
     return random.SystemRandom().randrange(2**32)
 
 
-@pytest.mark.skipif(KILLS <= FEW, reason=f"takes minutes; `make crash FORMAT={FORMAT}` runs it")
+@IN_CRASH
 @pytest.mark.parametrize("number", range(-(-RANDOM // IN_A_ROW)))
 def test_runs_that_are_killed_one_after_the_other_at_random_times_lose_nothing(
     make_project: Callable[..., TemporaryProject], seed: int, number: int

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 
     from harness.project import TemporaryProject
 
-pytestmark = [pytest.mark.crash] if MANY else [pytest.mark.crash, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.skipif(not MANY, reason="takes minutes; `make crash KILLS=200` runs it"),
+]
 
-ROUNDS = 34 if MANY else 1
+ROUNDS = 34
 WRITERS = 3
 MEANWHILE = 6
 """The most files that land in a round: each brings steps, and without a bound each step brought files."""

@@ -226,8 +226,7 @@ def test_the_map_names_columns_and_groups_and_a_click_leads_to_the_table(
     names = {str(one.get_attribute("aria-label")) for one in points_of(page)}
     assert names == {*HOSTILE, "town", "inhabitants"}
     for name in names:
-        act(page, lambda d, name=name: ActionChains(d).move_to_element(point(d, name)).perform())
-        waiting(page, lambda d, name=name: name in d.find_element(By.ID, "vg-tooltip-element").text)
+        waiting(page, lambda d, name=name: name in tooltip_of(d, point(d, name)))
         is_harmless(page)
     act(page, lambda d: ActionChains(d).move_to_element(point(d, HOSTILE[0])).click().perform())
     shows(page, f"files.evil.{HOSTILE[0]}", "Open its table")
@@ -239,6 +238,12 @@ def test_the_map_names_columns_and_groups_and_a_click_leads_to_the_table(
 
 def points_of(driver: Chrome) -> list[WebElement]:
     return driver.find_elements(By.CSS_SELECTOR, ".vega-embed path[aria-roledescription='circle']")
+
+
+def tooltip_of(driver: Chrome, shown: WebElement) -> str:
+    """Move the mouse away and to a point: the map may have been drawn anew beneath a mouse that rests."""
+    ActionChains(driver).move_by_offset(1, 1).move_to_element(shown).perform()
+    return driver.find_element(By.ID, "vg-tooltip-element").text
 
 
 def point(driver: Chrome, name: str) -> WebElement:

@@ -193,6 +193,7 @@ def test_a_phone_number_is_corrected_and_nothing_else(shop: Shop) -> None:
     assert shop.rows("_changes") == shop.expected(phonenumber="000")
 
 
+@only_in_soak
 def test_a_request_in_a_file_is_met(shop: Shop) -> None:
     place = shop.project.path / "data/01_raw/requests/erasure_request/1.csv"
     place.write_text(f"request,customerid,due\n1,{RIGHTED},2099-12-31\n")

@@ -15,6 +15,7 @@ from urllib.request import urlopen
 import pytest
 from harness.processes import free_port
 from harness.project import ROOT, TemporaryProject, environment
+from harness.soak import only_in_soak
 from harness.tutorials import Followed, follow
 
 from kedro_lakehouse.column_search.embedders.weights import MINILM, weights_folder
@@ -94,6 +95,7 @@ def opened(console: list[str], project: TemporaryProject) -> int:
                 running.kill()  # leaving the block waits for it
 
 
+@only_in_soak
 @needs_the_model
 def test_a_lake_is_looked_over(tmp_path: Path) -> None:
     """In the state that `make run` leaves: all bundled tables, and the column index."""

@@ -8,12 +8,12 @@ import pytest
 from conformance.by_product import Bench, extracted
 from conformance.cases import judge, judge_snapshots, snapshot_case, table_cases
 from conformance.lots import Lot, Member, as_written, pack
-from conformance.named import NAMED_FOR_HUDI
+from conformance.named import NAMED
 from conformance.reading import read_cases
 
 pytestmark = pytest.mark.spark
 
-CASES: Final = {c["id"]: c for c in read_cases() if c["id"] in NAMED_FOR_HUDI}
+CASES: Final = {c["id"]: c for c in read_cases() if c["id"] in NAMED}
 EXTRACTS: Final = [i for i, c in CASES.items() if c["kind"] == "snapshots"]
 EVENTS: Final = [i for i in CASES if i not in EXTRACTS]
 

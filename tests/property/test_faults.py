@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from harness.soak import only_in_soak
 from model.events import DELETE, UPSERT, Event
 from pyspark.sql import functions as F
 
@@ -36,6 +37,7 @@ BATCHES = [
 ]
 
 
+@only_in_soak
 def test_each_planted_fault_is_found_and_only_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.sources
 
-LOADS, EARLY = (60, 5) if soaking() else (6, 2)
+LOADS, EARLY = (60, 5) if soaking() else (4, 2)
 """So many loads, of which this one is read at the end; and the first that keeps a tag is this one, too."""
 TABLES: Final = ("shipment", "forecast", "stock")
 STOCK: Final = "/v1/datasets/devices.stock/snapshots"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from harness.formats import context_of
 from harness.project import Outcome, TemporaryProject, write_text
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.base import Layout
@@ -184,6 +185,7 @@ def test_sound_runs_log_no_error_of_the_jvm(project, deleted):
     assert [(log["logger"], log["message"]) for log in logs if log["level"] == "ERROR"] == []
 
 
+@only_in_soak
 def test_a_replay_after_vacuum_adds_no_row(project, deleted):
     stored = [f"insurance.policy{role}" for role in ("", "_changes", "_history")]
     session = project.frame("insurance.policy.current").sparkSession

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 from harness.project import Outcome, TemporaryProject, write_text
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.names import TableName
@@ -192,6 +193,7 @@ def test_a_killed_batch_is_rebuilt_from_the_same_commits(
     assert [r["name"] for r in project.rows("crm.both")] == ["b"]
 
 
+@only_in_soak
 def test_a_query_names_a_renamed_column_as_declared(tmp_path: Path) -> None:
     source = {
         "m": {"type": "changes", "path": "${globals:landing}/m", "file_format": "csv", "pattern": "*.csv"}

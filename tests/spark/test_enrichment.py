@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from harness.kills import stopping
 from harness.project import TemporaryProject, write_text
+from harness.soak import only_in_soak
 from property.seeds import SWITCH, the_seed
 
 from kedro_lakehouse.formats.iceberg.format import IcebergFormat
@@ -210,6 +211,7 @@ def dealt(lines: Sequence[str], chance: random.Random) -> list[list[str]]:
     return waves
 
 
+@only_in_soak
 def test_two_hundred_orders_of_arrival_give_the_same_rows(tmp_path: Path) -> None:
     seed = the_seed()
     chance = random.Random(seed)  # noqa: S311 - reproducible

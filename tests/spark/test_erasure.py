@@ -158,6 +158,7 @@ def test_landed_files_lose_the_records_that_name_the_subject(project: TemporaryP
             assert [not line.strip() for line in text.splitlines()[1:]] == lines, (entity, number)
 
 
+@only_in_soak
 def test_a_rectification_changes_every_version_of_the_subject_and_nothing_else(
     project: TemporaryProject, erased: Any
 ) -> None:

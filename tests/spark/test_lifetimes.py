@@ -25,16 +25,14 @@ from kedro_lakehouse.project import Project, _Active, activate
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, only_in_soak]
 
 ROUNDS = {"iceberg": 12 if soaking() else 2, "delta": 2}
 SEED = None if soaking() else 11
 TABLES = ("shop.sale", "shop.lately", "web.click")
 
 
-@pytest.fixture(
-    params=["iceberg", pytest.param("delta", marks=[pytest.mark.delta, only_in_soak])],
-)
+@pytest.fixture(params=["iceberg", pytest.param("delta", marks=pytest.mark.delta)])
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
     seed = SEED or int.from_bytes(os.urandom(3))
     print(f"seed {seed}")  # noqa: T201 - to make the same lake again

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 from harness.project import TemporaryProject, write_parquet
+from harness.soak import only_in_soak
 from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 from kedro.validation import DataValidationError
@@ -163,6 +164,7 @@ def test_a_wrong_batch_is_never_seen(audited: bool, started: TemporaryProject) -
     assert "a@x" not in str(error)
 
 
+@only_in_soak
 def test_tables_without_keys_and_histories_alone_are_blocked_and_withdrawn_from(
     started: TemporaryProject,
 ) -> None:
@@ -240,6 +242,7 @@ def test_a_table_that_is_refused_again_writes_no_second_verdict(mended: Mended) 
     assert len(seen["refusals again"]) == len(seen["refusals"])
 
 
+@only_in_soak
 def test_late_events_and_rebuilds_honour_a_withdrawal(mended: Mended) -> None:
     project, _ = mended
     late = [("U", 2, "b3@x", "new", 30), ("U", 2, "b9@x", "old", 5)]

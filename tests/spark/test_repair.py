@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from harness.kills import stopping
 from harness.project import TemporaryProject, write_parquet, write_text
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
 
@@ -280,6 +281,7 @@ def test_a_rebuilt_table_is_that_of_the_new_declaration(tmp_path: Path) -> None:
     assert project.run() == []
 
 
+@only_in_soak
 def test_extracts_are_replayed_after_a_type_was_widened(tmp_path: Path) -> None:
     source = {"ext": sources()["ext"]}
 

@@ -153,6 +153,7 @@ def test_what_only_spark_can_do_is_done_by_spark(tmp_path: Path, made: dict[str,
         assert all(by_spark(project, table)), table
 
 
+@only_in_soak
 def test_many_small_commits_leave_checkpoints(tmp_path: Path) -> None:
     project = applied_in(tmp_path / "project", {"shop.plain": COMMON}, [2000], table_format="delta")
     for number in range(10, 22):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from harness.derived_queries import RECORDED, REFUSED, SCHEMAS, SHAPES, Inputs, answer, plan_of
 from harness.project import TemporaryProject
-from harness.soak import soaking
+from harness.soak import only_in_soak, soaking
 from pyspark.sql import types as T
 
 from kedro_lakehouse.formats.placed import positions_of
@@ -94,7 +94,7 @@ def test_rows_of_several_files_become_one_frame(session: SparkSession) -> None:
     assert frame_of_rows(session, rows.slice(0, 0)).collect() == []
 
 
-@pytest.mark.parametrize("way", ["spark", "local"])
+@pytest.mark.parametrize("way", [pytest.param("spark", marks=only_in_soak), "local"])
 def test_touched_keys_are_all_that_change(session: SparkSession, way: str) -> None:
     shapes = {n: shape_of(plan_of(session, sql), list(SCHEMAS), keys) for n, (keys, sql) in SHAPES.items()}
     inputs = Inputs(seed=2026)

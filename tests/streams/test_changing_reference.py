@@ -45,7 +45,7 @@ TABLES: dict[str, Any] = {
 }  # fmt: skip
 IS_HUDI = FORMAT == "hudi"
 """With `KEDRO_LAKEHOUSE_FORMAT=hudi` on Spark 3.5 all tables are in Hudi."""
-if not IS_HUDI:
+if soaking() and not IS_HUDI:
     TABLES["sales.joined_delta"] = SALES | {"format": "delta"}
 SOLD = tuple(table for table in TABLES if table.startswith("sales."))
 MARIA = "maria.mydev.country_lookup_table"

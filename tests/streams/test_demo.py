@@ -31,7 +31,8 @@ def processes() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("database", ["postgres", pytest.param("mariadb", marks=only_in_soak)])
+@only_in_soak
+@pytest.mark.parametrize("database", ["postgres", "mariadb"])
 def test_a_change_in_the_database_arrives_and_nothing_is_left(database):
     if database == "mariadb" and not is_installed("mariadbd"):
         pytest.skip(INSTALLED_BY["mariadbd"])

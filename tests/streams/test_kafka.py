@@ -13,6 +13,7 @@ pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the 
 from confluent_kafka import Producer, TopicPartition
 from harness.processes import free_port
 from harness.project import TemporaryProject
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.errors import OffsetsGoneError, SourceUnreachableError, TopicReplacedError
 from kedro_lakehouse.names import TableName
@@ -307,6 +308,7 @@ def test_a_table_is_built_anew_from_its_topic(project: TemporaryProject, second:
     assert {r["id"]: r["n"] for r in project.rows("shop.typed")} == {1: "7", 2: "many", 3: "9"}
 
 
+@only_in_soak
 def test_one_record_of_quarantine_is_replayed_when_its_type_is_mended(
     broker: Broker, project: TemporaryProject, second: Outcome
 ) -> None:

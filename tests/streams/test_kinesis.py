@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from harness.aws import moto_aws
 from harness.project import TemporaryProject
+from harness.soak import only_in_soak
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -199,6 +200,7 @@ def test_raw_copies_go_to_s3(project, second):
     assert found[4]["value"] == packed()[:-1]
 
 
+@only_in_soak
 def test_quarantine_is_replayed_from_the_stream(kinesis, project, second):
     del second
     put(kinesis, "row", *[(json.dumps({"id": 60 + n, "at": 1, "n": n}).encode(), str(n)) for n in (5, 300)])
@@ -223,6 +225,7 @@ def amounts(project: TemporaryProject) -> dict[int, Any]:
     return {row["id"]: row["n"] for row in project.rows("clicks.narrow")}
 
 
+@only_in_soak
 def test_a_table_is_built_anew_from_its_stream(project, second):
     del second
     project.run("ingestion", "cdc_merge", namespaces=["clicks.row"])

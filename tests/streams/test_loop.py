@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from harness.project import TemporaryProject, write_text
 
+from kedro_lakehouse import streaming
 from kedro_lakehouse.errors import UnknownNameError
 from kedro_lakehouse.ingestion.planner import STOPPING
+from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import Project
 from kedro_lakehouse.streaming import Stream
 
@@ -53,6 +55,13 @@ def land(project: TemporaryProject, table: str, number: int, *rows: dict[str, An
 def names(project: TemporaryProject, table: str) -> dict[int, str]:
     """The names of a table's rows by key."""
     return {r["id"]: r["name"] for r in project.rows(table)}
+
+
+def data_files(project: Project, table: str) -> int:
+    """How many data files a reader of a table opens."""
+    stored = project.catalog.find(TableName.parse(table))
+    assert stored is not None
+    return len(list(stored.scan().plan_files()))
 
 
 def loop(project: TemporaryProject, **options: Any) -> tuple[Stream, list[str]]:
@@ -135,15 +144,31 @@ def test_what_waits_is_told_when_it_is_asked_for(project: TemporaryProject) -> N
 def test_a_table_that_is_written_often_is_maintained_between_batches(project: TemporaryProject) -> None:
     made = Stream(folder=project.path, env=None, every=0.1, maintain_every=0.0)
     opened = Project.load(str(project.path / "conf"), None)
-    for number in range(1, 9):
+    for number in range(1, 7):
         land(project, "item", number, {"id": 1, "at": number, "name": f"n{number}"})
         assert made.run(opened, until_idle=True) == []
-    assert names(project, "shop.item") == {1: "n8"}
+    assert names(project, "shop.item") == {1: "n6"}
     maintained = [r["table"] for r in project.ops("maintenance")]
     assert "shop.item_changes" in maintained
     rows = [r for r in project.ops("maintenance") if r["table"] == "shop.item_changes"]
     assert all(r["files_after"] < r["files_before"] for r in rows if "compact" in str(r["actions"]))
-    assert len([r for r in project.ops("batch_ledger") if r["table"] == "shop.item"]) == 8
+    assert len([r for r in project.ops("batch_ledger") if r["table"] == "shop.item"]) == 6
+
+
+def test_a_table_at_rest_has_one_file(project: TemporaryProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Project.load(str(project.path / "conf"), None)
+    made = Stream(folder=project.path, env=None, every=0.1)
+    for number in (1, 2, 3):
+        land(project, "item", number, {"id": number, "at": number, "name": f"n{number}"})
+        assert made.run(opened, until_idle=True) == []
+    assert data_files(opened, "shop.item") > 1, "a table that is written is left alone"
+    monkeypatch.setattr(streaming, "_QUIET", 0.0)
+    made.run(opened, seconds=3)
+    assert data_files(opened, "shop.item") == data_files(opened, "shop.names") == 1
+    assert names(project, "shop.item") == names(project, "shop.names") == {n: f"n{n}" for n in (1, 2, 3)}
+    once = len(project.ops("maintenance"))
+    made.run(opened, until_idle=True)
+    assert len(project.ops("maintenance")) == once, "nothing came since"
 
 
 def test_namespaces_choose_tables_and_a_wrong_one_is_named(project: TemporaryProject) -> None:

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the extra kafka")
 from confluent_kafka import Producer
 from harness.project import TemporaryProject
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.names import TableName
@@ -197,6 +198,7 @@ def test_raw_copies_hold_each_record_once_as_it_was_sent(project, second):
         assert of_change <= set(places)
 
 
+@only_in_soak
 def test_a_replay_of_quarantine_gives_them_back(project, second):
     del second
     held = [row["_reasons"][0] for row in project.rows("told.price_quarantine")]

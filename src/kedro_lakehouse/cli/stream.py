@@ -38,7 +38,8 @@ def stream(
 
     Looks for new records of all sources, also files, without Spark, and runs the tables that have some as
     `kedro run` does, in one process. A table that fails is tried again after pauses that grow, while the
-    others go on. Between batches one table at a time is maintained by the thresholds of maintenance.yml.
+    others go on. Between batches one table at a time is maintained by the thresholds of maintenance.yml; a
+    minute after its last new row the small files of a table become one.
     SIGTERM and Ctrl-C end it after the batch in hand; a second one at once.
 
     \b

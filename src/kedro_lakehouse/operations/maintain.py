@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _OWN_FILES: Final = CompactConfig(small_files=100)
+_AT_REST: Final = 2
+"""So many small files of one partition become one where a table is at rest."""
+_LITTLE: Final = 1 / 16
+"""Fraction of the target file size (8 MB of 128 MB) below which a file is small then: it is little work."""
 _OLD_ENOUGH: Final = 0.1
 """Fraction of a table's rows that must be old before it is written anew without them."""
 
@@ -74,6 +78,17 @@ def maintain_table(
             archived = archive_landed(project, table, settings.landing, dry_run=dry_run)
             reports += [archived] if archived else []
     return [*([moved] if moved else []), *reports]
+
+
+def maintain_at_rest(project: Project, table: LakeTable) -> list[MaintenanceReport]:
+    """Maintain a table to which nothing has come for a while: its small files become one a partition.
+
+    Guarantees, errors and reports are those of ``maintain_table``.
+    """
+    settings = project.maintenance.of(table.name)
+    small_below = min(settings.compact.small_below, _LITTLE)
+    compact = settings.compact.model_copy(update={"small_files": _AT_REST, "small_below": small_below})
+    return maintain_table(project, table, settings.model_copy(update={"compact": compact}))
 
 
 def maintain_ops(

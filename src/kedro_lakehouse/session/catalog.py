@@ -198,12 +198,18 @@ class MetadataCatalog:
         """The newest metadata of a table that the catalog names.
 
         Raises:
-            PlaceUnusableError: The file of its metadata is empty or damaged.
+            PlaceUnusableError: The file of its metadata is empty or damaged, or it is no Iceberg table.
         """
-        from pyiceberg.exceptions import ValidationError
+        from pyiceberg.exceptions import NoSuchPropertyException, ValidationError
 
         try:
             return self.catalog.load_table(identifier)
+        except NoSuchPropertyException as error:
+            raise PlaceUnusableError(
+                path=f"{self.place or 'Glue'}, table {'.'.join(identifier)}",
+                problem="a table of this name is there that is no Iceberg table",
+                remedy="Give the table another name in tables.yml, or drop or rename the one that is there.",
+            ) from error
         except (ValidationError, UnicodeDecodeError) as error:
             raise PlaceUnusableError(
                 path=f"{self.place}, table {'.'.join(identifier)}",
