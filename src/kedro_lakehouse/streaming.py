@@ -160,12 +160,12 @@ class Stream:
 
     def _maintain_at_rest(self, project: Project) -> bool:
         """Make one file of the small ones of a table that is at rest now; whether one is."""
-        from kedro_lakehouse.operations.maintain import maintain_at_rest  # it imports Spark
-
         now = time.monotonic()
         table = next((t for t, written in self._moving.items() if now - written >= _QUIET), None)
         if table is None:
             return False
+        from kedro_lakehouse.operations.maintain import maintain_at_rest  # it imports Spark
+
         del self._moving[table]
         try:
             maintain_at_rest(project, project.bind(TableName.parse(table)))

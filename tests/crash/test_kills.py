@@ -35,7 +35,7 @@ TABLE = {"source": "shop", "keys": ["id"], "history": True}
 ROW = {"id": pa.int64(), "name": pa.string(), "ts": pa.timestamp("us"), "seq": pa.string()}
 STAGES = {"ingestion": "_changes", "current": "", "history": "_history"}
 """The suffix of the table that each stage commits to."""
-IN_CRASH = pytest.mark.skipif(KILLS <= FEW, reason=f"takes minutes; `make crash FORMAT={FORMAT}` runs it")
+IN_CRASH = pytest.mark.skipif(KILLS <= FEW, reason="takes minutes; `make crash`, of this format, runs it")
 FORMATS: list[Any] = ["iceberg", pytest.param("delta", marks=[pytest.mark.delta, IN_CRASH])]
 if FORMAT != "iceberg":
     FORMATS = [pytest.param(FORMAT, marks=IN_CRASH)]
