@@ -32,7 +32,7 @@ EXTRAS := delta viz quality lineage aws deploy lance opensearch console docs dev
 SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py
 
 # What a soak runs whole beside properties and rules.
-IN_SOAK := tests/compat \
+IN_SOAK := tests/compat tests/contract/test_formats.py \
   $(addprefix tests/e2e/test_,bundled_data.py erasure_example.py dimension.py fifty_tables.py kinds_of_tables.py looking.py tutorial.py wide_tables.py) \
   $(wildcard tests/spark/test_small_batches*.py) \
   $(addprefix tests/spark/test_,canaries.py delta.py derive.py derived_by_keys.py enrichment.py erasure.py erasure_requests.py extract_lives.py \

@@ -14,6 +14,7 @@ import pytest
 from deltalake import DeltaTable
 from harness.formats import InOneSession, LooksUp
 from harness.project import ROOT
+from harness.soak import only_in_soak
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from kedro_lakehouse.config.maintenance import TableMaintenanceConfig
@@ -131,6 +132,7 @@ class TestMemory(InOneSession):
 
 
 @pytest.mark.slow
+@only_in_soak
 class TestParquetPlugin(InOneSession):
     @pytest.fixture(scope="class")
     @classmethod

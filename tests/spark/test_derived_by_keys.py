@@ -126,6 +126,7 @@ def expected(lake: Lake, name: str) -> list[tuple[Any, ...]]:
     return _told([r for r in found if all(r[k] is not None for k in keys)])
 
 
+@only_in_soak
 def test_by_keys_gives_the_rows_events_and_quarantine_of_the_whole(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -240,6 +240,7 @@ REBUILT = {
 }
 
 
+@only_in_soak
 def test_a_rebuilt_table_is_that_of_the_new_declaration(tmp_path: Path) -> None:
     old = {n: {"source": "shop"} | ITEM for n in REBUILT}
     new = {n: {"source": "shop"} | t for n, t in REBUILT.items()}

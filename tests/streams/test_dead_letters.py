@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the extra kafka")
 from harness.project import TemporaryProject
+from harness.soak import only_in_soak
 from harness.streams import letters as of_topic
 
 from kedro_lakehouse.errors import SourceUnreachableError
@@ -92,6 +93,7 @@ def test_what_a_dead_run_left_is_written_by_the_next(broker, project, monkeypatc
     assert sorted(value for value, _ in letters(broker)) == sorted([*BAD, b"[", b"]"])
 
 
+@only_in_soak
 def test_a_rebuild_writes_none_again(broker, project):
     before = letters(broker)
     rebuilt = project.command("lakehouse", "rebuild", "shop.item", "--from-landing", "--yes")
