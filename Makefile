@@ -35,8 +35,8 @@ SPARK35_TESTS ?= tests/spark/test_smoke.py tests/spark/test_changes.py
 IN_SOAK := tests/compat tests/contract/test_formats.py \
   $(addprefix tests/e2e/test_,bundled_data.py erasure_example.py dimension.py fifty_tables.py kinds_of_tables.py looking.py tutorial.py wide_tables.py) \
   $(wildcard tests/spark/test_small_batches*.py) \
-  $(addprefix tests/spark/test_,canaries.py delta.py derive.py derived_by_keys.py enrichment.py erasure.py erasure_requests.py extract_lives.py \
-    extract_options.py few_messages.py lifetimes.py quality.py repair.py touched_keys.py) tests/unit/test_query_shape.py \
+  $(addprefix tests/spark/test_,canaries.py debezium_types.py delta.py derive.py derived_by_keys.py enrichment.py erasure.py erasure_requests.py extract_lives.py \
+    extract_options.py few_messages.py lifetimes.py plan.py quality.py repair.py touched_keys.py) tests/unit/test_query_shape.py \
   tests/unit/test_json_schema.py
 
 # One Spark waits for its driver most of the time: a second one beside it takes what is left of two cores.
@@ -124,7 +124,7 @@ soak-streams: classes jars-delta ## 2,000 transactions in PostgreSQL and in Mari
 soak-sources: classes ## 2,000 transactions in each database while pulls run, 200 kills, 60 loads and a back-test, 500 moving pages, 100,000 documents
 	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/sources.txt
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_KILLS=40 $(BIN)/pytest -rP -m sources \
-	  $$(grep -lE "soaking|KEDRO_LAKEHOUSE_KILLS" tests/sources/test_*.py)
+	  $$(grep -lE "harness.soak|KEDRO_LAKEHOUSE_KILLS" tests/sources/test_*.py)
 
 .PHONY: conformance
 conformance: $(LANE) ## Run the contract's cases (CASES=file names others; FORMAT=delta or hudi)

@@ -75,6 +75,7 @@ def test_the_wheel_is_built_and_holds_what_the_job_starts(aws: str, tmp_path: Pa
     assert {f"kedro_lakehouse/deploy/{f}" for f in ("job.py", "templates/airflow_dag.py.j2")} <= names
 
 
+@only_in_soak
 def test_the_script_of_the_job_runs_the_configuration_from_s3(project: ProjectOnAws, tmp_path: Path) -> None:
     out = deploy(project, "glue")
     boto3.client("s3").upload_file(str(out / "artifacts/conf.zip"), LAKEHOUSE, "artifacts/conf.zip")

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from harness.oracle import DMS_TABLES, differences_from_expected
 from harness.project import DATA, ROOT
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import Project
@@ -98,11 +99,13 @@ def ran(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> ProjectOn
     return project
 
 
+@only_in_soak
 @pytest.mark.parametrize("table", TABLES)
 def test_each_table_is_the_database_after_its_last_change(ran: ProjectOnCluster, table: str) -> None:
     assert differences_from_expected(table, ran.read(f"dms_sample.{table}")) == (0, 0)
 
 
+@only_in_soak
 def test_both_workers_had_executors_whose_lines_name_the_run(ran: ProjectOnCluster) -> None:
     executors = {file.parents[2].name for file in ran.cluster.folder.glob("worker-*/app-*/*/stderr")}
     assert executors == {"worker-1", "worker-2"}
@@ -112,6 +115,7 @@ def test_both_workers_had_executors_whose_lines_name_the_run(ran: ProjectOnClust
     assert any(f"[{run['run_id']}]" in line for line in lines), lines[:5]
 
 
+@only_in_soak
 def test_a_second_run_starts_no_application(ran: ProjectOnCluster) -> None:
     before = sorted(ran.cluster.folder.glob("worker-*/app-*"))
     ran.run()

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
     from harness.project import TemporaryProject
 
-pytestmark = pytest.mark.crash
+pytestmark = [
+    pytest.mark.crash,
+    pytest.mark.skipif(not MANY, reason="takes minutes; `make crash KILLS=200` runs it"),
+]
 
 HERE = Path(__file__).parent
-FILES = 25 if MANY else 3
+FILES = 25
 WAYS: list[Any] = [
     (2, "leased"), (2, "without-lease"), (2, "maintained"), (4, "leased"), (4, "without-lease"),
 ]  # fmt: skip
-if not MANY:
-    WAYS = [pytest.param(2, "without-lease", marks=pytest.mark.slow)]
 ROLES = ["item_changes", "item", "item_history", "line_changes", "line"]
 
 

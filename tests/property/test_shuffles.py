@@ -11,7 +11,7 @@ import pytest
 import yaml
 from harness.oracle import differences, differences_from_expected
 from harness.project import DATA, ROOT, TemporaryProject
-from harness.soak import only_in_soak, soaking
+from harness.soak import only_in_soak
 
 from property.seeds import SWITCH, the_seed
 
@@ -54,7 +54,7 @@ def pieces(table: str, chance: random.Random) -> list[tuple[str, Any]]:
 @pytest.mark.slow
 @only_in_soak
 def test_any_order_and_number_of_batches_gives_the_same_tables(tmp_path: Path) -> None:
-    seed, shuffles = the_seed(), 20 if soaking() else 1
+    seed, shuffles = the_seed(), 20
     project = TemporaryProject.make(tmp_path / "project", *declarations(shuffles))
     for table in TABLES:
         for path in (RAW / table).iterdir():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from harness.project import TemporaryProject, write_text
+from harness.soak import only_in_soak
 from moto.server import ThreadedMotoServer
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def sell(project: TemporaryProject, number: int, country: str) -> None:
     write_text(project.landing / f"sales/sale/{number}.json", f"{row}\n")
 
 
+@only_in_soak
 def test_rows_take_the_reference_as_it_is_when_they_arrive(lookups: Any, tmp_path: Path) -> None:
     for code, country in COUNTRIES:
         put(lookups, code, country, f"{code}-{country}")

@@ -22,11 +22,12 @@ from harness.debezium import (
 )
 from harness.fixtures import land, records
 from harness.project import TemporaryProject, write_text
+from harness.soak import only_in_soak
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, only_in_soak]
 
 HERE: dict[str, Any] = {"type": "debezium", "path": "${globals:landing}/in"}
 BY_TIMESTAMP: dict[str, Any] = {"order_by": ["timestamp_c"]}

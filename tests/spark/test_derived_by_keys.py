@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from harness.derived_queries import SCHEMAS, SHAPES, Inputs, answer
 from harness.project import Outcome, TemporaryProject
-from harness.soak import only_in_soak, soaking
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.names import TableName
@@ -29,8 +29,8 @@ SOURCES = {
         "op_column": "op",
     }
 }  # fmt: skip
-TRANSACTIONS = 34 if soaking() else 1
-SEEN = tuple(SHAPES) if soaking() else ("summary", "by_city", "doubled")
+TRANSACTIONS = 34
+SEEN = tuple(SHAPES)
 FOLLOWING = ("summary", "chain", "by_city", "staff")
 """Two inner joins, two left joins with a filter, a group whose key may be null, one input twice."""
 SUMMARY = """

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from harness.kills import stopping
 from harness.lifetimes import Shop, at, limit, seen, time_of
-from harness.soak import only_in_soak, soaking
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.cli.lakehouse import lakehouse
 from kedro_lakehouse.erasure.rows import erase_rows, rectify_rows
@@ -27,14 +27,13 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, only_in_soak]
 
-ROUNDS = {"iceberg": 12 if soaking() else 2, "delta": 2}
-SEED = None if soaking() else 11
+ROUNDS = {"iceberg": 12, "delta": 2}
 TABLES = ("shop.sale", "shop.lately", "web.click")
 
 
 @pytest.fixture(params=["iceberg", pytest.param("delta", marks=pytest.mark.delta)])
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
-    seed = SEED or int.from_bytes(os.urandom(3))
+    seed = int.from_bytes(os.urandom(3))
     print(f"seed {seed}")  # noqa: T201 - to make the same lake again
     return Shop.make(tmp_path / "project", seed, request.param)
 

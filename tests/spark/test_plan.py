@@ -10,6 +10,7 @@ import pytest
 from harness.kills import stopping
 from harness.planned import as_planned, committed
 from harness.project import TemporaryProject, write_parquet, write_text
+from harness.soak import only_in_soak
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,6 +147,7 @@ def test_a_batch_that_was_begun_comes_before_that_of_changed_inputs(
     assert {row["id"] for row in project.rows("shop.priced")} == {1, 2, 3, 4, 5}
 
 
+@only_in_soak
 def test_a_batch_that_was_begun_comes_before_inputs_that_have_changed_since(
     project: TemporaryProject, answer: Callable[..., Any]
 ) -> None:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from harness.project import ENV
 from harness.small_batches import COMMON, applied_in, event, land, rows_of, run
-from harness.soak import only_in_soak, soaking
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.errors import CommitConflictError
 from kedro_lakehouse.formats.delta.log import DeltaLog
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.delta,
+    only_in_soak,
     pytest.mark.skipif(is_spark3(), reason="Sail speaks to clients of Spark 4: `make test-delta` runs it"),
     pytest.mark.skipif(ENV is not None, reason="The tables are Delta's"),
 ]
@@ -55,11 +56,9 @@ STORED += ["rows.placed", "rows.placed_changes"]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TemporaryProject]:
-    """The tables by the small way and by the large one, in a soak also by both in turns."""
+    """The tables by the small way, by the large one, and by both in turns."""
     folder = tmp_path_factory.mktemp("delta")
-    ways = {"small": [2000] * 3, "large": [0] * 3}
-    if soaking():
-        ways["turns"] = [2000, 0, 2000]
+    ways = {"small": [2000] * 3, "large": [0] * 3, "turns": [2000, 0, 2000]}
     return {
         way: applied_in(folder / way, TABLES | PLACED, sizes, table_format="delta")
         for way, sizes in ways.items()
@@ -82,7 +81,7 @@ def by_spark(project: TemporaryProject, stored: str) -> list[bool]:
     return [not i["engineInfo"].startswith("kedro-lakehouse") for i in info]
 
 
-@pytest.mark.parametrize("way", ["small", pytest.param("turns", marks=only_in_soak)])
+@pytest.mark.parametrize("way", ["small", "turns"])
 @pytest.mark.parametrize("stored", STORED)
 def test_all_ways_give_the_same_rows(made: dict[str, TemporaryProject], stored: str, way: str) -> None:
     wanted = rows_of(made["large"].rows_by_spark(stored))
@@ -104,7 +103,6 @@ def test_the_small_way_was_taken(made: dict[str, TemporaryProject], stored: str)
         assert small == [False] * 3
 
 
-@only_in_soak
 @pytest.mark.parametrize("stored", [s for s in STORED if not s.endswith("_changes") and s != "rows.placed"])
 def test_the_ways_took_turns(made: dict[str, TemporaryProject], stored: str) -> None:
     assert by_spark(made["turns"], stored) == [False, True, False]
@@ -146,14 +144,12 @@ def stated(value: Any, kind: pa.DataType) -> Any:
     return dt.date.fromisoformat(value) if pa.types.is_date(kind) else value
 
 
-@only_in_soak
 def test_what_only_spark_can_do_is_done_by_spark(tmp_path: Path, made: dict[str, TemporaryProject]) -> None:
     project = applied_in(tmp_path / "project", BY_SPARK, [2000] * 2, table_format="delta")
     for table in BY_SPARK:
         assert all(by_spark(project, table)), table
 
 
-@only_in_soak
 def test_many_small_commits_leave_checkpoints(tmp_path: Path) -> None:
     project = applied_in(tmp_path / "project", {"shop.plain": COMMON}, [2000], table_format="delta")
     for number in range(10, 22):

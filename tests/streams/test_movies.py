@@ -15,6 +15,7 @@ pytest.importorskip("confluent_kafka", reason="`make test-streams` installs the 
 from harness.avro import Double, encoded, registry
 from harness.kafka import Connect
 from harness.project import ROOT, TemporaryProject
+from harness.soak import only_in_soak
 from harness.streams import letters
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from harness.databases import MariaDb, Postgres
     from harness.kafka import Broker
 
-pytestmark = pytest.mark.streams
+pytestmark = [pytest.mark.streams, only_in_soak]
 
 RUN = ("ingestion", "cdc_merge")
 DB1, DB2 = "db1.sampledatabase.movies", "db2.sampledatabase.movies"
