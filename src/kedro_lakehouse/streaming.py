@@ -169,7 +169,7 @@ class Stream:
         del self._moving[table]
         try:
             maintain_at_rest(project, project.bind(TableName.parse(table)))
-        except LakehouseError as error:
+        except Exception as error:  # noqa: BLE001 - Spark and stores raise what they like; the loop goes on
             logger.warning("The files of %s stay as they are now: %s", table, error)
         return True
 

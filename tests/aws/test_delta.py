@@ -32,10 +32,11 @@ def test_each_table_is_the_database_after_its_last_change(ran: ProjectOnAws, tmp
 
 
 def test_glue_is_told_of_each_table_and_of_its_columns(ran: ProjectOnAws) -> None:
-    told = {t["Name"]: t for t in boto3.client("glue").get_tables(DatabaseName="dms_sample")["TableList"]}
-    assert set(told) == {f"{table}{role}" for table in DMS_TABLES for role in ("", "_changes", "_history")}
-    assert {t["Parameters"]["table_type"] for t in told.values()} == {"DELTA"}
-    columns = {c["Name"] for c in told["sport_league"]["StorageDescriptor"]["Columns"]}
+    in_glue = {t["Name"]: t for t in boto3.client("glue").get_tables(DatabaseName="dms_sample")["TableList"]}
+    stored = {f"{table}{role}" for table in DMS_TABLES for role in ("", "_changes", "_history")}
+    assert set(in_glue) == stored
+    assert {t["Parameters"]["table_type"] for t in in_glue.values()} == {"DELTA"}
+    columns = {c["Name"] for c in in_glue["sport_league"]["StorageDescriptor"]["Columns"]}
     assert "short_name" in columns
 
 

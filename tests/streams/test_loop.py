@@ -144,15 +144,15 @@ def test_what_waits_is_told_when_it_is_asked_for(project: TemporaryProject) -> N
 def test_a_table_that_is_written_often_is_maintained_between_batches(project: TemporaryProject) -> None:
     made = Stream(folder=project.path, env=None, every=0.1, maintain_every=0.0)
     opened = Project.load(str(project.path / "conf"), None)
-    for number in range(1, 7):
+    for number in range(1, 9):
         land(project, "item", number, {"id": 1, "at": number, "name": f"n{number}"})
         assert made.run(opened, until_idle=True) == []
-    assert names(project, "shop.item") == {1: "n6"}
+    assert names(project, "shop.item") == {1: "n8"}
     maintained = [r["table"] for r in project.ops("maintenance")]
     assert "shop.item_changes" in maintained
     rows = [r for r in project.ops("maintenance") if r["table"] == "shop.item_changes"]
     assert all(r["files_after"] < r["files_before"] for r in rows if "compact" in str(r["actions"]))
-    assert len([r for r in project.ops("batch_ledger") if r["table"] == "shop.item"]) == 6
+    assert len([r for r in project.ops("batch_ledger") if r["table"] == "shop.item"]) == 8
 
 
 def test_a_table_at_rest_has_one_file(project: TemporaryProject, monkeypatch: pytest.MonkeyPatch) -> None:

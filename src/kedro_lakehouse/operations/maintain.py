@@ -37,8 +37,8 @@ logger = logging.getLogger(__name__)
 _OWN_FILES: Final = CompactConfig(small_files=100)
 _AT_REST: Final = 2
 """So many small files of one partition become one where a table is at rest."""
-_LITTLE: Final = 1 / 16
-"""Fraction of the target file size (8 MB of 128 MB) below which a file is small then: it is little work."""
+_LITTLE: Final = 1 / 64
+"""Fraction of the target file size (8 MB of 512 MB) below which a file is small then: it is little work."""
 _OLD_ENOUGH: Final = 0.1
 """Fraction of a table's rows that must be old before it is written anew without them."""
 
