@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import signal
 import time
@@ -31,6 +32,8 @@ _MANY_CYCLES: Final = 100
 """A table that so many cycles have written is maintained: each of its small files costs every later batch."""
 _QUIET: Final = 60.0
 """Seconds without a new row after which the small files of a table become one: readers then open few."""
+_TRIMMED: Final = 60.0
+"""Seconds after which free memory is given back to the system."""
 _OWN_TABLES: Final = "ops.tables"
 """The namespace in which the project's own tables are maintained."""
 
@@ -67,6 +70,7 @@ class Stream:
     _maintained: dict[str, float] = field(default_factory=dict)
     _moving: dict[str, float] = field(default_factory=dict)
     """When each table was last written that was not yet found at rest."""
+    _trimmed: float = field(default_factory=time.monotonic)
 
     def run(self, project: Project, *, seconds: float | None = None, until_idle: bool = False) -> list[str]:
         """Run cycles until the time is over, ``STOPPING`` is set or, with ``until_idle``, nothing is new.
@@ -85,6 +89,7 @@ class Stream:
             # New offsets may hold no record, as those of an aborted transaction: then nothing is committed.
             worked = bool(new) and self._cycle(_with_made(project, new))
             maintained = self._maintain_one() or self._maintain_at_rest(project)
+            self._give_back_memory()
             if until_idle and not worked:
                 break
             over = None if end is None else end - time.monotonic()
@@ -172,6 +177,13 @@ class Stream:
         except Exception as error:  # noqa: BLE001 - Spark and stores raise what they like; the loop goes on
             logger.warning("The files of %s stay as they are now: %s", table, error)
         return True
+
+    def _give_back_memory(self) -> None:
+        """Give free memory back once a minute: glibc keeps what each thread's arena has in the middle."""
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
+        if trim is not None and time.monotonic() - self._trimmed >= _TRIMMED:
+            trim(0)
+            self._trimmed = time.monotonic()
 
     def _failed(self, table: str, error: BaseException) -> None:
         trouble = self._troubles.setdefault(table, _Trouble())

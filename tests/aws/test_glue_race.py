@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from harness.soak import soaking
+from harness.soak import only_in_soak
 from harness.versions import versioned_glue
 
 from kedro_lakehouse.names import TableName
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.aws
 
-ROWS = 10 if soaking() else 4
+ROWS = 10
 _WRITE = """
 import sys
 from kedro_lakehouse.project import Project
@@ -45,6 +45,7 @@ def started(project: ProjectOnAws, text: str, *words: str) -> subprocess.Popen[s
     )  # fmt: skip
 
 
+@only_in_soak
 def test_each_row_of_two_writers_is_there_once(aws: str, project: ProjectOnAws) -> None:
     settings = project.path / "conf/aws/spark.yml"
     text = settings.read_text(encoding="utf-8")

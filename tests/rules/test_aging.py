@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.skipif(is_spark3(), reason="Sail speaks to clients of Spark 4: `make test` runs it"),
 ]
 
-HISTORIES, IN_SOAK = 60, 2_000
+HISTORIES, IN_SOAK = 30, 2_000
 """Histories a design."""
 
 

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("adbc_driver_postgresql", reason="`make test-sources` installs the extra sql")
 from harness.pulled import CREDENTIALS, Shop, made, make_table, names_in
 from harness.served import Served, ServedLake, serving
-from harness.soak import soaking
+from harness.soak import only_in_soak
 
 from kedro_lakehouse.config.maintenance import CompactConfig, ExpireConfig
 from kedro_lakehouse.names import TableName
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from harness.project import TemporaryProject
 
-pytestmark = pytest.mark.sources
+pytestmark = [pytest.mark.sources, only_in_soak]
 
-LOADS, EARLY = (60, 5) if soaking() else (4, 2)
+LOADS, EARLY = 60, 5
 """So many loads, of which this one is read at the end; and the first that keeps a tag is this one, too."""
 TABLES: Final = ("shipment", "forecast", "stock")
 STOCK: Final = "/v1/datasets/devices.stock/snapshots"

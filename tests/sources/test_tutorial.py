@@ -17,6 +17,7 @@ pytest.importorskip("adbc_driver_postgresql", reason="`make test-sources` instal
 from harness.databases import INSTALLED_BY, Postgres, is_installed
 from harness.processes import free_port
 from harness.project import ROOT, TemporaryProject
+from harness.soak import only_in_soak
 from harness.tutorials import Followed, follow, in_shell
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def as_owner_of_the_server() -> Iterator[Callable[[str], str]]:
             run("if [ -e ~/shop-server ]; then pg_ctl -D ~/shop-server -m immediate stop; fi", check=False)
 
 
+@only_in_soak
 def test_a_database_is_replicated(
     tmp_path: Path, as_owner_of_the_server: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

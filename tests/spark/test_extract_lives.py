@@ -185,7 +185,7 @@ def in_runs(rows: DataFrame) -> DataFrame:
     ("delete_scope", "hard_deletes"),
     [
         (("region",), "close"),
-        ((), "ignore"),
+        pytest.param((), "ignore", marks=only_in_soak),
         pytest.param((), "close", marks=only_in_soak),
         pytest.param(("region",), "ignore", marks=only_in_soak),
     ],

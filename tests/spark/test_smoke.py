@@ -11,7 +11,7 @@ import pytest
 from harness.project import write_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from harness.project import TemporaryProject
 
@@ -73,6 +73,21 @@ def test_no_program_is_started_to_make_a_local_file(make_project: Callable[..., 
     made = project.path / "made/by/hadoop"
     assert made.stat().st_mode & 0o777 == 0o666 & ~mask
     assert made.parent.stat().st_mode & 0o777 == 0o777 & ~mask
+
+
+def test_python_workers_search_no_archive_of_spark(make_project: Callable[..., TemporaryProject]) -> None:
+    project = make_project(SOURCES, {"shop.item": {"source": "shop", "keys": ["id"]}})
+
+    def path_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import sys
+
+        for _ in batches:
+            yield pa.record_batch([pa.array(sys.path)], ["entry"])
+
+    rows = project._project.session.range(1, numPartitions=1).mapInArrow(path_of, "entry string").collect()
+    entries = [row.entry for row in rows]
+    assert any(entry.endswith("site-packages") for entry in entries)
+    assert not [entry for entry in entries if "pyspark" in entry or "py4j" in entry]
 
 
 def test_late_events_find_their_place(make_project: Callable[..., TemporaryProject]) -> None:

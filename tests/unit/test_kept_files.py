@@ -35,7 +35,7 @@ def test_a_large_file_is_read_each_time() -> None:
 
 
 def test_those_that_were_asked_for_last_are_kept() -> None:
-    most = 2 * 25 * 2**10  # so much use two tables, with what they take beside their rows
+    most = 2 * 2 * 2**10  # so much use two tables, with what they take beside their rows
     kept, read = KeptFiles(most=most), list[str]()
 
     def ask(name: str) -> None:

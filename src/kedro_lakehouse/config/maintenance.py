@@ -60,7 +60,7 @@ class ExpireConfig(Declaration):
     """Snapshots go that are older; tagged ones stay."""
     keep: int = Field(20, ge=1)
     """So many newest snapshots stay, however old."""
-    most: int = Field(400, ge=2)
+    most: int = Field(200, ge=2)
     """A table with more snapshots loses its oldest down to half of these, but none younger than 5 minutes:
     each commit reads and writes a list of all snapshots.
     """
