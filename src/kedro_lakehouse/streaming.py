@@ -34,6 +34,8 @@ _QUIET: Final = 60.0
 """Seconds without a new row after which the small files of a table become one: readers then open few."""
 _TRIMMED: Final = 60.0
 """Seconds after which free memory is given back to the system."""
+_ARENA_MAX, _ARENAS = -8, 2
+"""How many arenas all threads share: in each stays some free memory, and by itself glibc has eight a core."""
 _OWN_TABLES: Final = "ops.tables"
 """The namespace in which the project's own tables are maintained."""
 
@@ -81,6 +83,7 @@ class Stream:
         Raises:
             UnknownNameError: A namespace is that of no table.
         """
+        _ask_glibc("mallopt", _ARENA_MAX, _ARENAS)
         tables = self._chosen(project)
         end = None if seconds is None else time.monotonic() + seconds
         while not STOPPING.is_set():
@@ -179,11 +182,11 @@ class Stream:
         return True
 
     def _give_back_memory(self) -> None:
-        """Give free memory back once a minute: glibc keeps what each thread's arena has in the middle."""
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
-        if trim is not None and time.monotonic() - self._trimmed >= _TRIMMED:
-            trim(0)
-            self._trimmed = time.monotonic()
+        """Give free memory back once a minute: by itself glibc gives back only the end of an arena."""
+        if time.monotonic() - self._trimmed < _TRIMMED:
+            return
+        self._trimmed = time.monotonic()
+        _ask_glibc("malloc_trim", 0)
 
     def _failed(self, table: str, error: BaseException) -> None:
         trouble = self._troubles.setdefault(table, _Trouble())
@@ -194,6 +197,13 @@ class Stream:
             logger.warning("%s", error)
         trouble.said = str(error)
         logger.info("%s is tried again in %.0f s", table, pause)
+
+
+def _ask_glibc(function: str, *numbers: int) -> None:
+    """Call a function about memory, where the C library has it: others do without."""
+    found = getattr(ctypes.CDLL(None), function, None)
+    if found is not None:
+        found(*numbers)
 
 
 def _with_made(project: Project, tables: Iterable[str]) -> set[str]:

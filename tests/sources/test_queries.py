@@ -173,3 +173,19 @@ def test_states_are_files_for_their_owner_alone(active: ServedLake) -> None:
     assert file.stat().st_mode & 0o077 == 0
     held = json.loads(file.read_text(encoding="utf-8"))
     assert (held["state"], held["rows"], held["bytes"]) == ("done", 1, len('{"a":1}\n'))
+
+
+def test_results_go_some_time_after_their_query_has_ended(tmp_path: Path) -> None:
+    lake = served_lake(tmp_path, pulls=1, query={"keep": "1 h", "memory": "512 MiB"})
+    queries = Queries(lake.project)
+    old, young, running = (queries.start(text, "csv") for text in ("select 1", "select 2", LONG))
+    ended = {number: queries.wait(number) for number in (old, young)}
+    two_hours_ago = time.time() - 2 * 3600
+    for number in (old, running):
+        os.utime(lake.results / f"_queries/{number}.json", (two_hours_ago, two_hours_ago))
+    Queries(lake.project).start("select 3")
+    with pytest.raises(QueryNotFoundError):
+        queries.get(old)
+    assert not Path(ended[old].location).exists()
+    assert Path(ended[young].location).is_file()
+    assert queries.cancel(running).state == "cancelled"  # what runs is not removed

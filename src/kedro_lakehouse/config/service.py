@@ -54,6 +54,8 @@ class QueryConfig(Declaration):
     """The longest that a query may take, such as 5 min; then it is ended."""
     at_once: int = Field(4, ge=1)
     """So many queries run at one time; another one is refused until one has ended."""
+    keep: Annotated[Duration, Field(gt=dt.timedelta(0))] | None = None
+    """How long results stay after their query has ended, such as 30 days; by default nothing removes them."""
 
     @model_validator(mode="after")
     def _results_where_the_engine_writes(self) -> Self:
@@ -62,6 +64,8 @@ class QueryConfig(Declaration):
             raise refuse("Athena writes to S3 alone", "Write for example s3://bucket/results.", key="output")
         if self.engine == "local" and "://" in self.output:
             raise refuse("the engine local writes to a folder", "Give a folder's path.", key="output")
+        if in_s3 and self.keep is not None:
+            raise refuse("results in S3 are not removed", "Give the bucket a lifecycle rule.", key="keep")
         return self
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kedro_lakehouse.errors import did_you_mean
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _MOST_CHARACTERS: Final = 100_000
 _LONGEST_WAIT: Final = 0.2
+_TIDIED: Final = 3600.0
+"""Seconds after which old results are looked for again, when a query is started."""
 
 
 class Engine(Protocol):
@@ -69,6 +73,7 @@ class Queries:
         self.datasets = datasets or Datasets(project)
         limits = Limits(seconds=own.time.total_seconds(), memory=own.memory, at_once=own.at_once)
         self._local = LocalQueries(self.folder, limits)
+        self._keep, self._tidied = own.keep, -_TIDIED
 
     def start(
         self,
@@ -105,6 +110,7 @@ class Queries:
             memory=self._project.service.query.memory,
         )
         self._local.start(state, work)
+        self._tidy_up()
         return number
 
     def get(self, query: str) -> QueryState:
@@ -139,6 +145,16 @@ class Queries:
             ended.wait(_LONGEST_WAIT)  # another process has started it
             waited += _LONGEST_WAIT
         return state
+
+    def _tidy_up(self) -> None:
+        """Remove results that are older than service.yml keeps them, once an hour at most."""
+        if self._keep is None or time.monotonic() - self._tidied < _TIDIED:
+            return
+        self._tidied = time.monotonic()
+        for query in self.folder.written_before(datetime.now(UTC) - self._keep):
+            state = self.get(query)
+            if state.has_ended:
+                self.folder.forget(state)
 
     def _pin(self, dataset: str, snapshot: str, access: RoleAccess | None) -> tuple[str, Pin]:
         """The stored table of a dataset, and its pin; an unknown dataset is refused as one not granted."""

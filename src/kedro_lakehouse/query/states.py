@@ -139,6 +139,18 @@ class ResultFolder:
         tables = tuple(TableRead(**one) for one in raw.pop("tables"))
         return QueryState(**raw, tables=tables)
 
+    def written_before(self, time: datetime) -> list[str]:
+        """The queries whose state was last written before a time."""
+        files = (self.root / _STATES).glob("*.json")
+        return [f.stem for f in files if f.stat().st_mtime < time.timestamp()]
+
+    def forget(self, state: QueryState) -> None:
+        """Remove the result of a query that has ended, and its state."""
+        result = Path(state.location)
+        if result.resolve().is_relative_to(self.root.resolve()):
+            result.unlink(missing_ok=True)
+        self._file(state.id, "json").unlink(missing_ok=True)
+
     def made_lock(self, query: str) -> int:
         """Make and open the file whose lock says that the query's process lives; the caller closes it."""
         file = self._file(query, "lock")
