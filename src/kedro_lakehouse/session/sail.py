@@ -27,6 +27,7 @@ _LOOKS_EVERY_SECONDS: Final = 1
 _ENVIRONMENT: Final = {
     "SPARK_CONNECT_MODE_ENABLED": "1",  # else PySpark's functions look for a JVM
     "RUST_LOG": "off",
+    "MALLOC_ARENA_MAX": "2",  # else each of its many threads keeps free memory of its own
 }
 _lock: Final = threading.Lock()
 _pool: Any = None
