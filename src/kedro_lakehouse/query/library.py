@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kedro_lakehouse.errors import did_you_mean
 from kedro_lakehouse.grants.access import RoleAccess
 from kedro_lakehouse.project import active_project, project_path
-from kedro_lakehouse.query.errors import QueryError
+from kedro_lakehouse.query.errors import QueryError, QueryNotFoundError
 from kedro_lakehouse.query.lake import QueriedLake
 from kedro_lakehouse.query.local import Limits, LocalQueries, lives, lost, part_of
 from kedro_lakehouse.query.results import FORMATS
@@ -152,9 +153,10 @@ class Queries:
             return
         self._tidied = time.monotonic()
         for query in self.folder.written_before(datetime.now(UTC) - self._keep):
-            state = self.get(query)
-            if state.has_ended:
-                self.folder.forget(state)
+            with contextlib.suppress(QueryNotFoundError):  # another process was faster
+                state = self.get(query)
+                if state.has_ended:
+                    self.folder.forget(state)
 
     def _pin(self, dataset: str, snapshot: str, access: RoleAccess | None) -> tuple[str, Pin]:
         """The stored table of a dataset, and its pin; an unknown dataset is refused as one not granted."""

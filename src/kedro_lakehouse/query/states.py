@@ -141,8 +141,12 @@ class ResultFolder:
 
     def written_before(self, time: datetime) -> list[str]:
         """The queries whose state was last written before a time."""
-        files = (self.root / _STATES).glob("*.json")
-        return [f.stem for f in files if f.stat().st_mtime < time.timestamp()]
+        found = []
+        for file in (self.root / _STATES).glob("*.json"):
+            with contextlib.suppress(FileNotFoundError):  # another process removes old results, too
+                if file.stat().st_mtime < time.timestamp():
+                    found.append(file.stem)
+        return found
 
     def forget(self, state: QueryState) -> None:
         """Remove the result of a query that has ended, and its state."""

@@ -36,6 +36,7 @@ _manifests: Final[LRUCache[tuple[Any, ...], list[ManifestEntry]]] = LRUCache(
     _KEPT_ENTRIES, getsizeof=lambda entries: len(entries) + 1
 )
 _MOST_CATALOGS: Final = 4
+"""Of so many catalogs, those opened last, the tables stay known: a process has one, the tests have many."""
 _catalogs: Final[LRUCache[tuple[Any, ...], dict[tuple[str | None, str | None], Table]]] = LRUCache(
     _MOST_CATALOGS
 )
