@@ -35,11 +35,6 @@ _PLACE: Final = text(
 _manifests: Final[LRUCache[tuple[Any, ...], list[ManifestEntry]]] = LRUCache(
     _KEPT_ENTRIES, getsizeof=lambda entries: len(entries) + 1
 )
-_MOST_CATALOGS: Final = 4
-"""Of so many catalogs, those opened last, the tables stay known: a process has one, the tests have many."""
-_catalogs: Final[LRUCache[tuple[Any, ...], dict[tuple[str | None, str | None], Table]]] = LRUCache(
-    _MOST_CATALOGS
-)
 _lock: Final = threading.Lock()
 
 
@@ -83,14 +78,13 @@ class KnownMetadataCatalog(SqlCatalog):
 
     Every lookup asks the catalog where the newest metadata is. A file of metadata never changes, so what was
     parsed from that place, or written to it, is as good as new. Whoever gets a table must not change its
-    metadata in place. Each cycle of the loop opens the catalog again, and knows what the last one knew.
+    metadata in place.
     """
 
     def __init__(self, name: str, **properties: str) -> None:
-        """Open the catalog; it knows the tables that another one with the same properties knows."""
+        """Open the catalog; no table is known yet."""
         super().__init__(name, **properties)
-        with _lock:
-            self._known = _catalogs.setdefault((name, *sorted(properties.items())), {})
+        self._known: dict[tuple[str | None, str | None], Table] = {}
 
     def load_table(self, identifier: str | Identifier) -> Table:
         """Find a table; of one that is known only the place of its metadata is asked, in plain SQL."""
