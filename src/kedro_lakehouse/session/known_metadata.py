@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_ENTRIES: Final = 20
 """Larger manifests are those of large tables, of which few batches are small: they are parsed each time."""
-_KEPT_ENTRIES: Final = 2_000
+_KEPT_ENTRIES: Final = 10_000
 """An entry takes 4 KB. The loop makes some ten manifests a cycle, of which the next ones need the newest."""
 _PLACE: Final = text(
     "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = :catalog"

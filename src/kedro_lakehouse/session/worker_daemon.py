@@ -15,16 +15,10 @@ from pathlib import PurePath
 _ARCHIVES = ("pyspark*.zip", "py4j-*.zip", "spark-core_*.jar")
 
 
-def _is_archive_of_spark(entry: str) -> bool:
-    return any(PurePath(entry).match(pattern) for pattern in _ARCHIVES)
-
-
 def main() -> None:
     """Serve Spark until it closes this process's input."""
-    sys.path[:] = [entry for entry in sys.path if not _is_archive_of_spark(entry)]
-    for entry in list(sys.path_importer_cache):
-        if _is_archive_of_spark(entry):
-            del sys.path_importer_cache[entry]
+    sys.path[:] = [entry for entry in sys.path if not any(map(PurePath(entry).match, _ARCHIVES))]
+    sys.path_importer_cache.clear()  # it holds the archives' finders, too
     from pyspark.daemon import manager
 
     manager()  # type: ignore[no-untyped-call]
