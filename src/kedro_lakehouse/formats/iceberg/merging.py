@@ -1,7 +1,7 @@
 """Make one file of a partition's small ones, in the commit that adds the next.
 
 A table that gets a few rows every second would else have a file for each of these commits until it is
-maintained, and readers open each of them.
+maintained, and readers open each of them. A tiny table is written anew instead, where rows of it change.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import FileScanTask, Table
 
+_TINY: Final = 2**18
+"""Bytes of a table's data files together up to which a change of its rows writes all of them anew."""
 _SMALL: Final = 2**20
 """Bytes below which a data file is small."""
 _MANY_OF_ONE: Final = 2
@@ -56,6 +58,18 @@ def may_merge(table: Table) -> bool:
     summary = snapshot.summary if snapshot is not None else None
     files = summary["total-data-files"] if summary is not None else None
     return files is not None and int(files) <= _MOST_FILES
+
+
+def is_tiny(table: Table, tasks: Sequence[FileScanTask]) -> bool:
+    """Whether a change of rows writes all data files of a table to one, instead of files of deletes.
+
+    Args:
+        table: The table as it is before the commit.
+        tasks: All its data files, with the files that delete rows of them.
+    """
+    plain = all(is_plain(delete) for task in tasks for delete in task.delete_files)
+    small = plain and all(_is_small(table, task.file) for task in tasks)
+    return small and len(tasks) < _MANY and sum(t.file.file_size_in_bytes for t in tasks) <= _TINY
 
 
 def files_to_merge(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kedro_lakehouse.formats.iceberg.merging import files_to_merge, may_merge
+from kedro_lakehouse.formats.iceberg.merging import files_to_merge, is_tiny, may_merge
 from kedro_lakehouse.formats.iceberg.rows import live_rows
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ class WrittenFiles:
     """The properties of the snapshots that the commit makes."""
     added: int
     removed: int
+    replaced: tuple[str, ...] = ()
+    """The data files whose remaining rows are written anew, among ``data``."""
+    replaced_deletes: tuple[str, ...] = ()
+    """The files of deletes that concern the replaced files alone."""
     merge: MergedFiles | None = None
 
 
@@ -62,14 +66,16 @@ def write_files(
     """Write new rows and the places of deleted ones to files beside the table's own.
 
     Where a partition has many small files then, their rows are also written to a larger one, which takes
-    their place in the same commit.
+    their place in the same commit. Of a tiny table all rows are written anew instead, if some are deleted.
     """
     positions: dict[str, list[int]] = {}
     for path, position in gone:
         positions.setdefault(path, []).append(position)
     merges = may_merge(table)
     tasks = list(table.scan().plan_files()) if positions or merges else []
-    written = _new_data(table, rows) if rows is not None and rows.num_rows else []
+    if positions and is_tiny(table, tasks):
+        return _anew(table, tasks, rows, positions, marks)
+    written = _new_data(table, rows) if rows is not None else []
     files = {task.file.file_path: task.file for task in tasks}
     deletes = {path: _deletes_in(table, files[path], sorted(at)) for path, at in positions.items()}
     data = [_described(table, file) for file in written]
@@ -85,16 +91,58 @@ def write_files(
     )
 
 
+def _anew(
+    table: Table,
+    tasks: Sequence[FileScanTask],
+    rows: pa.Table | None,
+    positions: Mapping[str, Sequence[int]],
+    marks: Mapping[str, str],
+) -> WrittenFiles:
+    """Write the rows that stay and the new ones to files that take the place of all others."""
+    new = rows if rows is not None else _arrow_schema(table).empty_table()
+    written = _new_data(table, pa.concat_tables([_live_rows(table, tasks, positions), _as_stored(table, new)]))
+    data = [_described(table, file) for file in written]
+    deletes = {delete.file_path: delete for task in tasks for delete in task.delete_files}
+    return WrittenFiles(
+        data=tuple(map(json.dumps, data)),
+        deletes=(),
+        paths=tuple(str(file["file-path"]) for file in data),
+        marks=marks,
+        added=new.num_rows,
+        removed=sum(map(len, positions.values())),
+        replaced=tuple(json.dumps(_named(table, task.file, "data")) for task in tasks),
+        replaced_deletes=tuple(
+            json.dumps(_named(table, delete, "position-deletes")) for delete in deletes.values()
+        ),
+    )
+
+
 def _new_data(table: Table, rows: pa.Table) -> list[DataFile]:
     """Write rows to data files, one for each partition."""
     from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
-    wanted = _arrow_schema(table)
-    whole = pa.table([_column(rows, field) for field in wanted], schema=wanted)
-    written = list(_dataframe_to_data_files(table.metadata, _sorted(table, whole), table.io))
+    if not rows.num_rows:
+        return []
+    whole = _sorted(table, _as_stored(table, rows))
+    written = list(_dataframe_to_data_files(table.metadata, whole, table.io))
     for file in written:
         file.spec_id = table.spec().spec_id
     return written
+
+
+def _as_stored(table: Table, rows: pa.Table) -> pa.Table:
+    """Rows with all columns of a table, in its order and of its types."""
+    wanted = _arrow_schema(table)
+    return pa.table([_column(rows, field) for field in wanted], schema=wanted)
+
+
+def _live_rows(
+    table: Table, tasks: Sequence[FileScanTask], positions: Mapping[str, Sequence[int]]
+) -> pa.Table:
+    """The rows of data files that are deleted neither by their files of deletes nor by these positions."""
+    kind = _arrow_schema(table)
+    found = [live_rows(table, task, positions.get(task.file.file_path, ())).cast(kind) for task in tasks]
+    return pa.concat_tables(found)
 
 
 def _arrow_schema(table: Table) -> pa.Schema:
@@ -116,11 +164,7 @@ def _merged(
     small = files_to_merge(table, tasks, [FileScanTask(file) for file in written], positions)
     if not small:
         return [], None
-    kind = _arrow_schema(table)
-    rows = pa.concat_tables(
-        live_rows(table, task, positions.get(task.file.file_path, ())).cast(kind) for task in small
-    )
-    data = [_described(table, file) for file in (_new_data(table, rows) if rows.num_rows else [])]
+    data = [_described(table, file) for file in _new_data(table, _live_rows(table, small, positions))]
     old = [_named(table, delete, "position-deletes") for task in small for delete in task.delete_files]
     new = [deletes[task.file.file_path] for task in small if task.file.file_path in deletes]
     return data, MergedFiles(

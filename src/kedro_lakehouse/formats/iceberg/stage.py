@@ -321,15 +321,20 @@ def add_files(session: SparkSession, transaction: Any, files: WrittenFiles) -> N
     Nothing is validated here: the metadata is swapped only on the very state that was planned on, see
     ``swap_metadata``.
     """
-    if not files.data and not files.deletes:
+    deletes = bool(files.deletes or files.replaced)
+    if not files.data and not deletes:
         return
-    update = transaction.newRowDelta() if files.deletes else transaction.newFastAppend()
+    update = transaction.newRowDelta() if deletes else transaction.newFastAppend()
     parse = _parser(session, transaction)
-    add = update.addRows if files.deletes else update.appendFile
-    for text in files.data:
-        add(parse(text))
-    for text in files.deletes:
-        update.addDeletes(parse(text))
+    changes = (
+        (update.addRows if deletes else update.appendFile, files.data),
+        (update.addDeletes, files.deletes),
+        (update.removeRows, files.replaced),
+        (update.removeDeletes, files.replaced_deletes),
+    )
+    for change, described in changes:
+        for text in described:
+            change(parse(text))
     _commit_snapshot(session, update, files.marks)
     if files.merge is not None:
         _replace_small_files(session, transaction, files.merge, files.marks)
