@@ -94,7 +94,8 @@ class Commit:
 class _Transaction(Transaction):
     """A transaction that makes its metadata anew only after an update, not each time that it is looked at.
 
-    pyiceberg copies all of it 24 times for an append: half of the time that the append takes.
+    pyiceberg copies all of it 24 times for an append: half of the time that the append takes. Before the
+    first update it is that of the table: nothing changes metadata in place.
     """
 
     _made: tuple[TableMetadata, tuple[TableUpdate, ...], TableMetadata] | None = None
@@ -102,6 +103,8 @@ class _Transaction(Transaction):
     @property
     def table_metadata(self) -> TableMetadata:
         base, updates = self._table.metadata, self._updates
+        if not updates:
+            return base
         if self._made is None or self._made[0] is not base or self._made[1] is not updates:
             self._made = base, updates, super().table_metadata
         return self._made[2]

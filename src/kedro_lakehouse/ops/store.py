@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import defaultdict, deque
@@ -476,19 +475,27 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _add(stored: Table, data: pa.Table, mark: dict[str, str]) -> None:
-    """Append rows; where there are many files, rewrite the small ones as one, and expire old snapshots."""
-    from pyiceberg.exceptions import CommitFailedException
+    """Append rows; where there are many files, one with these rows too replaces the small ones.
+
+    pyiceberg's own ``append`` first compares the two schemas, which takes a fifth of its time.
+    """
+    from pyiceberg.io.pyarrow import _dataframe_to_data_files
+    from pyiceberg.table.update.snapshot import ExpireSnapshots
 
     head = stored.current_snapshot()
     files = int((head and head.summary and head.summary["total-data-files"]) or 0)
-    if files < _FILES:
-        stored.append(data, snapshot_properties=mark)
-        return
-    _rewrite(stored, _small(stored.scan().plan_files()), data, mark)
-    head = stored.current_snapshot()
-    older = [s.snapshot_id for s in stored.snapshots() if head and s.snapshot_id != head.snapshot_id]
-    with contextlib.suppress(CommitFailedException):  # the rows are written; the next append expires them
-        stored.maintenance.expire_snapshots().by_ids(older).commit()
+    old = _small(stored.scan().plan_files()) if files >= _FILES else []
+    with stored.transaction() as transaction:
+        update = transaction.update_snapshot(snapshot_properties=mark)
+        with update.overwrite() if old else update.fast_append() as change:
+            for task in old:
+                change.delete_data_file(task.file)
+            rows = _with_rows_of(stored, old, data) if old else data
+            for file in _dataframe_to_data_files(transaction.table_metadata, rows, stored.io):
+                change.append_data_file(file)
+        if old:
+            with ExpireSnapshots(transaction) as expired:
+                expired.by_ids([snapshot.snapshot_id for snapshot in stored.snapshots()])
 
 
 def _small(files: Iterable[FileScanTask]) -> list[FileScanTask]:
@@ -507,21 +514,13 @@ def _small(files: Iterable[FileScanTask]) -> list[FileScanTask]:
     return found
 
 
-def _rewrite(stored: Table, old: Sequence[FileScanTask], data: pa.Table, mark: dict[str, str]) -> None:
-    """Replace files by one that holds their rows and some more; the rows about a table lie together in it."""
-    from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
+def _with_rows_of(stored: Table, files: Sequence[FileScanTask], data: pa.Table) -> pa.Table:
+    """The rows of files and some more; those about a table lie together."""
+    from pyiceberg.io.pyarrow import ArrowScan
 
     scan = ArrowScan(stored.metadata, stored.io, stored.schema(), _expressions().AlwaysTrue())
-    rows = pa.concat_tables([scan.to_table(old).cast(data.schema), data])
-    if "table" in rows.schema.names:
-        rows = rows.sort_by("table")
-    with stored.transaction() as transaction:
-        written = _dataframe_to_data_files(transaction.table_metadata, rows, stored.io)
-        with transaction.update_snapshot(snapshot_properties=mark).overwrite() as change:
-            for task in old:
-                change.delete_data_file(task.file)
-            for file in written:
-                change.append_data_file(file)
+    rows = pa.concat_tables([scan.to_table(files).cast(data.schema), data])
+    return rows.sort_by("table") if "table" in rows.schema.names else rows
 
 
 def _evolved(table: Table, schema: pa.Schema) -> Table:

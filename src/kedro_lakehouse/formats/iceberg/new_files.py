@@ -99,9 +99,9 @@ def _anew(
     marks: Mapping[str, str],
 ) -> WrittenFiles:
     """Write the rows that stay and the new ones to files that take the place of all others."""
-    new = rows if rows is not None else _arrow_schema(table).empty_table()
-    written = _new_data(table, pa.concat_tables([_live_rows(table, tasks, positions), _as_stored(table, new)]))
-    data = [_described(table, file) for file in written]
+    new = _as_stored(table, rows if rows is not None else _arrow_schema(table).empty_table())
+    whole = pa.concat_tables([_live_rows(table, tasks, positions), new])
+    data = [_described(table, file) for file in _new_data(table, whole)]
     deletes = {delete.file_path: delete for task in tasks for delete in task.delete_files}
     return WrittenFiles(
         data=tuple(map(json.dumps, data)),
