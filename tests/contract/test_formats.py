@@ -93,7 +93,7 @@ class TestIceberg(InOneSession):
     @pytest.mark.parametrize("partition_by", [[], ["bucket(2, id)"]])
     @pytest.mark.parametrize("wide", [0, 10_000])
     def test_many_small_commits_leave_few_files(self, made, table, partition_by, wide) -> None:
-        pick, expected, sizes = random.Random(3), {}, []  # noqa: S311 - the same each time
+        pick, expected, sizes, manifests = random.Random(3), {}, [], []  # noqa: S311 - the same each time
         made.create(table, COLUMNS, Layout(identity=["id"], partition_by=partition_by, sort_by=["id"]))
         for batch in range(1, 31):
             rows = {pick.randrange(60): f"{batch}{pick.randbytes(wide).hex()}" for _ in range(6)}
@@ -110,14 +110,17 @@ class TestIceberg(InOneSession):
             found = made._catalog.find(table)
             tasks = list(found.scan().plan_files())
             sizes.append(len(tasks) + len({d.file_path for task in tasks for d in task.delete_files}))
+            manifests.append(len(found.current_snapshot().manifests(found.io)))
             read = found.scan().to_arrow().to_pylist()
             assert sorted((row["id"], row["word"]) for row in read) == sorted(expected.items())
             if batch == 20:
                 middle = made.state(table).snapshot_id, dict(expected)
         partitions = 2 if partition_by else 1
         assert max(sizes) <= (5 * partitions if wide else partitions)
+        assert max(manifests) <= 2
         assert rows_of(made.read(table), "id", "word") == sorted(expected.items(), key=repr)
         assert made.state(table).rows == len(expected)
+        assert "commit.manifest.min-count-to-merge" not in found.properties
         then = found.scan(snapshot_id=middle[0]).to_arrow().to_pylist()
         assert {row["id"]: row["word"] for row in then} == middle[1]
         kinds = [snapshot.summary.operation.value for snapshot in found.metadata.snapshots]

@@ -41,6 +41,9 @@ _RACED: Final = (
     "unknown snapshot",
 )
 _OWN: Final = "kedro_lakehouse."
+_MERGES: Final = "commit.manifest.min-count-to-merge"
+_FEW_FILES: Final = 50
+"""A commit that deletes rows of at most so many data files merges manifests: readers open each of them."""
 _TRIES: Final = 20
 """How often a commit is tried while others change metadata without changing what readers see."""
 
@@ -270,7 +273,8 @@ class IcebergStage:
                 raise CommitConflictError(table=self.table, attempts=1)
             transaction.manageSnapshots().fastForwardBranch("main", self.branch).commit()
         if self._files is not None:
-            add_files(self._session, transaction, self._files)
+            with _merged_manifests(transaction) if self._files.deletes else contextlib.nullcontext():
+                add_files(self._session, transaction, self._files)
         update = transaction.updateProperties()
         for key, value in properties.items():
             update.set(key, value)
@@ -338,6 +342,23 @@ def add_files(session: SparkSession, transaction: Any, files: WrittenFiles) -> N
     _commit_snapshot(session, update, files.marks)
     if files.merge is not None:
         _replace_small_files(session, transaction, files.merge, files.marks)
+
+
+@contextlib.contextmanager
+def _merged_manifests(transaction: Any) -> Iterator[None]:
+    """Let the snapshots that the block adds to a table of few files have its manifests merged.
+
+    By itself Iceberg merges a hundred. It asks a property of the table, which is as before afterwards.
+    """
+    before = transaction.startMetadata()
+    head, declared = before.currentSnapshot(), before.properties().get(_MERGES)
+    files = int(head.summary().get("total-data-files") or 0) if head is not None else 0
+    if files <= _FEW_FILES:
+        transaction.updateProperties().set(_MERGES, "2").commit()
+    yield
+    if files <= _FEW_FILES:
+        update = transaction.updateProperties()
+        (update.set(_MERGES, declared) if declared else update.remove(_MERGES)).commit()
 
 
 def _replace_small_files(
