@@ -102,11 +102,7 @@ class TestIceberg(InOneSession):
             placed = made.find_rows(table, state, {"id": [*rows, *gone]}, most_bytes=2**20)
             expected = {i: word for i, word in expected.items() if i not in gone} | rows
             new = pa.table({"id": [*rows], "word": [*rows.values()], "n": pa.nulls(len(rows), pa.int32())})
-            files = made.write_files(table, state, new, placed.places)
-            with made.stage(table, state) as stage:
-                stage.put(files)
-                stage.expect(len(expected))
-                stage.publish(report(batch))
+            self.change(made, table, state, new, placed.places, batch, len(expected))
             found = made._catalog.find(table)
             tasks = list(found.scan().plan_files())
             sizes.append(len(tasks) + len({d.file_path for task in tasks for d in task.delete_files}))
@@ -125,6 +121,17 @@ class TestIceberg(InOneSession):
         assert {row["id"]: row["word"] for row in then} == middle[1]
         kinds = [snapshot.summary.operation.value for snapshot in found.metadata.snapshots]
         assert kinds.count("replace") > 5 if wide else "replace" not in kinds
+        state = made.state(table)
+        placed = made.find_rows(table, state, {"id": [*expected]}, most_bytes=2**20)
+        self.change(made, table, state, None, placed.places, 31, 0)
+        assert (made.state(table).rows, made.read(table).count()) == (0, 0)
+
+    def change(self, made, table, state, new, places, batch, left) -> None:
+        files = made.write_files(table, state, new, places)
+        with made.stage(table, state) as stage:
+            stage.put(files)
+            stage.expect(left)
+            stage.publish(report(batch))
 
 
 @pytest.mark.slow

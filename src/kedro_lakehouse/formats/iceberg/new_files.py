@@ -75,7 +75,7 @@ def write_files(
     tasks = list(table.scan().plan_files()) if positions or merges else []
     if positions and is_tiny(table, tasks):
         return _anew(table, tasks, rows, positions, marks)
-    written = _new_data(table, rows) if rows is not None else []
+    written = _new_data(table, _as_stored(table, rows)) if rows is not None else []
     files = {task.file.file_path: task.file for task in tasks}
     deletes = {path: _deletes_in(table, files[path], sorted(at)) for path, at in positions.items()}
     data = [_described(table, file) for file in written]
@@ -118,13 +118,12 @@ def _anew(
 
 
 def _new_data(table: Table, rows: pa.Table) -> list[DataFile]:
-    """Write rows to data files, one for each partition."""
+    """Write rows, as the table stores them, to data files, one for each partition."""
     from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
     if not rows.num_rows:
         return []
-    whole = _sorted(table, _as_stored(table, rows))
-    written = list(_dataframe_to_data_files(table.metadata, whole, table.io))
+    written = list(_dataframe_to_data_files(table.metadata, _sorted(table, rows), table.io))
     for file in written:
         file.spec_id = table.spec().spec_id
     return written
