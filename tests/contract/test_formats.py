@@ -117,6 +117,10 @@ class TestIceberg(InOneSession):
         assert rows_of(made.read(table), "id", "word") == sorted(expected.items(), key=repr)
         assert made.state(table).rows == len(expected)
         assert "commit.manifest.min-count-to-merge" not in found.properties
+        named = {m.manifest_path for s in found.metadata.snapshots for m in s.manifests(found.io)}
+        named |= {s.manifest_list for s in found.metadata.snapshots}
+        written = Path(found.location().removeprefix("file:"), "metadata").glob("*.avro")
+        assert {path.name for path in written} == {place.rpartition("/")[2] for place in named}
         then = found.scan(snapshot_id=middle[0]).to_arrow().to_pylist()
         assert {row["id"]: row["word"] for row in then} == middle[1]
         kinds = [snapshot.summary.operation.value for snapshot in found.metadata.snapshots]

@@ -433,8 +433,30 @@ def swap_metadata(
             if "CommitFailedException" not in str(error.java_exception):
                 raise
         else:
+            _delete_unused(transaction, before, after)
             return _changed_by(after)
     raise CommitConflictError(table=table, attempts=_TRIES)
+
+
+def _delete_unused(transaction: Any, before: Any, after: Any) -> None:
+    """Delete the manifests that a transaction wrote and merged at once, as Iceberg's own commit does.
+
+    Only the transaction knows them, and tells nobody. Where they cannot be deleted, maintenance does so.
+    """
+    from py4j.protocol import Py4JError
+
+    with contextlib.suppress(Py4JError):
+        field = transaction.getClass().getDeclaredField("deletedFiles")
+        field.setAccessible(True)
+        unused = {str(path) for path in each(field.get(transaction))}
+        io, snapshot = transaction.underlyingOps().io(), after.currentSnapshot()
+        while unused and snapshot is not None and before.snapshot(snapshot.snapshotId()) is None:
+            unused -= {str(manifest.path()) for manifest in each(snapshot.allManifests(io))}
+            unused.discard(str(snapshot.manifestListLocation()))
+            parent = snapshot.parentId()
+            snapshot = after.snapshot(parent) if parent is not None else None
+        for path in unused:
+            io.deleteFile(path)
 
 
 def _changed_by(metadata: Any) -> int | None:
