@@ -24,7 +24,7 @@ _SMALL: Final = 2**20
 """Bytes below which a data file is small."""
 _MANY_OF_ONE: Final = 2
 """With so many files of deletes a small file is written anew, whatever its rows."""
-_MANY: Final = 5
+_MANY: Final = 4
 """So many small files of a partition, their files of deletes counted too, become fewer."""
 _MUCH_LARGER: Final = 3
 """A file that has so many times the rows of all smaller ones together stays as it is."""
