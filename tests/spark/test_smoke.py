@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -111,3 +113,32 @@ def test_late_events_find_their_place(make_project: Callable[..., TemporaryProje
     land("20260101-000003000", ("U", 1, "b", 5))
     (report, *_) = project.run()
     assert report.counts["duplicates"] == 1
+
+
+@pytest.mark.slow
+def test_the_jvm_closes_the_log_files_of_ended_runs(make_project: Callable[..., TemporaryProject]) -> None:
+    project = make_project(SOURCES, {"shop.item": {"source": "shop", "keys": ["id"]}})
+    java = project._project.session._jvm
+    warn = java.org.apache.logging.log4j.LogManager.getLogger("a.run").warn
+    opened_by_the_jvm = Path(f"/proc/{java.java.lang.ProcessHandle.current().pid()}/fd")
+    first, second = (project.path / f"{name}.jvm.jsonl" for name in ("first", "second"))
+
+    def log(file: Path) -> None:
+        java.java.lang.System.setProperty("kedro_lakehouse.log", str(file))
+        try:
+            warn("A line.")
+        finally:
+            java.java.lang.System.clearProperty("kedro_lakehouse.log")
+
+    def opened() -> set[Path]:
+        return {Path(os.path.realpath(file)) for file in opened_by_the_jvm.iterdir()} & {first, second}
+
+    log(first)
+    log(second)
+    assert opened() == {first, second}
+    patience = time.monotonic() + 60
+    while opened() and time.monotonic() < patience:
+        time.sleep(0.5)
+    assert opened() == set()
+    log(first)
+    assert [len(file.read_text(encoding="utf-8").splitlines()) for file in (first, second)] == [2, 1]
