@@ -10,6 +10,7 @@ import os
 import pty
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -237,27 +238,43 @@ def _in_process(first: str, place: Place) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
 
 
+@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_process_that_is_asked_to_end_does_so_soon(places: Any, kind: str) -> None:
-    """In an answer that has fallen silent; the next pull is whole, and what was left is gone."""
+def test_a_process_that_is_asked_to_end_does_so_soon(places: Any, kind: str, asked: signal.Signals) -> None:
+    """In an answer that has fallen silent; no half file stays, and the next pull is whole."""
     place = places(kind)
     assert place.pull() == ROWS
+    files = place.files()
     half = place.line.passed // 2
     place.line.restart(silent_at=half)
     process = _pulling(place)
     while not place.line.silent.wait(0.05):
         assert process.poll() is None, (place.project.path / "told").read_text(encoding="utf-8")
     begun = time.monotonic()
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(asked)
     assert process.wait(SOON) != 0
     assert time.monotonic() - begun < SOON
+    assert place.files() == files
     place.line.silent.clear()
     assert place.pull() == ROWS
     place.assert_whole(2)
 
 
-def _pulling(place: Place) -> subprocess.Popen[bytes]:
-    words = [KEDRO, "lakehouse", "pull", "a.thing"]
+def test_a_loop_ends_soon_whose_source_has_fallen_silent(places: Any) -> None:
+    place = places("rest")
+    assert place.pull() == ROWS
+    shutil.rmtree(place.landing)  # or the loop would wait for five minutes until it pulls again
+    place.line.restart(silent_at=place.line.passed // 2)
+    process = _pulling(place, "stream", "--every", "1 s")
+    while not place.line.silent.wait(0.05):
+        assert process.poll() is None, (place.project.path / "told").read_text(encoding="utf-8")
+    process.send_signal(signal.SIGTERM)
+    process.wait(SOON)
+    assert place.files() == set()
+
+
+def _pulling(place: Place, *command: str) -> subprocess.Popen[bytes]:
+    words = [KEDRO, "lakehouse", *(command or ("pull", "a.thing"))]
     with (place.project.path / "told").open("w", encoding="utf-8") as told:
         return subprocess.Popen(words, cwd=place.project.path, env=environment(), stdout=told, stderr=told)
 

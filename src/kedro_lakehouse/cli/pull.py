@@ -13,8 +13,11 @@ from kedro_lakehouse.cli.options import length_of_time, no_roles, open_table, pr
 from kedro_lakehouse.cli.show import print_result
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kedro_lakehouse.config.pulled import PulledSourceConfig
     from kedro_lakehouse.lake_table import LakeTable
+    from kedro_lakehouse.pulls.manifest import Manifest
     from kedro_lakehouse.pulls.retries import Retries, Wait
 
 _AT_A_TERMINAL: Final = timedelta(seconds=30)
@@ -39,7 +42,7 @@ def pull(*, table: str, accept: bool, wait: float | None, as_json: bool) -> None
     What is pulled lands as files; the next `kedro run` ingests it. `kedro run` pulls by itself what is due:
     this command is for a source that refused with SOURCE_CHANGED, and for tests. Tables whose source has
     `one_state: true` are pulled together. Of a source that does not answer it is said what is waited for, and
-    how long. Ctrl-C ends that, and leaves nothing.
+    how long. Ctrl-C and SIGTERM end it, and leave nothing.
 
     \b
     Examples:
@@ -48,7 +51,6 @@ def pull(*, table: str, accept: bool, wait: float | None, as_json: bool) -> None
       kedro lakehouse pull shop.order --wait '10 min'
     """  # noqa: D301 - \b keeps click from wrapping the examples
     from kedro_lakehouse.errors import UnsupportedError
-    from kedro_lakehouse.ingestion.pulling import pull_now
 
     _, bound = open_table(table)
     if not bound.is_pulled:
@@ -56,7 +58,7 @@ def pull(*, table: str, accept: bool, wait: float | None, as_json: bool) -> None
             what=f"{bound}: its source is not asked for its records: they arrive.",
             remedy="Run `kedro run`: it ingests what has arrived.",
         )
-    found = pull_now(bound, accept=accept, retries=_retries(bound, wait))
+    found = _pulled(bound, accept=accept, retries=_retries(bound, wait))
     facts = [
         {"table": m.table, "number": m.number, "from": m.from_, "to": m.to, "rows": m.rows}
         for m in found.values()
@@ -66,6 +68,22 @@ def pull(*, table: str, accept: bool, wait: float | None, as_json: bool) -> None
         for m in found.values()
     ]
     print_result({"pulls": facts}, "\n".join(lines or [f"{bound}: nothing is new."]), as_json=as_json)
+
+
+def _pulled(table: LakeTable, *, accept: bool, retries: Retries) -> Mapping[str, Manifest]:
+    """Pull until a signal ends it."""
+    from kedro_lakehouse.errors import LakehouseError
+    from kedro_lakehouse.ingestion.planner import STOPPING
+    from kedro_lakehouse.ingestion.pulling import pull_now
+    from kedro_lakehouse.streaming import ended_by_signals
+
+    with ended_by_signals():
+        try:
+            return pull_now(table, accept=accept, retries=retries)
+        except LakehouseError as error:
+            if STOPPING.is_set():
+                raise click.Abort from error
+            raise
 
 
 def _retries(table: LakeTable, wait: float | None) -> Retries:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from kedro_lakehouse.errors import LakehouseError
 from kedro_lakehouse.ingestion.planner import STOPPING
 from kedro_lakehouse.ops.store import BATCH_LEDGER
+from kedro_lakehouse.pulls.errors import TransientFault
 from kedro_lakehouse.pulls.manifest import SealedPulls
 from kedro_lakehouse.pulls.names import read_name
 from kedro_lakehouse.pulls.run import TablePulls, pull_together
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from kedro_lakehouse.config.pulled import PulledSourceConfig
@@ -24,6 +28,10 @@ if TYPE_CHECKING:
     from kedro_lakehouse.pulls.retries import Retries
 
 _IN_A_LOOP: Final = timedelta(minutes=5)
+_LOOKS: Final = 0.2
+"""So often it is looked whether the process is asked to end, in seconds."""
+_SOON: Final = 2.0
+"""So many seconds a pull has then to end by itself."""
 _turns: Final[dict[tuple[str, str], threading.Semaphore]] = {}
 """How many tables of a source are pulled at the same time in this process, by place and source."""
 _taking_turns: Final = threading.Lock()
@@ -84,7 +92,7 @@ def pull_if_due(table: LakeTable) -> LakehouseError | None:
         try:
             pulls = [pulls_of(one) for one in group]
             if any(one.is_due() for one in pulls):
-                pull_together(pulls)
+                _unless_asked_to_end(pulls, partial(pull_together, pulls))
         except LakehouseError as error:
             failed = error
         table.environment.pulled[source] = failed
@@ -105,7 +113,35 @@ def pull_now(
     """
     with _turn(table):
         pulls = [pulls_of(one) for one in _together(table)]
-        return pull_together(pulls, accept=accept, retries=retries)
+        return _unless_asked_to_end(pulls, partial(pull_together, pulls, accept=accept, retries=retries))
+
+
+def _unless_asked_to_end(
+    pulls: Sequence[TablePulls], pull: Callable[[], Mapping[str, Manifest]]
+) -> Mapping[str, Manifest]:
+    """Pull in a thread of its own: one that waits for a silent source hears of no signal, nor of its end.
+
+    Raises:
+        LakehouseError: The source cannot be pulled, or the process is asked to end; what was landed is gone.
+    """
+    found: Future[Mapping[str, Manifest]] = Future()
+
+    def work() -> None:
+        try:
+            found.set_result(pull())
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            found.set_exception(error)
+
+    labels = contextvars.copy_context()
+    threading.Thread(target=labels.run, args=(work,), daemon=True, name="pull").start()
+    while not found.done() and not STOPPING.is_set():
+        wait([found], _LOOKS)
+    wait([found], _SOON)
+    if found.done():
+        return found.result()
+    for one in pulls:
+        one.release()
+    raise pulls[0].explained(TransientFault("this process is asked to end"))
 
 
 def _together(table: LakeTable) -> list[LakeTable]:
