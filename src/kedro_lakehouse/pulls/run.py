@@ -96,6 +96,7 @@ class TablePulls:
         self._stopping = stopping or threading.Event()
         self._source: PulledSource | None = None
         self._landing: _Landing | None = None
+        self._taking = threading.Lock()
 
     @property
     def mode(self) -> Mode:
@@ -213,7 +214,7 @@ class TablePulls:
 
     def seal(self) -> Manifest | None:
         """Seal what was landed; None if nothing was, or another run has sealed this number."""
-        landing, self._landing = self._landing, None
+        landing = self._take()
         if landing is None:
             return None
         if landing.closed is None:  # an empty window: the next one begins where it began
@@ -275,9 +276,15 @@ class TablePulls:
             with contextlib.suppress(SourceFault):
                 source.close()
             keep = keep and source.capabilities.resumes
-        if self._landing is not None and not (keep and self._landing.state is not None):
-            self._landing.file.discard()
-            self._landing = None
+        landing = self._landing
+        if landing is not None and not (keep and landing.state is not None) and self._take() is not None:
+            landing.file.discard()
+
+    def _take(self) -> _Landing | None:
+        """Hand out what was landed, once: a thread that seals it may be at work while another releases it."""
+        with self._taking:
+            landing, self._landing = self._landing, None
+            return landing
 
     def explained(self, fault: SourceFault) -> LakehouseError:
         """The package's error for what a source says."""
