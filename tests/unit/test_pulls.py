@@ -35,7 +35,7 @@ from kedro_lakehouse.names import SNAPSHOT_ID, TableName
 from kedro_lakehouse.pulls import run
 from kedro_lakehouse.pulls.errors import InexactFault, TerminalFault, TransientFault, UnstableFault
 from kedro_lakehouse.pulls.landing import LandingFile
-from kedro_lakehouse.pulls.manifest import SealedPulls
+from kedro_lakehouse.pulls.manifest import Manifest, SealedPulls
 from kedro_lakehouse.pulls.protocol import Chunk, Entity, Pull, PullCapabilities, Since, window_begin
 from kedro_lakehouse.pulls.retries import Retries, Wait
 from kedro_lakehouse.pulls.run import TablePulls, pull_together
@@ -476,6 +476,27 @@ def test_of_many_that_seal_one_number_one_wins(shelf: Shelf, tmp_path: Path) -> 
     for thread in threads:
         thread.join()
     assert len([one for one in sealed if one is not None]) == 1
+
+
+def test_a_pull_that_is_at_its_seal_keeps_its_file_though_it_is_released(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is asked to end releases a pull whose own thread may just seal it."""
+    one, seal = pulls(shelf, tmp_path), SealedPulls.seal
+
+    def while_it_is_released(sealed: SealedPulls, manifest: Manifest) -> bool:
+        one.release()
+        return seal(sealed, manifest)
+
+    monkeypatch.setattr(SealedPulls, "seal", while_it_is_released)
+    one.land()
+    manifest = one.seal()
+    assert manifest is not None
+    assert (tmp_path / manifest.files[0].path).is_file()
+    one.land()
+    one.release()
+    assert one.seal() is None
+    assert len([file for file in tmp_path.rglob("*") if file.is_file()]) == 2
 
 
 SQL = {
