@@ -2,7 +2,8 @@
 
 The lake has ``--datasets`` tables of pulled snapshots, ``--snapshots`` in all, one file each. Clients keep
 their connections; each asks for the newest snapshot, one by its id, and a page of 100, of one dataset after
-the other. ``python bench/service.py --requests 2000``
+the other. ``python bench/service.py --requests 2000``; with more than ``PART`` requests a line is printed
+after each so many, and shows whether memory grows.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 TABLE = "devices.d{}"
+PART = 10_000
 
 
 def opened(folder: Path, datasets: int, token: str) -> ServedLake:
@@ -66,7 +68,7 @@ def fill(lake: ServedLake, datasets: int, snapshots: int) -> None:
 
 
 def serve(folder: str, datasets: int, token: str, port: int, pipe: Connection) -> None:
-    """Serve until the other end of the pipe asks; then send it the peak memory, in MB."""
+    """Serve until the other end of the pipe asks."""
     import uvicorn
 
     from kedro_lakehouse.service.app import made_app
@@ -79,7 +81,12 @@ def serve(folder: str, datasets: int, token: str, port: int, pipe: Connection) -
         time.sleep(0.01)
     pipe.send("started")
     pipe.recv()
-    pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def memory_mb(pid: int | None) -> float:
+    """The memory that a process holds now."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() / 1e6
 
 
 def client(port: int, token: str, paths: list[str], requests: int, taken: list[float]) -> None:
@@ -137,9 +144,11 @@ def main() -> None:
         client(port, token, base, len(base), first)
         print(f"first answer of a dataset: {statistics.median(first) * 1000:.0f} ms")
         for clients in (1, 8):
-            print(measured(port, token, paths, clients, given.requests))
+            for begun in range(0, given.requests, PART):
+                requests = min(PART, given.requests - begun)
+                told = measured(port, token, paths, clients, requests)
+                print(f"{told}, memory {memory_mb(server.pid):.0f} MB after {begun + requests:,}", flush=True)
         here.send("end")
-        print(f"memory: {here.recv():.0f} MB")
         server.join()
 
 
