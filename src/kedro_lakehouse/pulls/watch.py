@@ -1,4 +1,8 @@
-"""End a read whose time is over, or whose process is asked to end, also where the source does not answer."""
+"""Close the source of a read whose time is over, or whose process is asked to end.
+
+Not every driver that waits for an answer notices that: a process that is to end waits for it no longer than a
+moment, see ``ingestion/pulling.py``.
+"""
 
 from __future__ import annotations
 
