@@ -146,8 +146,9 @@ def main() -> None:
         for clients in (1, 8):
             for begun in range(0, given.requests, PART):
                 requests = min(PART, given.requests - begun)
-                told = measured(port, token, paths, clients, requests)
-                print(f"{told}, memory {memory_mb(server.pid):.0f} MB after {begun + requests:,}", flush=True)
+                times = measured(port, token, paths, clients, requests)
+                memory = f"memory {memory_mb(server.pid):.0f} MB after {begun + requests:,} requests"
+                print(f"{times}, {memory}", flush=True)
         here.send("end")
         server.join()
 

@@ -48,6 +48,8 @@ CUTS: Final = 100 if soaking() else 6
 KEDRO: Final = str(Path(sys.executable).with_name("kedro"))
 SOON: Final = 5.0
 """So many seconds after SIGTERM a process must have ended."""
+OUTPUT: Final = "output.txt"
+"""The file in the project that gets the output of a process."""
 
 
 @dataclass
@@ -248,8 +250,7 @@ def test_a_process_that_is_asked_to_end_does_so_soon(places: Any, kind: str, ask
     half = place.line.passed // 2
     place.line.restart(silent_at=half)
     process = _pulling(place)
-    while not place.line.silent.wait(0.05):
-        assert process.poll() is None, (place.project.path / "told").read_text(encoding="utf-8")
+    _wait_for_silence(place, process)
     begun = time.monotonic()
     process.send_signal(asked)
     assert process.wait(SOON) != 0
@@ -266,8 +267,7 @@ def test_a_loop_ends_soon_whose_source_has_fallen_silent(places: Any) -> None:
     shutil.rmtree(place.landing)  # or the loop would wait for five minutes until it pulls again
     place.line.restart(silent_at=place.line.passed // 2)
     process = _pulling(place, "stream", "--every", "1 s")
-    while not place.line.silent.wait(0.05):
-        assert process.poll() is None, (place.project.path / "told").read_text(encoding="utf-8")
+    _wait_for_silence(place, process)
     process.send_signal(signal.SIGTERM)
     process.wait(SOON)
     assert place.files() == set()
@@ -275,8 +275,17 @@ def test_a_loop_ends_soon_whose_source_has_fallen_silent(places: Any) -> None:
 
 def _pulling(place: Place, *command: str) -> subprocess.Popen[bytes]:
     words = [KEDRO, "lakehouse", *(command or ("pull", "a.thing"))]
-    with (place.project.path / "told").open("w", encoding="utf-8") as told:
-        return subprocess.Popen(words, cwd=place.project.path, env=environment(), stdout=told, stderr=told)
+    with (place.project.path / OUTPUT).open("w", encoding="utf-8") as output:
+        return subprocess.Popen(
+            words, cwd=place.project.path, env=environment(), stdout=output, stderr=output
+        )
+
+
+def _wait_for_silence(place: Place, process: subprocess.Popen[bytes]) -> None:
+    """Wait until the source has fallen silent; if the process ends before, fail with its output."""
+    while not place.line.silent.wait(0.05):
+        output = (place.project.path / OUTPUT).read_text(encoding="utf-8")
+        assert process.poll() is None, output
 
 
 def test_at_a_terminal_it_is_said_what_is_waited_for_and_ctrl_c_ends_it(places: Any) -> None:
