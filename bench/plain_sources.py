@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pyarrow as pa
+
 os.environ.update(RUNTIME__DLTHUB_TELEMETRY="false", RUNTIME__LOG_LEVEL="ERROR")
 
 QUERY: Final = "SELECT * FROM bench"
@@ -64,21 +66,31 @@ def pymysql(dialect: str, port: int, file: Path) -> Callable[[], int]:
         connection = driver.connect(
             host="127.0.0.1", port=port, user=user, password=password, database=database
         )
-        rows, writer = 0, None
+        rows, schema, writer = 0, None, None
         with connection.cursor(driver.cursors.SSCursor) as cursor:
             cursor.execute(QUERY)
             names = [column[0] for column in cursor.description or ()]
             while found := cursor.fetchmany(BATCH):
+                schema = schema or _schema(names, found)
                 columns = zip(*found, strict=True)
-                table = pa.table([pa.array(column) for column in columns], names=names)
-                writer = writer or pq.ParquetWriter(file, table.schema)
-                writer.write_table(table)
+                arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+                writer = writer or pq.ParquetWriter(file, schema)
+                writer.write_table(pa.table(arrays, schema=schema))
                 rows += len(found)
         if writer is not None:
             writer.close()
         return rows
 
     return read
+
+
+def _schema(names: list[str], rows: tuple[tuple[Any, ...], ...]) -> pa.Schema:
+    """What the values of a first batch are; decimals with room for longer ones in later batches."""
+    import pyarrow as pa
+
+    kinds = [pa.array(column).type for column in zip(*rows, strict=True)]
+    wide = [pa.decimal128(38, kind.scale) if pa.types.is_decimal(kind) else kind for kind in kinds]
+    return pa.schema(list(zip(names, wide, strict=True)))
 
 
 def connectorx(dialect: str, port: int, file: Path) -> Callable[[], int]:
@@ -136,10 +148,12 @@ def spark(dialect: str, port: int, file: Path) -> Callable[[], int]:
     session = builder.getOrCreate()
     session.range(10).write.mode("overwrite").parquet(f"{file}.warm")
     options = {"user": user, "password": password, "driver": driver, "fetchsize": str(BATCH)}
-    scheme = "postgresql" if dialect == "postgresql" else "mariadb"
+    # Spark quotes names as MariaDB reads them only where the address says mysql.
+    scheme, asked = ("postgresql", "") if dialect == "postgresql" else ("mysql", "?permitMysqlScheme")
+    address = f"jdbc:{scheme}://127.0.0.1:{port}/{database}{asked}"
 
     def read() -> int:
-        found = session.read.jdbc(f"jdbc:{scheme}://127.0.0.1:{port}/{database}", "bench", properties=options)
+        found = session.read.jdbc(address, "bench", properties=options)
         found.write.mode("overwrite").parquet(str(file))
         return session.read.parquet(str(file)).count()
 

@@ -5,9 +5,9 @@ Usage: ``.venv/bin/python bench/sources.py [--rows 1000000] [--repeats 5] [--rec
 
 Each reader has a process of its own. A pull of ours is what ``kedro lakehouse pull`` does: it asks the
 catalog, reads, lands a file, computes its hash and seals it. The others write a parquet file
-(plain_sources.py), each with its packages in an environment that ``uv run`` makes and forgets; one that
-cannot be had is told with the reason.
-``--rows 10000000 --repeats 1 --no-peers`` tells the memory.
+(plain_sources.py), each with its packages in an environment that ``uv run`` makes and forgets; where one
+fails, the table gives the reason.
+``--rows 10000000 --repeats 1 --no-peers`` shows the memory.
 
 Databases and packages as for ``make test-sources``. Exits 1 where a reader of ours has not all rows.
 """
