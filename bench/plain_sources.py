@@ -66,16 +66,14 @@ def pymysql(dialect: str, port: int, file: Path) -> Callable[[], int]:
         connection = driver.connect(
             host="127.0.0.1", port=port, user=user, password=password, database=database
         )
-        rows, schema, writer = 0, None, None
+        rows, writer = 0, None
         with connection.cursor(driver.cursors.SSCursor) as cursor:
             cursor.execute(QUERY)
             names = [column[0] for column in cursor.description or ()]
             while found := cursor.fetchmany(BATCH):
-                schema = schema or _schema(names, found)
-                columns = zip(*found, strict=True)
-                arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
-                writer = writer or pq.ParquetWriter(file, schema)
-                writer.write_table(pa.table(arrays, schema=schema))
+                table = pa.table([pa.array(column) for column in zip(*found, strict=True)], names=names)
+                writer = writer or pq.ParquetWriter(file, _with_room(table.schema))
+                writer.write_table(table.cast(writer.schema))
                 rows += len(found)
         if writer is not None:
             writer.close()
@@ -84,13 +82,14 @@ def pymysql(dialect: str, port: int, file: Path) -> Callable[[], int]:
     return read
 
 
-def _schema(names: list[str], rows: tuple[tuple[Any, ...], ...]) -> pa.Schema:
-    """What the values of a first batch are; decimals with room for longer ones in later batches."""
+def _with_room(schema: pa.Schema) -> pa.Schema:
+    """The schema of a first batch; its decimals have room for longer ones in later batches."""
     import pyarrow as pa
 
-    kinds = [pa.array(column).type for column in zip(*rows, strict=True)]
-    wide = [pa.decimal128(38, kind.scale) if pa.types.is_decimal(kind) else kind for kind in kinds]
-    return pa.schema(list(zip(names, wide, strict=True)))
+    def wide(kind: Any) -> Any:
+        return pa.decimal128(38, kind.scale) if pa.types.is_decimal(kind) else kind
+
+    return pa.schema([field.with_type(wide(field.type)) for field in schema])
 
 
 def connectorx(dialect: str, port: int, file: Path) -> Callable[[], int]:
@@ -172,8 +171,8 @@ def dlt(dialect: str, port: int, file: Path) -> Callable[[], int]:
     def read() -> int:
         rows, writer = 0, None
         for table in sql_table(address, table="bench", backend="pyarrow", chunk_size=BATCH):
-            writer = writer or pq.ParquetWriter(file, table.schema)
-            writer.write_table(table)
+            writer = writer or pq.ParquetWriter(file, _with_room(table.schema))
+            writer.write_table(table.cast(writer.schema))
             rows += table.num_rows
         if writer is not None:
             writer.close()

@@ -11,6 +11,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from harness.processes import Server, free_port, wait_for
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_CONNECTED: Final = "connection from"
 USER: Final = {"user": "puller", "password": "pulled-well"}
 LOADED_BY: Final = "the library of SQL Server's driver is not there: apt-get install libltdl7"
 
@@ -45,7 +47,10 @@ class SqlServer(Server):
         environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(words, env=environment, stdout=log, stderr=log)
+        known = self.asked(_CONNECTED)
         wait_for(self.port, self._process, self.log)
+        while self.asked(_CONNECTED) == known:  # it writes that down a moment later
+            time.sleep(0.01)
 
     def put(self, name: str, columns: dict[str, str], rows: list[list[Any]]) -> None:
         """Make a table, or give it other rows.
@@ -66,7 +71,7 @@ class SqlServer(Server):
 
     def asked(self, words: str) -> int:
         """How often something with these words was asked, or said by the server."""
-        return self.log.read_text(encoding="utf-8").count(words)
+        return self.log.read_text(encoding="utf-8").count(words) if self.log.exists() else 0
 
 
 @contextmanager

@@ -29,11 +29,11 @@ import pyarrow.parquet as pq
 from harness.processes import free_port
 from harness.project import TemporaryProject, environment
 from harness.proxy import Line, line_to
-from harness.pulled import CREDENTIALS, DIALECTS, Shop, bound
+from harness.pulled import CREDENTIALS, DIALECTS, IN_C, WITHOUT_TLS, Shop, bound
 from harness.rest_api import SECRET, RestApi, rest_api
 from harness.soak import soaking
 
-from kedro_lakehouse.errors import PlaceUnusableError, SourceUnreachableError
+from kedro_lakehouse.errors import PlaceUnusableError, PullTooLargeError, SourceUnreachableError
 from kedro_lakehouse.ingestion.pulling import pull_now
 from kedro_lakehouse.pulls import retries
 
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.sources
 
 KINDS: Final = ("postgresql", "mariadb", "rest")
+CLIENTS: Final = (*KINDS, pytest.param("mysqlclient", marks=IN_C))
+"""The kinds by what asks them, where that is to notice something."""
 ROWS: Final = 3000
 CUTS: Final = 100 if soaking() else 6
 KEDRO: Final = str(Path(sys.executable).with_name("kedro"))
@@ -111,6 +113,11 @@ def with_mariadb(mariadb: Any) -> Shop:
 
 
 @pytest.fixture(scope="module")
+def with_mysqlclient(with_mariadb: Shop) -> Shop:
+    return with_mariadb
+
+
+@pytest.fixture(scope="module")
 def with_nobody() -> Shop:
     """A database where nobody listens."""
     return Shop("mariadb", cast("Any", SimpleNamespace(port=free_port())))
@@ -142,6 +149,8 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
             else:
                 source = one.source(str(folder / "landing"))
                 source["connection"] = source["connection"] | {"port": line.port}
+                if kind == "mysqlclient":
+                    source["connection"] |= WITHOUT_TLS
             tables = {"a.thing": {"source": kind, "entity": "thing", "keys": ["id"]}}
             project = TemporaryProject.make(folder / "project", {kind: source | more}, tables)
             secrets = dict.fromkeys(DIALECTS, CREDENTIALS) | {"api": {"token": SECRET}}
@@ -158,7 +167,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hurried")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CLIENTS)
 def test_lines_that_are_cut_at_random_bytes_lose_and_double_nothing(places: Any, kind: str) -> None:
     place, rng = places(kind), random.Random(26)  # noqa: S311 - a test's
     assert place.pull() == ROWS
@@ -241,7 +250,7 @@ def _in_process(first: str, place: Place) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CLIENTS)
 def test_a_process_that_is_asked_to_end_does_so_soon(places: Any, kind: str, asked: signal.Signals) -> None:
     """In an answer that has fallen silent; no half file stays, and the next pull is whole."""
     place = places(kind)
@@ -256,6 +265,20 @@ def test_a_process_that_is_asked_to_end_does_so_soon(places: Any, kind: str, ask
     assert process.wait(SOON) != 0
     assert time.monotonic() - begun < SOON
     assert place.files() == files
+    place.line.silent.clear()
+    assert place.pull() == ROWS
+    place.assert_whole(2)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_source_that_has_fallen_silent_is_given_up_when_its_time_is_over(places: Any, kind: str) -> None:
+    place = places(kind, limits={"time": "3 s"})
+    assert place.pull() == ROWS
+    place.line.restart(silent_at=place.line.passed // 2)
+    begun = time.monotonic()
+    with pytest.raises(PullTooLargeError, match=r"pull 2 .*0:00:03"):
+        place.pull()
+    assert time.monotonic() - begun < 3 + SOON
     place.line.silent.clear()
     assert place.pull() == ROWS
     place.assert_whole(2)

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 pytest.importorskip("adbc_driver_postgresql", reason="`make test-sources` installs the extra sql")
-from harness.pulled import Shop, bound, landed, made
+import pyarrow as pa
+from harness.pulled import IN_C, WITHOUT_TLS, Shop, bound, landed, made
 
 from kedro_lakehouse.errors import TypeNotExactError
 from kedro_lakehouse.ingestion.pulling import pull_now
+from kedro_lakehouse.pulls.protocol import Since
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from harness.databases import MariaDb
 
 pytestmark = pytest.mark.sources
 
@@ -86,6 +90,26 @@ def test_values_arrive_as_they_are(shops: dict[str, Shop], tmp_path: Path) -> No
         first, second = sorted(project.rows(f"{dialect}.value_types"), key=lambda row: row["id"])
         assert {k: v for k, v in first.items() if k != "_order"} == expected
         assert {v for k, v in second.items() if k not in ("id", "_order")} == {None}
+
+
+@IN_C
+def test_mysqlclient_gives_the_same_values_as_pymysql(mariadb: MariaDb, tmp_path: Path) -> None:
+    shop = Shop("mariadb", mariadb)
+    shop.script(MARIADB_VALUES.replace("value_types", "values_of_both"))
+    found = []
+    for name, more in (("pymysql", {}), ("MySQLdb", WITHOUT_TLS)):
+        source = shop.source(str(tmp_path / name / "landing"))
+        source["connection"] |= more
+        tables = {"a.values_of_both": {"source": "mariadb", "keys": ["id"]}}
+        table = bound(made(tmp_path / name / "project", {"mariadb": source}, tables), "a.values_of_both")
+        opened = table.open_pulled()
+        pull = opened.plan(Since(mode="full", number=0, to=None))
+        assert type(opened._reader._connection).__module__.startswith(name)
+        found.append(pa.concat_tables(chunk.rows for chunk in opened.read(pull, None)))
+        opened.close()
+    assert found[0].equals(found[1])
+    assert found[0].schema == found[1].schema
+    assert found[0].num_rows == 2
 
 
 def test_a_value_that_fits_no_type_is_refused_until_it_is_read_as_text(

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,19 @@ def test_the_catalog_and_what_sqlite_puts_beside_it_are_closed(tmp_path):
         assert [file.name for file in beside] == ["catalog.db", "catalog.db-shm", "catalog.db-wal"]
         assert {mode(file) for file in beside} == {"0o600"}
     other.close()
+
+
+def test_a_new_catalog_is_opened_while_another_one_makes_its_tables(tmp_path):
+    """As Spark and pyiceberg do in a first run: SQLite waits for no lock when it changes the journal's mode."""
+    lakehouse = tmp_path / "lakehouse"
+    close_to_others(conf_of(lakehouse))
+    with (
+        closing(sqlite3.connect(lakehouse / "catalog.db")) as first,
+        closing(sqlite3.connect(lakehouse / "catalog.db")) as second,
+    ):
+        first.execute("BEGIN IMMEDIATE")
+        first.execute("CREATE TABLE iceberg_tables (x)")
+        assert second.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",)
 
 
 def test_an_earlier_lakehouse_is_closed(tmp_path):

@@ -431,6 +431,16 @@ def test_parquet_needs_a_chunk_that_tells_the_columns(tmp_path: Path) -> None:
         file.close()
 
 
+def test_a_chunk_of_other_columns_is_refused_though_it_is_the_last(tmp_path: Path) -> None:
+    file = LandingFile(str(tmp_path), "item/a.parquet", snapshot=None)
+    file.add(Chunk(rows=pa.table({"id": [1]})))
+    file.add(Chunk(rows=pa.table({"name": ["x"]})))
+    with pytest.raises(InexactFault, match="changed while they were read"):
+        file.close()
+    file.discard()
+    assert [found for found in tmp_path.rglob("*") if found.is_file()] == []
+
+
 def test_parquet_holds_storage_types(tmp_path: Path) -> None:
 
     tagged = pa.ExtensionArray.from_storage(Tagged(), pa.array(["1.10", None]))

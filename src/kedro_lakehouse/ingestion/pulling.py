@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextvars
 import threading
-from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -13,10 +11,10 @@ from typing import TYPE_CHECKING, Final, cast
 from kedro_lakehouse.errors import LakehouseError
 from kedro_lakehouse.ingestion.planner import STOPPING
 from kedro_lakehouse.ops.store import BATCH_LEDGER
-from kedro_lakehouse.pulls.errors import TransientFault
 from kedro_lakehouse.pulls.manifest import SealedPulls
 from kedro_lakehouse.pulls.names import read_name
 from kedro_lakehouse.pulls.run import TablePulls, pull_together
+from kedro_lakehouse.pulls.watch import done_unless
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,10 +26,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.pulls.retries import Retries
 
 _IN_A_LOOP: Final = timedelta(minutes=5)
-_LOOKS: Final = 0.2
-"""So often it is looked whether the process is asked to end, in seconds."""
 _SOON: Final = 2.0
-"""So many seconds a pull has then to end by itself."""
+"""So many seconds a pull has to end by itself whose time is over, or whose process is asked to end."""
 _turns: Final[dict[tuple[str, str], threading.Semaphore]] = {}
 """How many tables of a source are pulled at the same time in this process, by place and source."""
 _taking_turns: Final = threading.Lock()
@@ -92,7 +88,7 @@ def pull_if_due(table: LakeTable) -> LakehouseError | None:
         try:
             pulls = [pulls_of(one) for one in group]
             if any(one.is_due() for one in pulls):
-                _unless_asked_to_end(pulls, partial(pull_together, pulls))
+                _in_time(pulls, partial(pull_together, pulls))
         except LakehouseError as error:
             failed = error
         table.environment.pulled[source] = failed
@@ -113,35 +109,26 @@ def pull_now(
     """
     with _turn(table):
         pulls = [pulls_of(one) for one in _together(table)]
-        return _unless_asked_to_end(pulls, partial(pull_together, pulls, accept=accept, retries=retries))
+        return _in_time(pulls, partial(pull_together, pulls, accept=accept, retries=retries))
 
 
-def _unless_asked_to_end(
+def _in_time(
     pulls: Sequence[TablePulls], pull: Callable[[], Mapping[str, Manifest]]
 ) -> Mapping[str, Manifest]:
-    """Pull in a thread of its own: one that waits for a silent source hears of no signal, nor of its end.
+    """Pull as long as the limits allow and the process is not asked to end, also from a silent source.
 
     Raises:
-        LakehouseError: The source cannot be pulled, or the process is asked to end; what was landed is gone.
+        LakehouseError: The source cannot be pulled, or not in time; what was landed is gone.
     """
-    found: Future[Mapping[str, Manifest]] = Future()
 
-    def work() -> None:
-        try:
-            found.set_result(pull())
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
-            found.set_exception(error)
+    def ending() -> LakehouseError | None:
+        return next((why for one in pulls if (why := one.ending()) is not None), None)
 
-    labels = contextvars.copy_context()
-    threading.Thread(target=labels.run, args=(work,), daemon=True, name="pull").start()
-    while not found.done() and not STOPPING.is_set():
-        wait([found], _LOOKS)
-    wait([found], _SOON)
-    if found.done():
-        return found.result()
-    for one in pulls:
-        one.release()
-    raise pulls[0].explained(TransientFault("this process is asked to end"))
+    try:
+        return done_unless(ending, pull, within=_SOON)
+    finally:
+        for one in pulls:
+            one.release()
 
 
 def _together(table: LakeTable) -> list[LakeTable]:

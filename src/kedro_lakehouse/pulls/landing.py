@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from concurrent.futures import wait
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import PlaceUnusableError
 from kedro_lakehouse.names import SNAPSHOT_ID
 from kedro_lakehouse.pulls.errors import InexactFault, TerminalFault
 from kedro_lakehouse.pulls.manifest import PulledFile
+from kedro_lakehouse.pulls.watch import in_background
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
 
     import pyarrow as pa
 
     from kedro_lakehouse.pulls.protocol import Chunk
 
 _JSON_START: Final = b"{"
+_PATIENCE: Final = 2.0
+"""So many seconds a file that is removed waits for a chunk that is being written."""
 
 
 class LandingFile:
@@ -39,6 +45,7 @@ class LandingFile:
         self._file: _Counted | None = None
         self._writer: Any = None
         self._schema: pa.Schema | None = None
+        self._writing: Future[None] | None = None
         self.rows = 0
 
     @property
@@ -47,16 +54,23 @@ class LandingFile:
         return self._file.size if self._file else 0
 
     def add(self, chunk: Chunk) -> None:
-        """Write the rows of a chunk.
+        """Write the rows of a chunk; those of a table are written while the next chunk is read.
 
         Raises:
-            InexactFault: A later chunk has columns that the first one lacks, or another type.
+            InexactFault: This chunk or the one before has columns that the first one lacks, or another type.
         """
+        self.settle()
         self._open()
         if isinstance(chunk.rows, list | tuple):
             self._add_lines(chunk.rows)
         else:
-            self._add_table(chunk.rows)
+            self._writing = in_background(partial(self._add_table, chunk.rows))
+
+    def settle(self) -> None:
+        """Wait until all chunks are written; raises what `add` raises."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
 
     def _add_lines(self, lines: Sequence[bytes]) -> None:
         file = self._open()
@@ -98,6 +112,7 @@ class LandingFile:
         Raises:
             TerminalFault: A source that lands parquet gave no chunk, and so no columns.
         """
+        self.settle()
         if self._writer is not None:
             self._writer.close()
         elif self.path.endswith(".parquet"):
@@ -111,6 +126,8 @@ class LandingFile:
         """Remove what was written."""
         if self._file is None:
             return
+        if self._writing is not None:
+            wait([self._writing], _PATIENCE)
         with contextlib.suppress(Exception):
             if self._writer is not None and not self._file.closed:
                 self._writer.close()

@@ -38,7 +38,7 @@ from kedro_lakehouse.pulls.retries import Retries
 from kedro_lakehouse.pulls.watch import watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kedro_lakehouse.config.pulled import PulledSourceConfig
     from kedro_lakehouse.config.pulls import Mode
@@ -96,6 +96,8 @@ class TablePulls:
         self._stopping = stopping or threading.Event()
         self._source: PulledSource | None = None
         self._landing: _Landing | None = None
+        self._late: threading.Event | None = None
+        self._number = 0
         self._taking = threading.Lock()
 
     @property
@@ -179,33 +181,30 @@ class TablePulls:
         if (last := self.sealed.last()) is not None:
             self._tidy(last)  # a run that was killed right after its seal has not
         source = self._source = self._make()
-        self._enter("asked", since.number + 1)
-        landing, longest = self._landing, self.config.limits.time.total_seconds()
+        self._number = since.number + 1
+        self._enter("asked", self._number)
+        landing = self._landing
         if landing is None:
-            end = time.monotonic() + longest
-            with watched(source, end=end, stopping=self._stopping):
+            with self._within_time(source, time.monotonic()):
                 pull = source.plan(since)
             _looked[self._place] = time.monotonic()
             if pull is None:
                 return None
             self._refuse_others(pull, since)
-            landing = self._landing = self._begin(pull, since.number + 1)
+            landing = self._landing = self._begin(pull, self._number)
         self._enter("planned", landing.number)
-        end = landing.begun + longest
-        with watched(source, end=end, stopping=self._stopping) as late:
-            try:
-                for chunk in source.read(landing.pull, landing.state):
-                    self._require_time(landing, late)
-                    with written_to(self.sealed.root):
-                        landing.file.add(chunk)
-                    landing.state = chunk.state
-                    landing.chunks += 1
-                    self._enter("chunk", landing.number)
-                    self._check(landing)
-            except SourceFault:
-                self._require_time(landing, late)
-                raise
-            self._require_time(landing, late)  # what was closed may also end as if that were all
+        with self._within_time(source, landing.begun):
+            for chunk in source.read(landing.pull, landing.state):
+                self._require_time()
+                with written_to(self.sealed.root):
+                    landing.file.add(chunk)
+                landing.state = chunk.state
+                landing.chunks += 1
+                self._enter("chunk", landing.number)
+                self._check(landing)
+        with written_to(self.sealed.root):
+            landing.file.settle()
+        self._check(landing)
         if landing.file.rows or self.mode != "incremental":
             with written_to(self.sealed.root):
                 landing.closed = landing.file.close()
@@ -286,6 +285,14 @@ class TablePulls:
             landing, self._landing = self._landing, None
             return landing
 
+    def ending(self) -> LakehouseError | None:
+        """Why a pull must end: its time is over, or the process is asked to end; None: it may go on."""
+        if self._late is not None and self._late.is_set():
+            return PullTooLargeError(table=self.name, limit=f"{self.config.limits.time}", number=self._number)
+        if self._stopping.is_set():
+            return self.explained(TransientFault("this process is asked to end"))
+        return None
+
     def explained(self, fault: SourceFault) -> LakehouseError:
         """The package's error for what a source says."""
         place = self.config.place_of(self.table)
@@ -335,13 +342,29 @@ class TablePulls:
         if landing.file.size > limits.bytes:
             raise PullTooLargeError(table=self.name, limit=f"{limits.bytes:,} bytes", number=landing.number)
 
-    def _require_time(self, landing: _Landing, late: threading.Event) -> None:
-        """Raise if a read was ended, and so is not whole: its time was over, or the process is to end."""
-        if late.is_set():
-            limit = f"{self.config.limits.time}"
-            raise PullTooLargeError(table=self.name, limit=limit, number=landing.number)
-        if self._stopping.is_set():
-            raise TransientFault("this process is asked to end")
+    @contextlib.contextmanager
+    def _within_time(self, source: PulledSource, begun: float) -> Iterator[None]:
+        """Close the source when its time since then is over, or the process is asked to end.
+
+        Raises:
+            LakehouseError: That was so: what was asked or read is not whole, however it ended.
+        """
+        end = begun + self.config.limits.time.total_seconds()
+        with watched(source, end=end, stopping=self._stopping) as late:
+            self._late = late
+            try:
+                yield
+            except SourceFault:
+                self._require_time()
+                raise
+            else:
+                self._require_time()
+            finally:
+                self._late = None
+
+    def _require_time(self) -> None:
+        if (ending := self.ending()) is not None:
+            raise ending
 
     def _enter(self, phase: str, number: int) -> None:
         """Log that a pull has reached a phase, as commits do."""

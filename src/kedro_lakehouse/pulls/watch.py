@@ -1,25 +1,24 @@
-"""Close the source of a read whose time is over, or whose process is asked to end.
-
-Not every driver that waits for an answer notices that: a process that is to end waits for it no longer than a
-moment, see ``ingestion/pulling.py``.
-"""
+"""End a read whose time is over, or whose process is asked to end: close its source, and leave it behind."""
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kedro_lakehouse.pulls.errors import SourceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kedro_lakehouse.pulls.protocol import PulledSource
 
 _LOOKS: Final = 0.2
-"""So often it is looked whether a read must be ended, in seconds."""
+"""So often it is looked whether a read must end, in seconds."""
+_Result = TypeVar("_Result")
 
 
 @contextlib.contextmanager
@@ -49,3 +48,39 @@ def watched(source: PulledSource, *, end: float, stopping: threading.Event) -> I
         yield late
     finally:
         done.set()
+
+
+def in_background(work: Callable[[], _Result]) -> Future[_Result]:
+    """Begin to do something in a thread of its own, for which the process does not wait at its end."""
+    found: Future[_Result] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            found.set_exception(error)
+
+    labels = contextvars.copy_context()
+    threading.Thread(target=labels.run, args=(run,), daemon=True).start()
+    return found
+
+
+def done_unless(
+    ending: Callable[[], Exception | None], work: Callable[[], _Result], *, within: float = 0.0
+) -> _Result:
+    """Do something in a thread of its own, and leave it behind when it must end and does not.
+
+    A driver that waits for the answer of a silent source notices neither a signal nor that it is closed.
+
+    Args:
+        ending: Why the work must end; None: it may go on.
+        work: What is done.
+        within: How long the work may then take to end by itself, in seconds.
+    """
+    found = in_background(work)
+    while not wait([found], _LOOKS).done:
+        if (why := ending()) is not None:
+            if wait([found], within).done:
+                break
+            raise why
+    return found.result()

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import shutil
+import sqlite3
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 _PREFIX: Final = f"spark.sql.catalog.{CATALOG}."
+_WAL: Final = "journal_mode=WAL"
 _EMBEDDED: Final = re.compile(r"jdbc:sqlite:(file:)?(?P<path>[^?]*)")
 # Settings that have the same name in Java and Python, by the catalog's type.
 _SHARED: Final = ("warehouse", "client.region", "s3.endpoint")
@@ -80,6 +82,18 @@ def close_to_others(spark_conf: Mapping[str, str]) -> None:
         file = Path(found["path"])
         private_folder(file.parent)
         private_file(file)
+        if _WAL in found.string and file.stat().st_size == 0:
+            _begin_in_wal(file)
+
+
+def _begin_in_wal(file: Path) -> None:
+    """Turn an empty file into a database with a write-ahead log, before two open it at the same moment.
+
+    SQLite waits for no lock when it changes this mode: the second one would fail with SQLITE_BUSY.
+    """
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        with contextlib.suppress(sqlite3.OperationalError):  # another process is doing the same
+            connection.execute(f"PRAGMA {_WAL}")
 
 
 def rows_of(snapshot: Snapshot | None) -> int:

@@ -1,4 +1,7 @@
-"""MariaDB and MySQL, read as text with PyMySQL: Arrow makes the types, so that no value passes a float.
+"""MariaDB and MySQL, read as text: Arrow makes the types, so that no value passes a float.
+
+PyMySQL reads; mysqlclient, which is written in C, where it is installed and the connection is declared to be
+without TLS: what else a connection may name means another thing to each of them.
 
 Tables that are to have one state are read by one connection, one after the other, in one transaction.
 """
@@ -6,9 +9,13 @@ Tables that are to have one state are read by one connection, one after the othe
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import socket
+import sys
 from datetime import datetime
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import cut, require
@@ -30,6 +37,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.pulls.protocol import Chunk, Pull
 
 _CONNECT_SECONDS: Final = 10
+_IN_C: Final = frozenset({"host", "port", "database", "unix_socket", "ssl_disabled"})
+"""What a connection may name that mysqlclient reads."""
 _TIMES: Final = ("datetime", "timestamp")
 _INTEGERS: Final[Mapping[str, tuple[str, str]]] = {
     "tinyint": ("int8", "int16"),
@@ -40,6 +49,9 @@ _INTEGERS: Final[Mapping[str, tuple[str, str]]] = {
     "year": ("int16", "int16"),
 }
 """The type here of an integer with a sign, and of one without."""
+_TEXTS: Final = frozenset({*_INTEGERS, *_TIMES, "bit", "decimal", "float", "double", "date", "time"})
+"""Types whose values are text, though a driver may give them as bytes."""
+_BASE: Final = re.compile(r"\w+")
 _BINARY: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _PASSES: Final = frozenset({1040, 1053, 1203, 1205, 1213, 1226, 1317, 1927, 1969})
 """Errors of the server that may pass by themselves."""
@@ -82,21 +94,26 @@ class MariaReader(ConnectionReader):
 
     def read(self, pull: Pull) -> Iterator[Chunk]:
         """Read the planned rows in the transaction that ``plan`` began."""
-        pymysql = _driver()
         query = self._query(pull)
         with self._explained():
             self._is_read = True
-            cursor = self._connection.cursor(pymysql.cursors.SSCursor)
+            cursor = self._connection.cursor(_cursors(self._connection).SSCursor)
             try:
                 cursor.execute(query)
                 yield from fetched(cursor, self._columns, _array)
                 cursor.close()
+                self._is_read = False
             finally:
-                _forget(cursor)
-            self._is_read = False
+                if self._is_read:
+                    _forget(cursor)
+
+    def _ask(self, query: str) -> Sequence[Sequence[Any]]:
+        return [[_text(value) for value in row] for row in super()._ask(query)]
 
     def _end(self, connection: Any) -> None:
-        connection._force_close()  # noqa: SLF001 - close() would wait for the rest of the rows
+        _cut(connection)
+        if _is_in_c(connection):
+            connection.close()
 
     @property
     def _schema(self) -> str:
@@ -157,10 +174,10 @@ class MariaReader(ConnectionReader):
         return str(self._ask(f"SELECT @@global.{variable}")[0][0] or "") or None
 
     def _connect(self) -> None:
-        pymysql, given = _driver(), dict(self._table.config.connection)
-        port = int(given.pop("port", 3306))
+        given = dict(self._table.config.connection)
+        driver, port = _driver(given), int(given.pop("port", 3306))
         with self._explained():
-            self._connection = pymysql.connect(
+            self._connection = driver.connect(
                 **{"connect_timeout": _CONNECT_SECONDS, **given, **self._credentials},
                 port=port, charset="utf8mb4", autocommit=True, conv={},
             )  # fmt: skip
@@ -171,10 +188,9 @@ class MariaReader(ConnectionReader):
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
         """Turn the driver's errors into faults, without what the server says of values."""
-        pymysql = _driver()
         try:
             yield
-        except pymysql.err.Error as error:
+        except _errors() as error:
             raise _fault(error) from error
         except (AttributeError, OSError, ValueError) as error:
             if self._is_closed:  # by another thread
@@ -182,15 +198,61 @@ class MariaReader(ConnectionReader):
             raise
 
 
+def _driver(connection: dict[str, Any]) -> Any:
+    """The driver, and the connection's words as it understands them."""
+    pymysql = require("pymysql", what="MariaDB and MySQL need PyMySQL", install="'kedro-lakehouse[sql]'")
+    if not connection.keys() <= _IN_C or not (connection.get("ssl_disabled") or "unix_socket" in connection):
+        return pymysql
+    in_c = _mysqlclient()
+    if in_c is None:
+        return pymysql
+    connection.pop("ssl_disabled", None)
+    connection |= {"ssl_mode": "DISABLED", "local_infile": False}
+    if connection.get("host", "localhost") == "localhost" and "unix_socket" not in connection:
+        connection["host"] = "127.0.0.1"  # localhost means the socket to it
+    return in_c
+
+
+def _mysqlclient() -> Any:
+    """The driver in C; None where it is not installed, or one that another thread cannot close."""
+    with contextlib.suppress(ImportError):
+        import MySQLdb
+        import MySQLdb.cursors
+
+        return MySQLdb if MySQLdb.version_info >= (2, 3) else None
+    return None
+
+
+def _is_in_c(connection: Any) -> bool:
+    return type(connection).__module__.startswith("MySQLdb")
+
+
+def _cursors(connection: Any) -> Any:
+    return import_module(f"{type(connection).__module__.partition('.')[0]}.cursors")
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    drivers = [sys.modules[name] for name in ("pymysql", "MySQLdb") if name in sys.modules]
+    return tuple(driver.Error for driver in drivers)
+
+
+def _cut(connection: Any) -> None:
+    """Cut the line: closing it would wait for the rest of the rows."""
+    if not _is_in_c(connection):
+        connection._force_close()  # noqa: SLF001 - the driver has no other way
+        return
+    with socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
+
+
 def _forget(cursor: Any) -> None:
-    """Let a cursor and its result go: both would ask a connection that is lost for the rest of the rows."""
-    if cursor._result is not None:  # noqa: SLF001 - the driver has no other way
+    """Let a cursor and its result go: both would ask the connection for the rest of the rows."""
+    if _is_in_c(cursor):
+        with contextlib.suppress(Exception):
+            _cut(cursor.connection)
+    elif cursor._result is not None:  # noqa: SLF001 - the driver has no other way
         cursor._result.unbuffered_active = False  # noqa: SLF001 - the same
     cursor.connection = None
-
-
-def _driver() -> Any:
-    return require("pymysql", what="MariaDB and MySQL need PyMySQL", install="'kedro-lakehouse[sql]'")
 
 
 def _fault(error: Any) -> SourceFault:
@@ -236,12 +298,12 @@ def _column(  # noqa: PLR0913 - what the catalog says of a column
 
 
 def _array(column: SqlColumn, values: Sequence[Any]) -> Any:
-    """Selected values, which are all text or all bytes."""
+    """Selected values as texts or bytes; mysqlclient gives numbers and times as bytes."""
     import pyarrow as pa
 
-    del column
     binary = any(isinstance(value, bytes) for value in values)
-    return pa.array(values, pa.binary() if binary else pa.string())
+    array = pa.array(values, pa.binary() if binary else pa.string())
+    return array.cast(pa.string()) if binary and _BASE.match(column.type)[0] in _TEXTS else array
 
 
 def _cast(found: Any, *, to: Any) -> Any:
@@ -251,6 +313,10 @@ def _cast(found: Any, *, to: Any) -> Any:
     if pa.types.is_timestamp(to) and to.tz:
         return found.cast(pa.timestamp("us")).cast(to)
     return found.cast(to)
+
+
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def _time(text: str) -> datetime:

@@ -21,6 +21,7 @@ from kedro_lakehouse.pulls.sql.dialect import (
     sees_no_transactions,
     to_decimal,
 )
+from kedro_lakehouse.pulls.sql.reader import CLOSED, Calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +83,7 @@ class PostgresReader:
         """Store the declarations and the secrets."""
         self._table, self._credentials = table, credentials
         self._connection: Any = None
-        self._is_closed = False
+        self._calls, self._is_closed = Calls(), False
         self._columns: list[SqlColumn] = []
 
     def describe(self) -> Entity:
@@ -122,28 +123,35 @@ class PostgresReader:
 
         selected = ", ".join(f"{c.select} AS {quoted(c.name)}" for c in self._columns)
         query = f"SELECT {selected} FROM {self._relation}{self._where(pull)}"  # noqa: S608 - quoted by quoted
-        with self._explained(), self._connection.cursor() as cursor:
-            cursor.execute(query)
-            reader = cursor.fetch_record_batch()
-            any_rows = False
-            for batch in reader:
-                any_rows = True
-                yield Chunk(rows=made_exact(batch, self._columns))
-            if not any_rows:
-                empty = pa.RecordBatch.from_arrays(
-                    [pa.array([], f.type) for f in reader.schema], schema=reader.schema
-                )
-                yield Chunk(rows=made_exact(empty, self._columns))
+        with self._explained():
+            cursor, any_rows = self._connection.cursor(), False
+            try:
+                with self._calls.one():
+                    cursor.execute(query)
+                    reader = cursor.fetch_record_batch()
+                while (batch := self._next(reader)) is not None:
+                    any_rows = True
+                    yield Chunk(rows=made_exact(batch, self._columns))
+                if not any_rows:
+                    empty = pa.RecordBatch.from_arrays(
+                        [pa.array([], f.type) for f in reader.schema], schema=reader.schema
+                    )
+                    yield Chunk(rows=made_exact(empty, self._columns))
+            finally:
+                with contextlib.suppress(TransientFault), self._calls.one():
+                    cursor.close()
+
+    def _next(self, reader: Any) -> Any:
+        """The next rows; None after the last."""
+        with self._calls.one():
+            return next(reader, None)
 
     def close(self) -> None:
         """End what runs, and give the connection back."""
         self._is_closed = True
         connection, self._connection = self._connection, None
         if connection is not None:
-            with contextlib.suppress(Exception):
-                connection.adbc_cancel()
-            with contextlib.suppress(Exception):
-                connection.close()
+            self._calls.end(connection.adbc_cancel, connection.close)
 
     @property
     def _relation(self) -> str:
@@ -215,11 +223,11 @@ class PostgresReader:
         self._run("SET idle_in_transaction_session_timeout = 0")
 
     def _run(self, statement: str) -> None:
-        with self._explained(), self._connection.cursor() as cursor:
+        with self._explained(), self._calls.one(), self._connection.cursor() as cursor:
             cursor.execute(statement)
 
     def _ask(self, query: str) -> Sequence[Sequence[Any]]:
-        with self._explained(), self._connection.cursor() as cursor:
+        with self._explained(), self._calls.one(), self._connection.cursor() as cursor:
             cursor.execute(query)
             rows: Sequence[Sequence[Any]] = cursor.fetchall()
             return rows
@@ -236,7 +244,7 @@ class PostgresReader:
             yield
         except (errors.Error, pa.ArrowException, OSError, AttributeError) as error:
             if self._is_closed:  # by another thread
-                raise TransientFault("the connection was closed") from error
+                raise TransientFault(CLOSED) from error
             if isinstance(error, AttributeError):
                 raise
             raise _fault(error) from error

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from abc import ABC, abstractmethod
-from concurrent.futures import Future
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from kedro_lakehouse.pulls.errors import TransientFault
 from kedro_lakehouse.pulls.protocol import Chunk, Pull
 from kedro_lakehouse.pulls.sql.dialect import made_exact
+from kedro_lakehouse.pulls.watch import done_unless
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,10 +20,68 @@ if TYPE_CHECKING:
 
 ROWS: Final = 20_000
 """So many rows become one chunk."""
-_LOOKS: Final = 0.2
-"""So often it is looked whether a reader was closed, in seconds."""
+CLOSED: Final = "the connection was closed"
+"""What a fault says of a read that another thread has ended."""
 _CLOSE_SECONDS: Final = 5.0
+_CANCEL_SECONDS: Final = 2.0
 _Result = TypeVar("_Result")
+
+
+class Calls:
+    """The calls of a driver over one connection, which another thread may end.
+
+    A connection that is closed under a call takes its memory away: a driver in C then ends the process.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is called yet."""
+        self._at_work = threading.Lock()
+        self._is_ended = False
+        self._closing: list[Callable[[], object]] = []
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        """Let the driver work in this thread.
+
+        Raises:
+            TransientFault: The calls were ended, perhaps during this one.
+        """
+        with self._at_work:
+            self._require_open()
+            try:
+                yield
+            finally:
+                if self._is_ended:
+                    self._close()
+        self._require_open()
+
+    def end(self, cancel: Callable[[], object], close: Callable[[], object]) -> None:
+        """Close the connection; a call that does not end soon does it itself when it comes back.
+
+        Args:
+            cancel: Makes a call of another thread come back; it may hang where the server is silent.
+            close: Closes the connection.
+        """
+        self._is_ended = True
+        self._closing.append(close)
+        if not self._at_work.acquire(blocking=False):
+            with contextlib.suppress(Exception):
+                cancel()
+            if not self._at_work.acquire(timeout=_CANCEL_SECONDS):
+                return
+        try:
+            self._close()
+        finally:
+            self._at_work.release()
+
+    def _require_open(self) -> None:
+        if self._is_ended:
+            raise TransientFault(CLOSED)
+
+    def _close(self) -> None:
+        while self._closing:
+            with contextlib.suppress(Exception):
+                self._closing.pop()()
 
 
 class ConnectionReader(ABC):
@@ -178,22 +235,11 @@ class ConnectionReader(ABC):
         Raises:
             TransientFault: The reader was closed meanwhile.
         """
-        done: SimpleQueue[Future[_Result]] = SimpleQueue()
 
-        def run() -> None:
-            future: Future[_Result] = Future()
-            try:
-                future.set_result(work())
-            except Exception as error:  # noqa: BLE001 - the waiting thread raises it
-                future.set_exception(error)
-            done.put(future)
+        def ending() -> TransientFault | None:
+            return TransientFault(CLOSED) if self._is_closed else None
 
-        threading.Thread(target=run, daemon=True).start()
-        while True:
-            with contextlib.suppress(Empty):
-                return done.get(timeout=_LOOKS).result()
-            if self._is_closed:
-                raise TransientFault("the connection was closed")
+        return done_unless(ending, work)
 
 
 def fetched(

@@ -7,7 +7,6 @@ and read by Arrow, so that none passes a type of the driver that holds less.
 from __future__ import annotations
 
 import contextlib
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +27,7 @@ from kedro_lakehouse.pulls.sql.dialect import (
     to_time,
     to_type,
 )
-from kedro_lakehouse.pulls.sql.reader import ROWS, ConnectionReader
+from kedro_lakehouse.pulls.sql.reader import ROWS, Calls, ConnectionReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from kedro_lakehouse.pulls.protocol import Pull
 
 _CONNECT_SECONDS: Final = 10
-_CANCEL_SECONDS: Final = 2.0
 _MARK: Final = "0x" + b"kedro-lakehouse pull".hex()
 """The context of sessions that pull; they write nothing, so windows do not wait for their transactions."""
 _NO_LIBRARY: Final = "Failed to load the driver"
@@ -152,7 +150,7 @@ class SqlServerReader(ConnectionReader):
         """Store the declarations and the secrets."""
         super().__init__(*given)
         self._reading: Any = None
-        self._fetching = threading.Lock()
+        self._calls = Calls()
 
     def read(self, pull: Pull) -> Iterator[Chunk]:
         """Read the planned rows in the transaction that ``plan`` began."""
@@ -173,18 +171,21 @@ class SqlServerReader(ConnectionReader):
 
     def _next(self) -> Any:
         """The next rows; None after the last."""
-        with self._fetching:
+        with self._calls.one():
             return next(self._reading, None)
 
     def _end(self, connection: Any) -> None:
-        if self._reading is not None:
-            self._reading.close()  # it also ends a fetch of another thread
-        # A connection that is closed under a fetch would take its memory away.
-        if self._fetching.acquire(timeout=_CANCEL_SECONDS):
-            try:
-                connection.close()
-            finally:
-                self._fetching.release()
+        reading = self._reading
+
+        def end_reading() -> None:
+            if reading is not None:
+                reading.close()
+
+        def close() -> None:
+            end_reading()
+            connection.close()
+
+        self._calls.end(end_reading, close)
 
     @property
     def _names(self) -> dict[str, str]:
