@@ -95,7 +95,7 @@ def test_the_catalog_and_what_sqlite_puts_beside_it_are_closed(tmp_path):
 
 
 def test_a_new_catalog_is_opened_while_another_one_makes_its_tables(tmp_path):
-    """As Spark and pyiceberg do in a first run: SQLite waits for no lock when it changes the journal's mode."""
+    """As Spark and pyiceberg do in a first run; SQLite waits for no lock when it changes that mode."""
     lakehouse = tmp_path / "lakehouse"
     close_to_others(conf_of(lakehouse))
     with (

@@ -91,9 +91,9 @@ def _begin_in_wal(file: Path) -> None:
 
     SQLite waits for no lock when it changes this mode: the second one would fail with SQLITE_BUSY.
     """
-    with contextlib.closing(sqlite3.connect(file)) as connection:
-        with contextlib.suppress(sqlite3.OperationalError):  # another process is doing the same
-            connection.execute(f"PRAGMA {_WAL}")
+    busy = sqlite3.OperationalError  # another process is doing the same
+    with contextlib.closing(sqlite3.connect(file)) as connection, contextlib.suppress(busy):
+        connection.execute(f"PRAGMA {_WAL}")
 
 
 def rows_of(snapshot: Snapshot | None) -> int:
