@@ -51,7 +51,8 @@ _INTEGERS: Final[Mapping[str, tuple[str, str]]] = {
 """The type here of an integer with a sign, and of one without."""
 _TEXTS: Final = frozenset({*_INTEGERS, *_TIMES, "bit", "decimal", "float", "double", "date", "time"})
 """Types whose values are text, though a driver may give them as bytes."""
-_BASE: Final = re.compile(r"\w+")
+_BASE: Final = re.compile(r"\W")
+"""What follows the name of a type, as in `bigint(20) unsigned`."""
 _BINARY: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _PASSES: Final = frozenset({1040, 1053, 1203, 1205, 1213, 1226, 1317, 1927, 1969})
 """Errors of the server that may pass by themselves."""
@@ -303,7 +304,7 @@ def _array(column: SqlColumn, values: Sequence[Any]) -> Any:
 
     binary = any(isinstance(value, bytes) for value in values)
     array = pa.array(values, pa.binary() if binary else pa.string())
-    return array.cast(pa.string()) if binary and _BASE.match(column.type)[0] in _TEXTS else array
+    return array.cast(pa.string()) if binary and _BASE.split(column.type, 1)[0] in _TEXTS else array
 
 
 def _cast(found: Any, *, to: Any) -> Any:
