@@ -63,12 +63,13 @@ class Calls:
             close: Closes the connection.
         """
         self._is_ended = True
-        self._closing.append(close)
-        if not self._at_work.acquire(blocking=False):
+        is_free = self._at_work.acquire(blocking=False)
+        if not is_free:
             with contextlib.suppress(Exception):
                 cancel()
-            if not self._at_work.acquire(timeout=_CANCEL_SECONDS):
-                return
+        self._closing.append(close)  # not before: it would be closed under the cancelling
+        if not is_free and not self._at_work.acquire(timeout=_CANCEL_SECONDS):
+            return
         try:
             self._close()
         finally:
