@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +33,13 @@ POPULAR: Final = (
 CANCEL: Final = "UPDATE booking SET status = 'cancelled' WHERE screening_id % 9 = 8;"
 """All bookings of The City Derby: title 9 is what screenings 8, 17, 26 ... show."""
 MEMBERS: Final = 80
+CLICKS: Final = (48, 25)
+"""How many files of clicks the web site lands, and how many clicks each holds."""
+LIFETIMES: Final = (
+    "select 'the last two years' as which, count(*) as clicks from tickets.click"
+    " union all select 'older', count(*) from tickets.click_archive"
+    " union all select 'all', count(*) from tickets.click_all"
+)
 _POSTGRES: Final = "/usr/lib/postgresql"
 _PATIENCE: Final = 60.0
 _PACKAGES: Final = {
@@ -77,6 +85,15 @@ def seat_plans() -> list[dict[str, Any]]:
     return [
         {"_id": n, "sections": [{"name": name, "rows": 4 + n, "per_row": 12} for name in names[: n % 3 + 1]]}
         for n in range(1, 9)
+    ]
+
+
+def clicks(file: int) -> list[dict[str, Any]]:
+    """The clicks of a file, made from their numbers; every third file is more than two years old."""
+    begin = datetime(2023 if file % 3 == 0 else 2026, 1, 1, tzinfo=UTC)
+    return [
+        {"at": (begin + timedelta(minutes=n * 7)).isoformat(), "title_id": n % 9 + 1, "city_id": n % 5 + 1}
+        for n in range(file * CLICKS[1], (file + 1) * CLICKS[1])
     ]
 
 
@@ -151,9 +168,15 @@ class Demo:
             "globals": {
                 "lakehouse": str(self.project / "data/lakehouse"),
                 "landing": str(self.project / "data/01_raw"),
+                "archive": str(self.project / "data/archive"),
                 "cache": str(ROOT / ".cache"), "conf": str(ROOT / "conf"),
             },
         }  # fmt: skip
+        landed = self.project / "data/01_raw/clicks/click"
+        landed.mkdir(parents=True)
+        for number in range(CLICKS[0]):
+            lines = "".join(json.dumps(click) + "\n" for click in clicks(number))
+            (landed / f"{number:03}.jsonl").write_text(lines, encoding="utf-8")
         (self.project / "conf/local").mkdir()
         for name, content in written.items():
             # JSON is YAML, too.
@@ -176,6 +199,11 @@ class Demo:
     def run(self) -> None:
         """Pull what is new, and make the tables."""
         self.kedro("run", "--pipelines=ingestion,cdc_merge")
+
+    def keep(self) -> str:
+        """Move old clicks, and merge the landed files; what one query over old and new ones says."""
+        self.kedro("lakehouse", "maintain", "tickets.click")
+        return self.kedro("lakehouse", "sql", LIFETIMES)
 
     def serve(self) -> None:
         """Start the service."""
@@ -293,6 +321,7 @@ def main() -> int:
             demo.start()
             demo.run()
             demo.kedro("lakehouse", "tables")
+            demo.keep()
             demo.serve()
             show(demo)
             if asked.check:

@@ -6,6 +6,7 @@ The oracle is plain SQL in the source databases.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -169,6 +170,22 @@ def test_roles_see_their_zones_over_http(demo: Any, capsys: pytest.CaptureFixtur
         demo.ask("select * from charity.donation", "marketing")
     DEMO.show(demo)
     assert "title" in capsys.readouterr().out
+
+
+def test_old_clicks_leave_their_table_and_the_landed_files_become_one(demo: Any) -> None:
+    files, each = DEMO.CLICKS
+    old = sum(click["at"] < "2024" for file in range(files) for click in DEMO.clicks(file))
+    landed = demo.project / "data/01_raw/clicks/click"
+    size = sum(file.stat().st_size for file in landed.iterdir())
+    found = demo.keep()
+    assert [int(n.replace(",", "")) for n in re.findall(r"│ +([\d,]+) │", found)] == [
+        files * each - old, old, files * each,
+    ]  # fmt: skip
+    assert list(landed.iterdir()) == []
+    (bundle,) = (demo.project / "data/archive").rglob("*.tar.gz")
+    (report,) = [row for row in demo.lake.ops("maintenance") if row["table"] == "tickets.click (landing)"]
+    assert (report["files_before"], report["bytes_before"]) == (files, size)
+    assert (report["files_after"], report["bytes_after"]) == (1, bundle.stat().st_size)
 
 
 def test_a_change_arrives(demo: Any) -> None:
