@@ -1,6 +1,7 @@
 """What does an erasure cost: 100 subjects among five million rows in 50 files, and the search afterwards?
 
-Usage: ``.venv/bin/python bench/erasure.py [--rows 5000000] [--files 50] [--subjects 100]``.
+Usage: ``.venv/bin/python bench/erasure.py [--rows 5000000] [--files 50] [--subjects 100]
+[--version 2]``.
 
 A change log, a current table and a history are loaded from parquet files; their rows are about
 ``--customers`` persons. Then ``--subjects`` of these are erased. It prints the seconds, the bytes that were
@@ -89,10 +90,10 @@ def paths(project: Project, name: TableName) -> dict[str, int]:
     return data | {d.file_path: d.file_size_in_bytes for t in tasks for d in t.delete_files}
 
 
-def bare(project: Project, subjects: list[int]) -> float:
+def bare(project: Project, subjects: list[int], version: int) -> float:
     """The seconds of Iceberg's own DELETE, and of the rewrite of the files with deletes, on a copy."""
     session = project.session
-    mode = "TBLPROPERTIES ('write.delete.mode'='merge-on-read')"
+    mode = f"TBLPROPERTIES ('write.delete.mode'='merge-on-read', 'format-version'='{version}')"
     session.sql(f"CREATE TABLE lake.gdpr.copied USING iceberg {mode} AS SELECT * FROM {NAME.sql}")
     begun = time.perf_counter()
     listed = ", ".join(map(str, subjects))
@@ -113,10 +114,12 @@ def main() -> None:
     words.add_argument("--files", type=int, default=50)
     words.add_argument("--customers", type=int, default=50_000)
     words.add_argument("--subjects", type=int, default=100)
+    words.add_argument("--version", type=int, default=2, choices=(2, 3), help="of Iceberg's format")
     given = words.parse_args()
     folder = ROOT / ".bench/erasure"
     shutil.rmtree(folder, ignore_errors=True)
-    made = BenchProject(folder).write(SOURCES, TABLES)
+    tables = {str(NAME): TABLES[str(NAME)] | {"properties": {"format-version": str(given.version)}}}
+    made = BenchProject(folder).write(SOURCES, tables)
     (folder / "conf/local/credentials.yml").write_text("erasure: {key: a key of the benchmark only}\n")
     (made.landing / NAME.table).mkdir()
     land(made.landing / NAME.table, given.rows, given.files, given.customers)
@@ -127,7 +130,7 @@ def main() -> None:
     stored = [NAME, NAME.with_suffix("history"), NAME.with_suffix("changes")]
     concerned = {name: touched(project, name, wanted) for name in stored}
     before = {name: paths(project, name) for name in stored}
-    seconds = bare(project, subjects)
+    seconds = bare(project, subjects, given.version)
     print(f"load average {load()}; bare DELETE and rewrite of the current table: {seconds:.1f} s")
     begun = time.perf_counter()
     evidence = erasure.erase(project, list(wanted.values))
