@@ -88,9 +88,14 @@ def seat_plans() -> list[dict[str, Any]]:
     ]
 
 
+def is_old(file: int) -> bool:
+    """Whether the clicks of a file are more than two years old."""
+    return file % 3 == 0
+
+
 def clicks(file: int) -> list[dict[str, Any]]:
-    """The clicks of a file, made from their numbers; every third file is more than two years old."""
-    begin = datetime(2023 if file % 3 == 0 else 2026, 1, 1, tzinfo=UTC)
+    """The clicks of a file, made from their numbers and the present time."""
+    begin = datetime.now(UTC) - timedelta(days=1000 if is_old(file) else 30)
     return [
         {"at": (begin + timedelta(minutes=n * 7)).isoformat(), "title_id": n % 9 + 1, "city_id": n % 5 + 1}
         for n in range(file * CLICKS[1], (file + 1) * CLICKS[1])
