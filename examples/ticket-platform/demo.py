@@ -143,6 +143,7 @@ class Demo:
         self._process("REST: searches", api, *words, SEARCHES_TOKEN=token)
         ports = {"bookings": self.mariadb.port, "payments": self.postgres.port}
         self._write_project(ports, {"password": password, "token": token, "api": api})
+        self._land_clicks()
 
     def _fill_mongodb(self) -> None:
         from pymongo import MongoClient
@@ -177,15 +178,17 @@ class Demo:
                 "cache": str(ROOT / ".cache"), "conf": str(ROOT / "conf"),
             },
         }  # fmt: skip
+        (self.project / "conf/local").mkdir()
+        for name, content in written.items():
+            # JSON is YAML, too.
+            (self.project / f"conf/local/{name}.yml").write_text(json.dumps(content), encoding="utf-8")
+
+    def _land_clicks(self) -> None:
         landed = self.project / "data/01_raw/clicks/click"
         landed.mkdir(parents=True)
         for number in range(CLICKS[0]):
             lines = "".join(json.dumps(click) + "\n" for click in clicks(number))
             (landed / f"{number:03}.jsonl").write_text(lines, encoding="utf-8")
-        (self.project / "conf/local").mkdir()
-        for name, content in written.items():
-            # JSON is YAML, too.
-            (self.project / f"conf/local/{name}.yml").write_text(json.dumps(content), encoding="utf-8")
 
     def kedro(self, *words: str) -> str:
         """Run a command of Kedro in the project; print it, and return what it prints.

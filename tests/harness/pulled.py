@@ -29,8 +29,9 @@ IN_C: Final = pytest.mark.skipif(
     find_spec("MySQLdb") is None,
     reason="mysqlclient is not here: `make test-sources` builds it where libmariadb-dev and a C compiler are",
 )
-"""Tests that read MariaDB with mysqlclient; its connection is declared so:"""
+"""Marks tests that read MariaDB with mysqlclient."""
 WITHOUT_TLS: Final = {"ssl_disabled": True}
+"""What a connection names for mysqlclient to read it."""
 CHANGED: Final = "CREATE TABLE {name} (id int PRIMARY KEY, name text, updated_at {time} NOT NULL{default});"
 
 

@@ -49,11 +49,9 @@ _INTEGERS: Final[Mapping[str, tuple[str, str]]] = {
     "year": ("int16", "int16"),
 }
 """The type here of an integer with a sign, and of one without."""
-_TEXTS: Final = frozenset({*_INTEGERS, *_TIMES, "bit", "decimal", "float", "double", "date", "time"})
-"""Types whose values are text, though a driver may give them as bytes."""
-_BASE: Final = re.compile(r"\W")
-"""What follows the name of a type, as in `bigint(20) unsigned`."""
-_BINARY: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_BYTES: Final = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+_SIMPLE: Final[Mapping[str, str]] = {"date": "date32", "time": "string", **dict.fromkeys(_BYTES, "binary")}
+"""The type here of the others that need no more than its name."""
 _PASSES: Final = frozenset({1040, 1053, 1203, 1205, 1213, 1226, 1317, 1927, 1969})
 """Errors of the server that may pass by themselves."""
 _SHOWN: Final = frozenset({1044, 1045, 1049, 1054, 1142, 1143, 1146, 1227, 1698, 4151})
@@ -175,12 +173,11 @@ class MariaReader(ConnectionReader):
         return str(self._ask(f"SELECT @@global.{variable}")[0][0] or "") or None
 
     def _connect(self) -> None:
-        given = dict(self._table.config.connection)
-        driver, port = _driver(given), int(given.pop("port", 3306))
+        driver, words = _driver(self._table.config.connection)
         with self._explained():
             self._connection = driver.connect(
-                **{"connect_timeout": _CONNECT_SECONDS, **given, **self._credentials},
-                port=port, charset="utf8mb4", autocommit=True, conv={},
+                **{"connect_timeout": _CONNECT_SECONDS, **words, **self._credentials},
+                charset="utf8mb4", autocommit=True, conv={},
             )  # fmt: skip
         self._run("SET time_zone = '+00:00'")
         # Modes change how values are written as text, and what a quote is.
@@ -199,19 +196,19 @@ class MariaReader(ConnectionReader):
             raise
 
 
-def _driver(connection: dict[str, Any]) -> Any:
-    """The driver, and the connection's words as it understands them."""
+def _driver(connection: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The driver, and what it is to be connected with."""
     pymysql = require("pymysql", what="MariaDB and MySQL need PyMySQL", install="'kedro-lakehouse[sql]'")
-    if not connection.keys() <= _IN_C or not (connection.get("ssl_disabled") or "unix_socket" in connection):
-        return pymysql
-    in_c = _mysqlclient()
+    words = {**connection, "port": int(connection.get("port", 3306))}
+    is_without_tls = words.get("ssl_disabled") or "unix_socket" in words
+    in_c = _mysqlclient() if is_without_tls and words.keys() <= _IN_C else None
     if in_c is None:
-        return pymysql
-    connection.pop("ssl_disabled", None)
-    connection |= {"ssl_mode": "DISABLED", "local_infile": False}
-    if connection.get("host", "localhost") == "localhost" and "unix_socket" not in connection:
-        connection["host"] = "127.0.0.1"  # localhost means the socket to it
-    return in_c
+        return pymysql, words
+    words.pop("ssl_disabled", None)
+    words |= {"ssl_mode": "DISABLED", "local_infile": False}
+    if words.get("host", "localhost") == "localhost" and "unix_socket" not in words:
+        words["host"] = "127.0.0.1"  # localhost means the socket to it
+    return in_c, words
 
 
 def _mysqlclient() -> Any:
@@ -282,16 +279,15 @@ def _column(  # noqa: PLR0913 - what the catalog says of a column
         to = pa.decimal128(20, 0) if named == "decimal" else getattr(pa, named)()
     elif base == "bit":
         select, to = f"{select} + 0", pa.decimal128(20, 0) if kind == "bit(64)" else pa.int64()
-    elif base == "decimal" and int(digits[0]) <= MAX_DIGITS:
-        to = pa.decimal128(int(digits[0]), int(digits[1]))
+    elif base == "decimal":
+        fits = int(digits[0]) <= MAX_DIGITS
+        to = pa.decimal128(int(digits[0]), int(digits[1])) if fits else pa.string()
     elif base in ("float", "double"):
         select, to = f"{select} + 0e0", pa.float64()  # a FLOAT is written with six digits
-    elif base == "date":
-        to = pa.date32()
     elif base in _TIMES:
         to = pa.timestamp("us", "UTC" if base == "timestamp" else None)
-    elif base in _BINARY:
-        to = pa.binary()
+    elif base in _SIMPLE:
+        to = getattr(pa, _SIMPLE[base])()
     elif base in ("geometry", "point", "linestring", "polygon"):
         select = f"ST_AsText({select})"
     exact = partial(_cast, to=to) if to is not None else None
@@ -299,18 +295,20 @@ def _column(  # noqa: PLR0913 - what the catalog says of a column
 
 
 def _array(column: SqlColumn, values: Sequence[Any]) -> Any:
-    """Selected values as texts or bytes; mysqlclient gives numbers and times as bytes."""
+    """Selected values, which are all text or all bytes."""
     import pyarrow as pa
 
+    del column
     binary = any(isinstance(value, bytes) for value in values)
-    array = pa.array(values, pa.binary() if binary else pa.string())
-    return array.cast(pa.string()) if binary and _BASE.split(column.type, 1)[0] in _TEXTS else array
+    return pa.array(values, pa.binary() if binary else pa.string())
 
 
 def _cast(found: Any, *, to: Any) -> Any:
-    """Texts in their type; exact, or an error."""
+    """Texts in their type; exact, or an error. mysqlclient gives the texts of numbers and times as bytes."""
     import pyarrow as pa
 
+    if pa.types.is_binary(found.type) and not pa.types.is_binary(to):
+        found = found.cast(pa.string())
     if pa.types.is_timestamp(to) and to.tz:
         return found.cast(pa.timestamp("us")).cast(to)
     return found.cast(to)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from abc import ABC, abstractmethod
+from concurrent.futures import wait
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from kedro_lakehouse.pulls.errors import TransientFault
 from kedro_lakehouse.pulls.protocol import Chunk, Pull
 from kedro_lakehouse.pulls.sql.dialect import made_exact
-from kedro_lakehouse.pulls.watch import done_unless
+from kedro_lakehouse.pulls.watch import done_unless, in_background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -140,14 +142,8 @@ class ConnectionReader(ABC):
         connection, self._connection = self._connection, None
         if connection is None or not (self._is_own or self._is_read):
             return
-
-        def end() -> None:
-            with contextlib.suppress(Exception):
-                self._end(connection)
-
-        ending = threading.Thread(target=end, daemon=True)
-        ending.start()
-        ending.join(_CLOSE_SECONDS)  # a server that is silent does not hold up who closes
+        # A server that is silent does not hold up who closes.
+        wait([in_background(partial(self._end, connection))], _CLOSE_SECONDS)
 
     # What a dialect says.
     @abstractmethod
