@@ -9,11 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from harness.aws import LANDING, moto_aws
+from harness.project import TemporaryProject
 from s3fs import S3FileSystem
 
 from kedro_lakehouse.config.pulled import PulledSourceConfig
 from kedro_lakehouse.config.tables import TableConfig
+from kedro_lakehouse.erasure.landed import erase_landed
+from kedro_lakehouse.file_search.wanted import Wanted
 from kedro_lakehouse.names import TableName
+from kedro_lakehouse.project import Project
 from kedro_lakehouse.pulls.manifest import SealedPulls
 from kedro_lakehouse.pulls.protocol import Chunk, Pull, PullCapabilities
 from kedro_lakehouse.pulls.run import TablePulls, pull_together
@@ -21,12 +25,19 @@ from kedro_lakehouse.sources.pulled import pulled_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.aws
 
 NAME = TableName("shop", "item")
 TABLE = TableConfig(source="s", entity="item", keys=("id",))
 FOLDER = f"s3://{LANDING}/pulled"
+
+
+DECLARED: dict[str, Any] = {
+    "type": "sql", "dialect": "postgresql", "connection": {"host": "nowhere"}, "path": FOLDER,
+    "layout": "{entity}/Year=%Y",
+}  # fmt: skip
 
 
 class Source:
@@ -67,6 +78,25 @@ def test_a_pull_lands_and_is_listed(aws: str) -> None:
     assert file.path == f"{FOLDER}/{manifest.files[0].path}"
     found = pq.read_table(file.path.removeprefix("s3://"), filesystem=S3FileSystem(), partitioning=None)
     assert found["id"].to_pylist() == list(range(1000))
+
+
+def test_an_erasure_leaves_a_pull_known(aws: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert aws
+    pull_together([pulls()])
+    declared = {"source": "s", "entity": "item", "keys": ["id"], "subject": "id", "pull": {"mode": "full"}}
+    project = TemporaryProject.make(tmp_path / "p", {"s": DECLARED}, {str(NAME): declared})
+    monkeypatch.chdir(project.path)
+    table = Project.load("conf", None).bind(NAME)
+    before = table.open_source().files()
+    changed = erase_landed(table, "id", Wanted.of(["499"], ["id"]), leave=frozenset())
+    assert changed == [file.path for file in before]
+    assert table.open_source().files() == before
+    found = pq.read_table(
+        before[0].path.removeprefix("s3://"),
+        filesystem=S3FileSystem(skip_instance_cache=True),
+        partitioning=None,
+    )
+    assert found["id"].to_pylist() == [*range(499), *range(500, 1000)]
 
 
 def test_of_twenty_that_seal_one_number_one_wins(aws: str) -> None:

@@ -397,6 +397,35 @@ def test_streams_are_read_by_name_and_nothing_more(deploy, target, streams):
     assert "confluent-kafka==" in (out / "artifacts/requirements.txt").read_text()
 
 
+def test_files_of_persons_may_be_written_anew(deploy, folder, target):
+    made = folder / "conf" / "persons"
+    if not made.exists():
+        shutil.copytree(folder / "conf/aws", made)
+        files = {"type": "changes", "pattern": "*.csv", "file_format": "csv"}
+        written = {
+            "sources": {
+                "crm": files | {"path": "s3://landing-test/crm"},
+                "tills": files | {"path": "s3://landing-test/tills"},
+                "seen": {"type": "kinesis", "decoder": "dms-json", "raw": "s3://copies/of/seen"},
+            },
+            "tables": {
+                "crm.customer": {"source": "crm", "keys": ["id"], "order_by": ["n"], "subject": "id"},
+                "tills.till": {"source": "tills", "keys": ["id"], "order_by": ["n"]},
+                "seen.item": {"source": "seen", "keys": ["id"], "subject": "customer"},
+            },
+        }
+        for name, content in written.items():
+            (made / f"{name}.yml").write_text(yaml.safe_dump(content))
+    out = deploy(target, "--env", "persons")
+    allowed = {s["Sid"]: s for s in policy_of(yaml.safe_load((out / "template.yml").read_text()))}
+    erased = [s for sid, s in allowed.items() if sid.startswith("Erasures")]
+    anew = {text_of(r).partition("s3:::")[2].rstrip('"}') for s in erased for r in s["Resource"]}
+    assert anew == {"copies/of/seen/*", "${LandingBucket}/crm/*"}
+    assert {"s3:GetObject", "s3:PutObject"} <= {a for s in erased for a in s["Action"]}
+    assert not [a for s in erased for a in s["Action"] if "Delete" in a]
+    assert len(allowed["Versions"]["Resource"]) == 3
+
+
 def test_the_loop_is_a_streaming_job_without_an_end(deploy, target, streams):
     template = yaml.safe_load((deploy(target, *streams, "--loop", "10 s") / "template.yml").read_text())
     request = json.loads(template["Resources"]["Schedule"]["Properties"]["Target"]["Input"]["Fn::Sub"])

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 from harness.erasures import STORED, rows
 from harness.project import TemporaryProject
 
-from kedro_lakehouse.erasure import erase, landed
+from kedro_lakehouse.erasure import erase, in_place
 from kedro_lakehouse.project import Project, activate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TO_FILES = ((landed, "replace_file"), (erase, "_purge"), (erase, "search_files"))
+TO_FILES = ((in_place, "replace_file"), (erase, "_purge"), (erase, "search_files"))
 """What an erasure does to files, or with them."""
 
 

@@ -224,7 +224,7 @@ def test_an_erasure_removes_records_that_name_the_subject(tmp_path):
     assert held(copy) == [2, 3, 7], "a column of another name is left to the search, which names the file"
     assert erase_copied(Table(str(tmp_path)), "email", wanted) == []
     assert erase_copied(Table(None), "email", wanted) == []
-    assert erase_copied(Table("s3://bucket/raw"), "email", wanted) == []
+    assert erase_copied(Table("gs://bucket/raw"), "email", wanted) == []
 
 
 class Declared:

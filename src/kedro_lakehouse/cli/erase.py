@@ -48,8 +48,9 @@ def erase(  # noqa: PLR0913 - one argument an option
     SUBJECT is a person's identifier, as the column holds it that `subject` in tables.yml names. The person's
     events leave the change logs, current tables and histories follow, quarantined records that name the
     person go. Then the files that held any of it are rewritten, earlier snapshots expire, and every file is
-    searched: the evidence says what was read and what still holds the value. Landed files on a local disk
-    lose the person's records and keep size and time; the evidence names those that could not be changed.
+    searched: the evidence says what was read and what still holds the value. Landed files on a disk and in S3
+    lose the person's records, and the ledger knows them again; the evidence names those that could not be
+    changed.
 
     Later events of an erased person are refused (quarantine reason `erased_subject`, without the record),
     unless the table says `after_erasure: accept`. Only a keyed hash of the person is kept; the key is

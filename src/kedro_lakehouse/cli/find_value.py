@@ -44,7 +44,8 @@ def find_value(
     folder `data`, each by a reader of its kind: rows of Parquet, ORC and Avro files as they lie there, also
     those that a delete file hides, the bounds in Iceberg's manifests, the pages of SQLite, JSON, text, and
     what is packed with gzip, bzip2, xz, zstd, zip or tar. Starts no JVM. Blocks of Hudi's log files may be
-    compressed; files of that kind without a hit are listed as unsure.
+    compressed; files of that kind without a hit are listed as unsure. Files that cannot be read, such as
+    objects in Glacier, are listed too.
 
     A value is matched as a word: 59289 is found in `id=59289`, not in 1592890. In columns of numbers, dates
     and times it is compared by type; with --column only in these columns.
@@ -79,6 +80,7 @@ def _facts(report: SearchReport, wanted: Wanted) -> dict[str, object]:
             for hit in one.hits
         ],
         "unsure": [{"file": one.path, "kind": one.kind, "problem": one.problem} for one in report.unsure],
+        "unread": [{"file": one.path, "problem": one.problem} for one in report.unread],
         "common": list(wanted.common),
     }
 
@@ -89,7 +91,10 @@ def _print(report: SearchReport, wanted: Wanted) -> None:
         print_table(("file", "kind", "place", "count"), rows, right=("count",))
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.kinds.most_common())
     held = f"{len(report.found):,} of them hold a value" if report.found else "none of them holds a value"
-    click.echo(f"{report.files:,} files were read, {report.bytes:,} bytes ({kinds}): {held}.")
+    read = report.files - len(report.unread)
+    click.echo(f"{read:,} files were read, {report.bytes:,} bytes ({kinds}): {held}.")
+    for one in report.unread:
+        click.echo(f"Not read: {one.path}: {one.problem}.")
     for one in report.unsure:
         click.echo(f"Unsure: {one.path}: {one.problem or 'its blocks may be compressed'}.")
     if wanted.common:

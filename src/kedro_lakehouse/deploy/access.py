@@ -40,7 +40,8 @@ def sub(text: str) -> dict[str, str]:
 def statements(deployment: Deployment) -> list[dict[str, Any]]:
     """Landing and places of discovery are read; the warehouse, leases, logs and reports are written.
 
-    Where the job itself lands what it pulls, it writes and tidies. Secrets are read by name.
+    Where the job itself lands what it pulls, it writes and tidies; where files name persons, it writes them
+    anew. Secrets are read by name.
     """
     prefix, bucket = deployment.lakehouse.prefix, "${LakehouseBucket}"
     written = [f"{prefix}/{zone}" for zone in ("warehouse", "leases", "logs", "reports")]
@@ -62,6 +63,7 @@ def statements(deployment: Deployment) -> list[dict[str, Any]]:
     for number, (place, where) in enumerate(_named(deployment, deployment.copies), 1):
         found.append(allow(f"RawCopies{number}", ("s3:PutObject",), [objects(where, place.prefix)]))
         found.append(listed(f"ListRawCopies{number}", where, [place.prefix]))
+    found += _erasures(deployment)
     for number, place in enumerate(_in_s3(deployment), 1):
         found.append(allow(f"Discovery{number}", ("s3:GetObject",), [objects(place.bucket, place.prefix)]))
         found.append(listed(f"ListDiscovery{number}", place.bucket, [place.prefix]))
@@ -88,6 +90,19 @@ def statements(deployment: Deployment) -> list[dict[str, Any]]:
     if deployment.topics:
         found.append(allow("Topics", ("sns:Publish",), list(deployment.topics)))
     return found
+
+
+def _erasures(deployment: Deployment) -> list[dict[str, Any]]:
+    """The right to write files of persons anew, and to ask whether a bucket keeps what they held."""
+    anew = ("s3:GetObject", "s3:PutObject", "s3:GetObjectTagging", "s3:PutObjectTagging")
+    named = _named(deployment, deployment.erased)
+    found = [
+        allow(f"Erasures{number}", anew, [objects(where, place.prefix)])
+        for number, (place, where) in enumerate(named, 1)
+    ]
+    buckets = sorted({where for _, where in named} | {"${LakehouseBucket}"})
+    arns = [sub(f"arn:${{AWS::Partition}}:s3:::{bucket}") for bucket in buckets]
+    return [*found, allow("Versions", ("s3:GetBucketVersioning",), arns)] if found else []
 
 
 def _scans(tables: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:

@@ -67,6 +67,8 @@ class Deployment:
     """Streams of Kinesis that are read: region (empty: the job's own) and name."""
     copies: tuple[Place, ...] = ()
     """Folders for raw copies of streams: the job writes them."""
+    erased: tuple[Place, ...] = ()
+    """Folders of landed files, and of copies, that an erasure of a person writes anew."""
     pulled: tuple[Place, ...] = ()
     """Folders of sources that are asked for their records: the job lands what they say."""
     pulls: tuple[tuple[int, tuple[str, ...]], ...] = ()
@@ -107,6 +109,7 @@ class Deployment:
             "topics": _topics(project),
             "streams": _streams(project),
             "copies": _copies(project),
+            "erased": _erased(project),
             "pulled": _pulled(project),
             "pulls": pulls_of(project),
             "asks_registry": any(config.type == "glue" for config in _registries(project)),
@@ -168,6 +171,15 @@ def _pulled(project: Project) -> tuple[Place, ...]:
     sources = project.declarations.sources.items()
     found = {n: one.path for n, one in sources if isinstance(one, PulledSourceConfig)}
     return tuple(sorted({_in_s3(path, "sources.yml", f"{name}.path") for name, path in found.items()}))
+
+
+def _erased(project: Project) -> tuple[Place, ...]:
+    """The folders with files of tables that declare a ``subject``."""
+    declared = project.declarations
+    sources = {one.source for one in declared.tables.values() if one.subject is not None and one.source}
+    read = [declared.sources[name] for name in sources]
+    places = (place for one in read for place in (one.path, getattr(one, "raw", None)) if place)
+    return tuple(sorted(Place.of(place) for place in places if place.startswith("s3://")))
 
 
 def pulls_of(project: Project) -> tuple[tuple[int, tuple[str, ...]], ...]:

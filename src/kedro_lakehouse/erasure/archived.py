@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import tarfile
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from kedro_lakehouse.erasure.landed import replace_file, replacing, without_subjects
+from kedro_lakehouse.erasure.in_place import can_be_rewritten, files_below, of_bytes, rewrite
+from kedro_lakehouse.erasure.landed import without_subjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from kedro_lakehouse.erasure.in_place import Writer
     from kedro_lakehouse.file_search.wanted import Wanted
     from kedro_lakehouse.lake_table import LakeTable
 
@@ -24,17 +27,15 @@ def erase_archived(
     """Remove the records of a table's archived files that name subjects; return the files that were changed.
 
     What is said of ``erase_landed`` holds for these files too: put back, each is the one that the ledger
-    knows. A bundle keeps its time, and the size and time of each file in it.
+    knows. A bundle keeps the size and time of each file in it.
 
     Args:
-        archive: The folder to which landed files are moved; files in an object store stay as they are.
+        archive: The folder to which landed files are moved.
         name: The column that names subjects.
     """
-    root = table.source_config.path.removeprefix("file://").rstrip("/")
-    folder = Path(archive or "", str(table.config.source))
-    if archive is None or "://" in archive or "://" in root or not folder.is_dir():
+    if archive is None or not can_be_rewritten(archive):
         return []
-    landing = f"{Path(root).absolute()}/"
+    folder, landing = _folder(f"{archive}/{table.config.source}"), _folder(table.source_config.path)
     own = {
         file.path.removeprefix("file://").removeprefix(landing): file
         for file in table.open_ledger().planned_ever()
@@ -43,38 +44,41 @@ def erase_archived(
 
     def without(place: str, content: bytes) -> bytes | None:
         file = own.get(place)
-        return None if file is None else without_subjects(table, file, content, name, wanted)
+        return None if file is None else without_subjects(table, file, name, wanted, content)
 
     changed = []
-    for path in sorted(file for file in folder.rglob("*") if file.is_file()):
-        place = str(path.relative_to(folder))
-        if path.name.endswith(_BUNDLES):
-            if _erase_bundled(path, without):
-                changed.append(str(path))
-        elif (made := without(place, path.read_bytes())) is not None:
-            replace_file(path, made)
-            changed.append(str(path))
+    for path in files_below(folder):
+        place = path.removeprefix(folder)
+        if path.endswith(_BUNDLES):
+            if rewrite(path, partial(_bundle_without, path, without)):
+                changed.append(path)
+        elif place in own and rewrite(path, of_bytes(partial(without, place))):
+            changed.append(path)
     return changed
 
 
-def _erase_bundled(path: Path, without: Callable[[str, bytes], bytes | None]) -> bool:
-    """Write a bundle anew if any of its files names a subject; whether it was."""
-    with tarfile.open(path) as bundle:
+def _folder(place: str) -> str:
+    place = place.removeprefix("file://").rstrip("/")
+    return f"{place if '://' in place else Path(place).absolute()}/"
+
+
+def _bundle_without(
+    path: str, without: Callable[[str, bytes], bytes | None], file: BinaryIO
+) -> Writer | None:
+    """What writes a bundle anew, if any of its files names a subject."""
+    with tarfile.open(fileobj=file) as bundle:
         made = {
             member.name: content
             for member in bundle
             if (inner := bundle.extractfile(member)) is not None
             and (content := without(member.name, inner.read())) is not None
         }
-    if made:
-        with replacing(path) as out:
-            _copy(path, out, made)
-    return bool(made)
+    return partial(_copy, file, made, "w|gz" if path.endswith(".gz") else "w|") if made else None
 
 
-def _copy(path: Path, out: Any, made: Mapping[str, bytes]) -> None:
-    packed: Any = "w|gz" if path.name.endswith(".gz") else "w|"
-    with tarfile.open(path) as bundle, tarfile.open(fileobj=out, mode=packed) as copy:
+def _copy(file: BinaryIO, made: Mapping[str, bytes], packed: Any, out: BinaryIO) -> None:
+    file.seek(0)
+    with tarfile.open(fileobj=file) as bundle, tarfile.open(fileobj=out, mode=packed) as copy:
         for member in bundle:
             content = made.get(member.name)
             copy.addfile(member, io.BytesIO(content) if content is not None else bundle.extractfile(member))

@@ -16,6 +16,7 @@ from kedro_lakehouse.changes.subjects import hash_of
 from kedro_lakehouse.erasure.archived import erase_archived
 from kedro_lakehouse.erasure.evidence import Evidence, findings, removals
 from kedro_lakehouse.erasure.find_value import places_of
+from kedro_lakehouse.erasure.in_place import keeps_earlier_versions
 from kedro_lakehouse.erasure.landed import erase_landed, files_of_others
 from kedro_lakehouse.erasure.raw_copies import erase_copied
 from kedro_lakehouse.erasure.requests import BEGUN, DONE, PENDING, Request, earliest, unfinished_of
@@ -85,14 +86,16 @@ def erase(
         for of_one in _side_by_side(partial(_erase_one, project, wanted), group)
     ]
     report = search_files(places_of(project), wanted)
-    arrived, held = _by_time(project, report.found, record.begun_at)
+    rewritten = sorted({file for one in done for file in one.rewritten})
+    arrived, held = _by_time(project, report.found, record.begun_at, rewritten)
+    unread = (f"{one.path} cannot be read ({one.problem}): make it readable." for one in report.unread)
     evidence = Evidence(
         erasure=record.erasure,
         erased_at=datetime.now(UTC).isoformat(),
         subjects=tuple(hash_of(key, value) for value in values),
         tables=tuple(str(one.table) for one in tables),
         removed=removals([erased for one in done for erased in one.removed]),
-        rewritten=tuple(sorted({file for one in done for file in one.rewritten})),
+        rewritten=tuple(rewritten),
         places=tuple(report.roots),
         files=report.files,
         read=report.bytes,
@@ -101,7 +104,7 @@ def erase(
         arrived=findings(arrived),
         unsure=tuple(one.path for one in report.unsure),
         common_values=len(wanted.common),
-        pending=tuple(line for one in done for line in one.pending),
+        pending=(*(line for one in done for line in one.pending), *unread),
         out_of_reach=tuple(_out_of_reach(project, tables)),
     )
     record.end(evidence, key)
@@ -233,16 +236,21 @@ def _is_held_by_files(table: LakeTable, name: TableName, wanted: Wanted) -> bool
 
 
 def _by_time(
-    project: Project, found: Iterable[Searched], begun_at: datetime
+    project: Project, found: Iterable[Searched], begun_at: datetime, rewritten: Iterable[str]
 ) -> tuple[list[Searched], list[Searched]]:
-    """The files that landed after an erasure had begun, whose events are refused or are new; the others."""
+    """The files that landed after an erasure had begun, whose events are refused or are new; the others.
+
+    Args:
+        rewritten: The files that the erasure changed: an object store gives each the time of that.
+    """
     sources = project.declarations.sources.values()
     paths = [path for source in sources if (path := getattr(source, "path", ""))]  # a stream has none
     landing = tuple(f"{path.removeprefix('file://').rstrip('/')}/" for path in paths)
+    own = {path.removeprefix("file://") for path in rewritten}
     arrived: list[Searched] = []
     held: list[Searched] = []
     for one in found:
-        is_later = one.written_at is not None and one.written_at > begun_at
+        is_later = one.written_at is not None and one.written_at > begun_at and one.path not in own
         (arrived if is_later and one.path.startswith(landing) else held).append(one)
     return arrived, held
 
@@ -275,7 +283,19 @@ def _out_of_reach(project: Project, tables: Sequence[Concerned]) -> Iterable[str
     }
     for name in sorted(made):
         yield f"{name}: made from these tables, and declares no `subject`: its change log keeps what it held."
+    yield from _in_earlier_versions(project)
     yield "Backups and exports outside the lakehouse: erase them by their own rules."
+
+
+def _in_earlier_versions(project: Project) -> Iterable[str]:
+    """The buckets that keep what was replaced or deleted in them."""
+    places = (place.removeprefix("s3://") for place in places_of(project) if place.startswith("s3://"))
+    for bucket in sorted({place.partition("/")[0] for place in places}):
+        keeps = keeps_earlier_versions(bucket)
+        if keeps is None:
+            yield f"Bucket {bucket}: does not say whether it keeps earlier versions of objects: delete them."
+        elif keeps:
+            yield f"Bucket {bucket}: keeps earlier versions of objects: delete them, or let them expire."
 
 
 class _Record:

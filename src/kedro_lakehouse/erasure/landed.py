@@ -1,8 +1,8 @@
 """Remove records of subjects from landed files, in place.
 
-A file keeps its size and its time, so the ledger knows it again: it is not new, and a rebuild reads it with
-all others. The bytes of a removed line become blanks; a file of parquet or gzip, which becomes smaller, is
-filled up where its readers look at nothing.
+A file keeps its size and the time that the ledger knows it by: it is not new, and a rebuild reads it with all
+others. The bytes of a removed line become blanks; a file of parquet or gzip, which becomes smaller, is filled
+up where its readers look at nothing.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import csv
 import gzip
 import io
 import json
-import os
 import zlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.decoders.bson.decoder import DOCUMENT
 from kedro_lakehouse.decoders.bson.documents import document_of
 from kedro_lakehouse.decoders.bson.types import BETWEEN
+from kedro_lakehouse.erasure.in_place import of_bytes, rewrite
 from kedro_lakehouse.errors import SourceNotFoundError
 from kedro_lakehouse.file_search.wanted import Wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import pyarrow as pa
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.sources.base import FileSource
     from kedro_lakehouse.sources.files import LandedFile
 
+_AT_ONCE: Final = 4
+"""So many files are read at a time: those in S3 are waited for."""
 _GZIP: Final = b"\x1f\x8b"
 _COMMENT: Final = 0x10
 """The flag of gzip's header for a comment, which ends with a zero byte (RFC 1952)."""
@@ -44,9 +47,9 @@ _SMALLER: Final = (("zstd", 9), ("gzip", 9))
 def erase_landed(table: LakeTable, name: str, wanted: Wanted, *, leave: frozenset[str]) -> list[str]:
     """Remove the records of a table's landed files that name subjects; return the files that were changed.
 
-    Only files on a local disk are changed: an object store gives a new time to each. Files that other tables
-    read as well (``leave``), that are packed otherwise than by gzip, or whose records take several lines stay
-    as they are. The search that follows an erasure names all files that still hold a subject.
+    Files on a local disk and in S3 are changed. Those of other stores, those that other tables read as well
+    (``leave``), that are packed otherwise than by gzip, or whose records take several lines stay as they are.
+    The search that follows an erasure names all files that still hold a subject.
 
     Args:
         name: The column that names subjects.
@@ -58,20 +61,22 @@ def erase_landed(table: LakeTable, name: str, wanted: Wanted, *, leave: frozense
         files: Sequence[LandedFile] = source.files()
     except SourceNotFoundError:
         return []
-    changed = []
-    for file in files:
-        path = Path(file.path.removeprefix("file://"))
-        if "://" in str(path) or file.path in leave or not path.is_file():
-            continue
-        made = without_subjects(table, file, path.read_bytes(), name, wanted)
-        if made is not None:
-            replace_file(path, made)
-            changed.append(file.path)
-    return changed
+
+    files = [file for file in files if file.path not in leave]
+
+    def is_changed(file: LandedFile) -> bool:
+        # The ledger knows the file of a pull by its manifest, whatever time it has.
+        time = None if table.is_pulled else file.modified
+        make = of_bytes(partial(without_subjects, table, file, name, wanted))
+        return rewrite(file.path, make, modified=time)
+
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="erase") as pool:
+        changed = list(pool.map(is_changed, files))
+    return [file.path for file, is_so in zip(files, changed, strict=True) if is_so]
 
 
 def without_subjects(
-    table: LakeTable, file: LandedFile, content: bytes, name: str, wanted: Wanted
+    table: LakeTable, file: LandedFile, name: str, wanted: Wanted, content: bytes
 ) -> bytes | None:
     """The bytes of a landed file without the records that name subjects: so many as before.
 
@@ -231,24 +236,6 @@ def _sought(kind: pa.DataType, wanted: Wanted) -> Sequence[Any]:
 
 def _has_int96(opened: Any) -> bool:
     return any(opened.schema.column(i).physical_type == "INT96" for i in range(len(opened.schema)))
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Put a file's new bytes in its place at once, with its time and its mode."""
-    with replacing(path) as part:
-        part.write(content)
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of another one at the end, with that one's time and mode."""
-    before = path.stat()
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as out:
-        yield out
-    part.chmod(before.st_mode)
-    os.utime(part, ns=(before.st_atime_ns, before.st_mtime_ns))
-    part.replace(path)
 
 
 def files_of_others(

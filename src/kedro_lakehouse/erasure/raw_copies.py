@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import io
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kedro_lakehouse.erasure.landed import names_in_json, replace_file
+from kedro_lakehouse.erasure.in_place import can_be_rewritten, files_below, rewrite
+from kedro_lakehouse.erasure.landed import names_in_json
 from kedro_lakehouse.file_search.wanted import Wanted
 from kedro_lakehouse.sources.raw_copy import RawCopy
 
 if TYPE_CHECKING:
+    from kedro_lakehouse.erasure.in_place import Writer
     from kedro_lakehouse.lake_table import LakeTable
 
 
 def erase_copied(table: LakeTable, name: str, wanted: Wanted) -> list[str]:
     """Remove the records that name subjects from the raw copies of a table; return the changed files.
 
-    Only files on a local disk are changed. The search that follows names all files that still hold a subject.
+    Files on a local disk and in S3 are changed. The search that follows names all files that still hold a
+    subject.
 
     Args:
         name: The column that names subjects.
@@ -26,31 +28,24 @@ def erase_copied(table: LakeTable, name: str, wanted: Wanted) -> list[str]:
     if raw is None:
         return []
     root = RawCopy(raw, str(table)).root.removeprefix("file://")
-    if "://" in root:
+    if not can_be_rewritten(root):
         return []
     renamed = {new: old for old, new in table.config.rename.items()}
-    wanted = Wanted.of(wanted.values, [*wanted.columns, renamed.get(name, name)])
-    changed = []
-    for path in sorted(Path(root).rglob("*.parquet")):
-        made = _without(path.read_bytes(), renamed.get(name, name), wanted)
-        if made is not None:
-            replace_file(path, made)
-            changed.append(str(path))
-    return changed
+    name = renamed.get(name, name)
+    make = partial(_without, name=name, wanted=Wanted.of(wanted.values, [*wanted.columns, name]))
+    return [path for path in files_below(root) if path.endswith(".parquet") and rewrite(path, make)]
 
 
-def _without(content: bytes, name: str, wanted: Wanted) -> bytes | None:
-    """A file without the records that name a subject; None if there are none."""
+def _without(file: BinaryIO, name: str, wanted: Wanted) -> Writer | None:
+    """What writes a file without the records that name a subject; None if there are none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    rows = pq.read_table(io.BytesIO(content))
+    rows = pq.read_table(file)
     kept = [not _names(row, name, wanted) for row in rows.to_pylist()]
     if all(kept):
         return None
-    out = io.BytesIO()
-    pq.write_table(rows.filter(pa.array(kept, pa.bool_())), out, compression="zstd")
-    return out.getvalue()
+    return lambda out: pq.write_table(rows.filter(pa.array(kept, pa.bool_())), out, compression="zstd")
 
 
 def _names(record: dict[str, Any], name: str, wanted: Wanted) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 
 from kedro_lakehouse.file_search.readers import OPAQUE, Hit, hits_in, searched_as_bytes
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from kedro_lakehouse.file_search.wanted import Wanted
 
 _SIDE_BY_SIDE: Final = 4
+UNREAD: Final = "unread"
+"""Kind of a file that could not be read."""
 NAME: Final = "name"
 """Place of a hit in a file's own name, where a partition by the value puts it."""
 
@@ -48,14 +51,20 @@ class SearchReport:
     found: list[Searched] = field(default_factory=list)
     unsure: list[Searched] = field(default_factory=list)
     """Files without a hit of which bytes alone were searched: blocks in them may be compressed."""
+    unread: list[Searched] = field(default_factory=list)
+    """Files that nobody could read, such as objects in Glacier: nothing is known of what they hold."""
 
     def add(self, one: Searched) -> None:
         """Count a file in."""
-        self.files, self.bytes = self.files + 1, self.bytes + one.size
+        self.files += 1
         self.kinds[one.kind] += 1
         if one.hits:
             self.found.append(one)
-        elif one.kind == OPAQUE or one.problem:
+        if one.kind == UNREAD:
+            self.unread.append(one)
+            return
+        self.bytes += one.size
+        if not one.hits and (one.kind == OPAQUE or one.problem):
             self.unsure.append(one)
 
 
@@ -63,7 +72,8 @@ def search_files(roots: Iterable[str], wanted: Wanted) -> SearchReport:
     """Read every file below some folders, or some files, and report those that hold a wanted value.
 
     Hidden files are read too, and folders to which links lead. A folder that does not exist holds nothing. A
-    file that goes while the search is on is left out, as are pipes and sockets.
+    file that goes while the search is on is left out, as are pipes and sockets. One that cannot be read is
+    named.
     """
     roots = _outermost(roots)
     report = SearchReport(roots=roots)
@@ -87,6 +97,7 @@ def _outermost(roots: Iterable[str]) -> list[str]:
 def _files(roots: Sequence[str]) -> Iterator[tuple[Any, str, Mapping[str, Any], str]]:
     for root in roots:
         fs, path = fsspec.core.url_to_fs(root)
+        fs.invalidate_cache()  # object storage's client caches listings for the life of the process
         for name, facts in _below(fs, path, frozenset({Path(path).resolve()})):
             yield fs, name, facts, name.removeprefix(path)
 
@@ -114,27 +125,43 @@ def _below(fs: Any, path: str, entered: frozenset[Path]) -> Iterator[tuple[str, 
 def _searched(wanted: Wanted, listed: tuple[Any, str, Mapping[str, Any], str]) -> Searched | None:
     fs, name, facts, below = listed
     hits = [Hit(place=NAME, count=1)] if wanted.in_path(below) else []
-    problem = ""
     try:
-        with fs.open(name, "rb") as file:
-            try:
-                kind, found = hits_in(file, wanted)
-            except FileNotFoundError:
-                raise
-            except Exception as error:  # noqa: BLE001 - a broken file of a kind is searched as bytes
-                file.seek(0)
-                kind, found = "bytes", searched_as_bytes(file, wanted)
-                problem = f"{type(error).__name__}: its reader could not read it"
+        kind, found, problem = _read(fs, name, wanted)
     except FileNotFoundError:
         return None
     return Searched(
-        path=name,
+        path=name if isinstance(fs, LocalFileSystem) else fs.unstrip_protocol(name),
         kind=kind,
         size=int(facts["size"]),
         written_at=_written_at(facts),
         hits=[*hits, *found],
         problem=problem,
     )
+
+
+def _read(fs: Any, name: str, wanted: Wanted, *, again: bool = True) -> tuple[str, list[Hit], str]:
+    """The kind of a file, its hits, and what was the matter with it; once more if it changed meanwhile.
+
+    Raises:
+        FileNotFoundError: The file went while the search was on.
+    """
+    try:
+        with fs.open(name, "rb") as file:
+            try:
+                return *hits_in(file, wanted), ""
+            except FileNotFoundError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a broken file of a kind is searched as bytes
+                file.seek(0)
+                problem = f"{type(error).__name__}: its reader could not read it"
+                return "bytes", searched_as_bytes(file, wanted), problem
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if again:
+            fs.invalidate_cache()  # an object is read as it was listed, or not at all
+            return _read(fs, name, wanted, again=False)
+        return UNREAD, [], f"{type(error).__name__}: {error.strerror or error}"
 
 
 def _written_at(facts: Mapping[str, Any]) -> datetime | None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kedro_lakehouse.errors import SourceNotFoundError, UnreadableFileError, cut, listed
+from kedro_lakehouse.sources.rewritten import known_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -136,13 +137,15 @@ def _listed(fs: AbstractFileSystem, path: str) -> dict[LandedFile, tuple[str, Ma
     fs.invalidate_cache()  # object storage's client caches listings for the life of the process
     found: dict[LandedFile, tuple[str, Mapping[str, Any]]] = {}
     # What fsspec may not list, it leaves out.
-    for name, facts in fs.find(path, detail=True, withdirs=isinstance(fs, LocalFileSystem)).items():
+    entries = fs.find(path, detail=True, withdirs=isinstance(fs, LocalFileSystem))
+    times = known_times(fs, entries)
+    for name, facts in entries.items():
         if _is_hidden(name, path):
             continue
         if facts["type"] == "directory":
             _refuse_forbidden(name, os.R_OK | os.X_OK)
         elif not name.endswith((".tmp", ".part", ".crc")):
-            modified = int(_modified(facts) * 1000)
+            modified = times.get(name, int(_modified(facts) * 1000))
             found[LandedFile(fs.unstrip_protocol(name), int(facts["size"]), modified)] = name, facts
     return found
 

@@ -86,4 +86,4 @@ def test_files_that_other_tables_read_stay(archived: tuple[LakeTable, Path, list
     bundle(Path(table.source_config.path), archive, "a.tar.gz")
     assert erase_archived(table, str(archive), "id", WANTED, leave=frozenset(paths)) == []
     assert erase_archived(table, None, "id", WANTED, leave=frozenset()) == []
-    assert erase_archived(table, "s3://b/archive", "id", WANTED, leave=frozenset()) == []
+    assert erase_archived(table, "gs://b/archive", "id", WANTED, leave=frozenset()) == []
