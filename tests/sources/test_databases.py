@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 pytest.importorskip("adbc_driver_postgresql", reason="`make test-sources` installs the extra sql")
 import pyarrow.parquet as pq
 from click.testing import CliRunner
-from harness.kills import kill_at
 from harness.project import environment
 from harness.pulled import (
     CREDENTIALS,
@@ -47,12 +44,12 @@ from kedro_lakehouse.errors import (
 from kedro_lakehouse.file_search.wanted import Wanted
 from kedro_lakehouse.ingestion.pulling import pull_now
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 pytestmark = pytest.mark.sources
 
-KILLS: Final = int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or 1)
-"""How often a pull is killed at each of its points."""
 SECONDS: Final = float(os.environ.get("KEDRO_LAKEHOUSE_WRITING") or 4)
-POINTS: Final = ("asked", "planned", "chunk", "landed", "sealed")
 
 
 def run_python(words: list[str]) -> subprocess.CompletedProcess[str]:
@@ -295,31 +292,6 @@ def test_a_cut_connection_begins_again(
         (manifest,) = pull_now(bound(project, f"{dialect}.cut")).values()
         assert (manifest.rows, cuts) == (100_500, [1])
         assert len(list((tmp_path / "landing" / dialect).rglob("*.parquet"))) == 1
-
-
-def test_a_pull_that_is_killed_is_pulled_once_in_the_end(shops: dict[str, Shop], tmp_path: Path) -> None:
-    """At each of its points, and at a commit; after each kill rows come, and the next pull goes on."""
-    shop = shops["postgresql"]
-    make_table(shop, "killed")
-    project = of_one(shop, tmp_path, "killed")
-    number = 0
-    for point in POINTS * KILLS:
-        number += 1
-        shop.script(f"INSERT INTO killed VALUES ({number}, 'n{number}', now());")
-        time.sleep(1.1)
-        words = [str(Path(__file__).with_name("kill_pull.py")), str(project.path), "a.killed", point]
-        killed = run_python(words)
-        assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
-    pull_now(bound(project, "a.killed"))
-    rows = landed(project, "a.killed")
-    assert sorted(row["id"] for row in rows) == list(range(1, number + 1))  # each once
-    assert {row["id"]: row["name"] for row in rows} == names_in(shop, "killed")
-    kill_at(project, {"a.killed": ("published", "ingestion")})
-    project.run()
-    assert {row["id"]: row["name"] for row in project.rows("a.killed")} == names_in(shop, "killed")
-    assert len(project.rows("a.killed_changes")) == number
-    left = {f.name for f in (tmp_path / "landing").rglob("*.parquet")}
-    assert left == {f.name for f in bound(project, "a.killed").open_source().files()}
 
 
 def test_what_was_pulled_is_told_and_erased(

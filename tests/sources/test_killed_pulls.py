@@ -1,0 +1,256 @@
+"""Pulls that are killed at each of their points, one and two at a time, on a disk and in S3.
+
+In the end each row was landed once, each manifest is as it was first sealed, each file that one names is as
+it says, and no other file is there.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import io
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import fsspec
+import pyarrow.parquet as pq
+import pytest
+from harness.aws import LANDING, moto_aws
+from harness.kills import kill_at
+from harness.project import TemporaryProject, environment
+from harness.pulled import CREDENTIALS, Shop, make_table, run
+from harness.soak import only_in_soak, soaking
+
+from kedro_lakehouse.decoders.bson.decoder import DOCUMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.sources
+
+KILLS: Final = 5 * int(os.environ.get("KEDRO_LAKEHOUSE_KILLS") or 1)
+"""How many pullers are killed of each kind of source at each place."""
+POINTS: Final = ("asked", "planned", "chunk", "landed", "sealed", "any")
+OTHERS: Final = ("", "-", "any", "landed", "sealed")
+"""What a second puller meets that works beside the first: nothing (there is none), or another end."""
+TABLE: Final = "a.killed"
+
+
+@dataclass
+class Source:
+    """A source with a table ``killed`` whose rows only become more, and how it is declared."""
+
+    declared: dict[str, Any]
+    table: dict[str, Any]
+    add: Callable[[int], None]
+    ids: Callable[[bytes], list[int]]
+    """The ids in a landed file."""
+    credentials: dict[str, Any] = field(default_factory=dict)
+    sap_file: Path | None = None
+    pause: float = 1.1
+    """So many seconds after a row has come a window holds it."""
+    overlaps: bool = False
+    """Whether windows overlap: it cannot say which transactions are open."""
+
+
+def column_of(content: bytes, name: str) -> list[Any]:
+    found: list[Any] = pq.read_table(io.BytesIO(content))[name].to_pylist()
+    return found
+
+
+@contextmanager
+def of_database(dialect: str, _: Path, request: pytest.FixtureRequest) -> Iterator[Source]:
+    shop: Shop = request.getfixturevalue("shops")[dialect]
+    shop.script("DROP TABLE IF EXISTS killed;")
+    make_table(shop, "killed")
+    connection = shop.connect()
+
+    def add(number: int) -> None:
+        run(connection, f"INSERT INTO killed VALUES ({number}, 'n{number}', {shop.now})")
+
+    pull = {"mode": "incremental", "cursor": "updated_at"}
+    yield Source(shop.source(""), {"pull": pull}, add, lambda file: column_of(file, "id"), CREDENTIALS)
+    connection.close()
+
+
+@contextmanager
+def of_api(_: str, __: Path, ___: pytest.FixtureRequest) -> Iterator[Source]:
+    from harness.rest_api import RestApi, rest_api
+
+    with rest_api(RestApi([], paging="cursor", now=1_800_000_000.0)) as api:
+
+        def add(number: int) -> None:
+            at = (api.now or 0) + 10
+            api.rows = [*api.rows, f'{{"id": {number}, "updated_at": "{int(at)}"}}']
+            api.changed = {**api.changed, number: at}
+            api.now = at + 60
+
+        declared = {
+            "type": "rest", "base_url": f"{api.address}/v1", "records": "data.items", "rate": "1000/s",
+            "paging": {"type": "cursor", "next": "meta.next", "parameter": "after"},
+            "window": {"from": "since", "to": "before", "format": "unix"},
+        }  # fmt: skip
+        pull = {"mode": "incremental", "cursor": "updated_at"}
+        table = {"pull": pull, "types": {"id": "int"}}
+
+        def ids(content: bytes) -> list[int]:
+            return [json.loads(line)["id"] for line in content.splitlines()]
+
+        yield Source(declared, table, add, ids, pause=0, overlaps=True)
+
+
+@contextmanager
+def of_mongodb(_: str, __: Path, ___: pytest.FixtureRequest) -> Iterator[Source]:
+    pytest.importorskip("secantus", reason="`make test-sources` installs secantusdb")
+    import bson
+    from harness.mongodb import client_of, mongodb_server
+
+    with mongodb_server() as uri, client_of(uri) as client:
+
+        def add(number: int) -> None:
+            client.shop.killed.insert_one({"_id": number, "updated_at": dt.datetime.now(dt.UTC)})
+
+        def ids(content: bytes) -> list[int]:
+            return [bson.decode(one)["_id"] for one in column_of(content, DOCUMENT)]
+
+        declared = {"type": "mongodb", "database": "shop"}
+        table = {"keys": ["_id"], "pull": {"mode": "incremental", "cursor": "updated_at"}}
+        yield Source(declared, table, add, ids, {"uri": uri}, overlaps=True)
+
+
+@contextmanager
+def of_sap(_: str, folder: Path, __: pytest.FixtureRequest) -> Iterator[Source]:
+    pytest.importorskip("pyrfc", reason="`make test-sources` installs the extra sap")
+    file, rows = folder / "sap.json", list[dict[str, str]]()
+
+    def add(number: int) -> None:
+        rows.append({"ID": f"{number:010}", "NAME": f"n{number}"})
+        answer = dt.datetime.now(dt.UTC).strftime("Date: %Y%m%d   Time: %H%M%S")
+        file.write_text(json.dumps({"table": "ZKILLED", "rows": rows, "answer": answer}), encoding="utf-8")
+
+    def ids(content: bytes) -> list[int]:
+        return [int(one) for one in column_of(content, "ID")]
+
+    connection = {"ashost": "sap.example.com", "sysnr": "00", "client": "100"}
+    table = {"entity": "ZKILLED", "keys": ["ID"], "pull": {"fields": ["NAME"]}}
+    secret = {"user": "reader", "passwd": "of-the-tests"}
+    yield Source({"type": "sap", "connection": connection}, table, add, ids, secret, file, pause=0)
+
+
+KINDS: Final[dict[str, Any]] = {
+    "postgresql": of_database, "mariadb": of_database, "rest": of_api, "mongodb": of_mongodb, "sap": of_sap
+}  # fmt: skip
+
+
+CASES: Final = [(kind, "disk") for kind in KINDS] + [("postgresql", "s3")]
+IN_SOAK: Final = [pytest.param(kind, "s3", marks=only_in_soak) for kind in KINDS if kind != "postgresql"]
+
+
+@contextmanager
+def place_on(store: str, folder: Path) -> Iterator[str]:
+    """Where pulls land."""
+    if store == "disk":
+        yield str(folder / "landing")
+        return
+    with moto_aws():
+        yield f"s3://{LANDING}/pulled"
+
+
+@contextmanager
+def pullers(project: TemporaryProject, source: Source) -> Iterator[Callable[[list[str]], list[int]]]:
+    """Gives what lets pullers work, each until its point, and says how each ended."""
+    words = [str(Path(__file__).with_name("kill_pulls.py")), str(project.path), TABLE]
+    words += [str(source.sap_file)] if source.sap_file else []
+    errors = project.path / "pullers.txt"
+    with (
+        errors.open("w") as log,
+        subprocess.Popen(
+            [sys.executable, *words], env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=log, text=True,
+        ) as process,
+    ):  # fmt: skip
+        given, answers = process.stdin, process.stdout
+        assert given is not None
+        assert answers is not None
+
+        def pull(points: list[str]) -> list[int]:
+            given.write(json.dumps(points) + "\n")
+            given.flush()
+            ended: list[int] = json.loads(answers.readline() or "[]")
+            assert set(ended) <= {0, -9}, errors.read_text()[-3000:]
+            assert len(ended) == len(points)
+            return ended
+
+        yield pull
+        given.close()
+
+
+def files_in(place: str) -> dict[str, bytes]:
+    """The files below a place, by their paths in it."""
+    fs, path = fsspec.core.url_to_fs(place)
+    fs.invalidate_cache()
+    return {name.removeprefix(f"{path}/"): fs.cat_file(name) for name in fs.find(path)}
+
+
+def manifests_in(files: dict[str, bytes]) -> dict[str, bytes]:
+    found = re.compile(r"_manifests/a\.killed/\d+\.json")  # beside them may lie what a kill left unsealed
+    return {name: content for name, content in files.items() if found.fullmatch(name)}
+
+
+def assert_named_files_are_whole(files: dict[str, bytes]) -> list[dict[str, Any]]:
+    """Each manifest's files are what it says; returns the manifests, in their order."""
+    found = [json.loads(content) for _, content in sorted(manifests_in(files).items())]
+    for file in (file for manifest in found for file in manifest["files"]):
+        content = files[file["path"]]
+        assert (len(content), hashlib.sha256(content).hexdigest()) == (file["size"], file["sha256"])
+    return found
+
+
+@pytest.mark.parametrize(("kind", "store"), [*CASES, *IN_SOAK])
+def test_each_row_is_landed_once_and_no_half_pull_is_listed(
+    kind: str, store: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    with place_on(store, tmp_path) as place, KINDS[kind](kind, tmp_path, request) as source:
+        more = {"path": place} | ({"credentials": "s"} if source.credentials else {})
+        table = {"source": "s", "entity": "killed", "keys": ["id"]} | source.table
+        project = TemporaryProject.make(tmp_path / "project", {"s": source.declared | more}, {TABLE: table})
+        project.write("credentials", {"s": source.credentials}, env="local")
+        killed, number, sealed = 0, 0, dict[str, bytes]()
+        rounds = zip(itertools.cycle(POINTS), itertools.cycle(OTHERS), strict=False)
+        with pullers(project, source) as pull:
+            while killed < KILLS:
+                source.add(number := number + 1)
+                points = [point for point in next(rounds) if point]
+                killed += sum(status < 0 for status in pull(points))
+                files = files_in(place)
+                now = manifests_in(files)
+                assert {name: now.get(name) for name in sealed} == sealed
+                sealed = now
+                assert_named_files_are_whole(files)
+            source.add(number := number + 1)
+            time.sleep(source.pause)
+            assert pull(["-"]) == [0]
+        files = files_in(place)
+        found = assert_named_files_are_whole(files)
+        whole = found[-1:] if found[-1]["mode"] == "full" else found
+        ids = [i for manifest in whole for file in manifest["files"] for i in source.ids(files[file["path"]])]
+        assert sorted(set(ids)) == list(range(1, number + 1))
+        assert source.overlaps or len(ids) == number
+        named = {file["path"] for manifest in found for file in manifest["files"]}
+        assert {name for name in files if not name.startswith("_manifests/")} == named
+        print(f"{kind}, {store}: {killed} killed, {len(found)} pulls")  # noqa: T201
+        if (soaking() or kind == "postgresql") and source.sap_file is None and store == "disk":
+            kill_at(project, {TABLE: ("published", "ingestion")})
+            project.run("ingestion", "cdc_merge")
+            (key,) = table["keys"]
+            assert sorted(row[key] for row in project.rows(TABLE)) == list(range(1, number + 1))
+            assert len(project.rows(f"{TABLE}_changes")) == number
