@@ -126,7 +126,7 @@ soak-streams: classes jars-delta ## 2,000 transactions in PostgreSQL and in Mari
 	@KEDRO_LAKEHOUSE_SOAK=1 $(BIN)/pytest -rP -m streams $$(grep -l harness.soak tests/streams/test_*.py)
 
 .PHONY: soak-sources
-soak-sources: classes packages-sources ## 2,000 transactions in each database while pulls run, 200 kills, 60 loads and a back-test, 500 moving pages, 100,000 documents
+soak-sources: classes packages-sources ## 2,000 transactions in each database while pulls run, 200 kills of each kind of source, 60 loads and a back-test, 500 moving pages, 100,000 documents
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_KILLS=40 $(BIN)/pytest -rP -m sources \
 	  $$(grep -lE "harness.soak|KEDRO_LAKEHOUSE_KILLS" tests/sources/test_*.py)
 

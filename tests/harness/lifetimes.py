@@ -97,6 +97,13 @@ class Shop:
         self._write("shop/sale", "op,id,note,n,ts", lines)
         self._write("web/click", "id,ts", [f"{i},{time_of(d)}" for i, d in clicks])
 
+    def land_one_of_each_age(self, day: int) -> None:
+        """Land a sale that is old already, and one of the day, of keys that no other event has."""
+        made = [Sale("U", key, "a", 1, sold) for key, sold in ((17, day - 30), (18, day))]
+        self.sales += made
+        self.files += 1
+        self._write("shop/sale", "op,id,note,n,ts", [one.line for one in made])
+
     def _sale(self, day: int) -> Sale:
         chance = self.chance
         key, order = chance.randint(1, 16), chance.randint(1, 8 * (self.files + 1))

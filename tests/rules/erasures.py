@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 NAMED_BY, SUBJECTS = "v", ("a", "")
 """The column that names a person, and the persons whom it is about: each is in most of the histories."""
+SUBJECTS_BY: dict[str, tuple[Any, ...]] = {NAMED_BY: SUBJECTS, "k": (1,)}
+"""The same by the columns that may name persons; one of them is a part of the key."""
 RIGHT = {"w": "77"}
 """What is right of them."""
 
@@ -41,41 +43,52 @@ def differences(session: SparkSession, design: Design, number: int, seed: int) -
     case = table_of(design, number, seed)
     events = [event for step in case.steps for event in step.events]
     rules = rules_of(case.steps[0].options, case.steps[0].columns)
-    expected = {
-        "erased": [event for event, is_about in told(events, rules) if not is_about],
-        "rectified": [_right(event, rules) if is_about else event for event, is_about in told(events, rules)],
-    }
     found: dict[str, list[str]] = {}
-    for what, right in expected.items():
+    for name, what in product(SUBJECTS_BY, ("erased", "rectified")):
+        whose = list(told(events, rules, name, SUBJECTS_BY[name]))
+        right = [
+            _right(event, rules) if is_about and what == "rectified" else event
+            for event, is_about in whose
+            if what == "rectified" or not is_about
+        ]
         tables, model = Tables(session, case), Table(rules)
         tables.apply(events)
         model.apply(right)
+        words = []
         for kind in KINDS:
-            tables.held[kind] = _changed(session, tables, kind, what)
+            tables.held[kind], left = _changed(session, tables, kind, name, what)
+        if what == "erased" and (still := left.where(left[name].isin(*SUBJECTS_BY[name])).count()):
+            words.append(f"{still} events of the change log name a subject")
         versions = versions_compared(model.history, tables.rows("history"), rules.tombstones)
-        words = row_differences(model.current, tables.rows("current"), "current")
+        words += row_differences(model.current, tables.rows("current"), "current")
         words += row_differences(*versions, "history")
         if words or right == events:
-            found[f"{design.name}, {what}"] = words[:4]
+            found[f"{design.name}, {what} by {name}"] = words[:4]
     return found
 
 
-def _changed(session: SparkSession, tables: Tables, kind: Any, what: str) -> pa.Table:
-    """A table after the change, as its commit makes it: rows of other keys stay, the others are folded."""
+def _changed(
+    session: SparkSession, tables: Tables, kind: Any, name: str, what: str
+) -> tuple[pa.Table, DataFrame]:
+    """A table after the change, and the events that are left of the keys concerned.
+
+    As its commit makes it: rows of other keys stay, the others are folded.
+    """
     past, contract = frame_of(session, tables.past()), tables.contract
-    subjects = session.createDataFrame([(value,) for value in SUBJECTS], f"{SUBJECT} string")
-    keys = keys_of_subjects(past, contract, NAMED_BY, subjects)
+    typed = past.schema[name].dataType.simpleString()
+    subjects = session.createDataFrame([(value,) for value in SUBJECTS_BY[name]], f"{SUBJECT} {typed}")
+    keys = keys_of_subjects(past, contract, name, subjects)
     truncates = past.where(past[OP] == TRUNCATE)
     of_keys = past.join(keys, list(contract.keys), "left_semi").unionByName(truncates)
     left = (
-        without_subjects(of_keys, contract, NAMED_BY, subjects)
+        without_subjects(of_keys, contract, name, subjects)
         if what == "erased"
-        else rectified(of_keys, contract, NAMED_BY, subjects, RIGHT)
+        else rectified(of_keys, contract, name, subjects, RIGHT)
     )
     folded: DataFrame = first_rows(kind, left.unionByName(truncates), contract, truncates=True)
     held = frame_of(session, tables.held[kind])
     stays = held.join(keys, list(contract.keys), "left_anti").select(*held.columns)
-    return pa.concat_tables([stays.toArrow(), folded.select(*held.columns).toArrow()])
+    return pa.concat_tables([stays.toArrow(), folded.select(*held.columns).toArrow()]), left
 
 
 def _right(event: Event, rules: Rules) -> Event:
@@ -89,7 +102,7 @@ def _right(event: Event, rules: Rules) -> Event:
 
 
 def told(
-    events: Sequence[Event], rules: Rules, subjects: Collection[Any] = SUBJECTS
+    events: Sequence[Event], rules: Rules, name: str, subjects: Collection[Any]
 ) -> Iterator[tuple[Event, bool]]:
     """Each event once, and whether it is about a subject, told by a walk over each key."""
     once = list({rules.identity(event): event for event in events}.values())
@@ -99,10 +112,10 @@ def told(
     for _, group in groupby(of_keys, key=lambda e: ranks(rules.key_of(e.row))):
         owner: Any = None
         for event in sorted([*group, *truncates], key=lambda e: (ranks(e.order), rules.strength(e))):
-            whose = owner
+            whose = event.row[name] if name in rules.keys and event.op != TRUNCATE else owner
             if event.op != UPSERT:
                 owner = None
-            elif not rules.inherits(NAMED_BY, event.row.get(NAMED_BY)):
-                whose = owner = event.row.get(NAMED_BY)
+            elif not rules.inherits(name, event.row.get(name)):
+                whose = owner = event.row.get(name)
             if event.op != TRUNCATE:
                 yield event, whose in subjects

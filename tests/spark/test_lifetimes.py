@@ -129,6 +129,9 @@ def test_both_tables_are_the_models_whatever_happens_in_between(shop: Shop) -> N
             move(shop, day)
             check_both(shop)
             check_places(shop, day)
+    shop.land_one_of_each_age(day)
+    shop.project.run("ingestion", "cdc_merge")
+    move(shop, day)
     _change_persons(shop)
     shown = sql(shop, "select count(*) as n from shop.sale_all where id > 0", "--engine", "spark")
     assert shown == [{"n": len(shop.folded())}]

@@ -78,7 +78,8 @@ def without_subjects(events: DataFrame, contract: TableContract, name: str, subj
 
     An upsert is about the subject that its row names; one that does not say it, about the subject of the row
     that it changes. A delete is about the subject of the row that it removes. So the events of a row that was
-    another person's before, or is later, stay.
+    another person's before, or is later, stay. Where the key itself names the subject, every event says it,
+    also a delete that removes no row.
 
     Schema:
         events: all events of some keys, as the change log has them, and the truncates of the table.
@@ -118,6 +119,8 @@ def rectified(
 
 def _with_owner(events: DataFrame, contract: TableContract, name: str) -> DataFrame:
     """The events of keys, without truncates, each with the subject that it is about."""
+    if name in contract.keys:
+        return events.where(column(OP) != TRUNCATE).withColumn(_OWNER, column(name))
     of_keys = spread_truncates(events, contract)
     ordered = Window.partitionBy(*columns(contract.keys)).orderBy(
         *order_fields(of_keys), op_rank(contract), canonical_row(of_keys, contract)
