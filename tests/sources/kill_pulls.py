@@ -7,6 +7,7 @@ one, so they need not import anything. SAP_FILE has the rows and the clock of an
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import os
@@ -77,6 +78,8 @@ def forked(folder: str, table: str, point: str, sap_file: str | None) -> int:
 
 def main(folder: str, table: str, sap_file: str | None = None) -> None:
     bootstrap_project(Path(folder))
+    for name in ("boto3", "pyarrow.parquet", "s3fs"):
+        importlib.import_module(name)
     logging.getLogger("kedro_lakehouse.phase").setLevel(logging.DEBUG)
     for line in sys.stdin:
         numbers = [forked(folder, table, point, sap_file) for point in json.loads(line)]

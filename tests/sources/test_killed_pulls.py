@@ -194,23 +194,27 @@ def pullers(project: TemporaryProject, source: Source) -> Iterator[Callable[[lis
         given.close()
 
 
-def files_in(place: str) -> dict[str, bytes]:
-    """The files below a place, by their paths in it."""
-    fs, path = fsspec.core.url_to_fs(place)
+def manifests_in(place: str) -> dict[str, bytes]:
+    """The sealed manifests, by their names; beside them may lie what a kill left unsealed."""
+    fs, folder = fsspec.core.url_to_fs(f"{place}/_manifests/{TABLE}")
     fs.invalidate_cache()
-    return {name.removeprefix(f"{path}/"): fs.cat_file(name) for name in fs.find(path)}
+    names = [name for name in fs.find(folder) if re.fullmatch(r"\d+\.json", name.rpartition("/")[2])]
+    return {name: fs.cat_file(name) for name in sorted(names)}
 
 
-def manifests_in(files: dict[str, bytes]) -> dict[str, bytes]:
-    found = re.compile(r"_manifests/a\.killed/\d+\.json")  # beside them may lie what a kill left unsealed
-    return {name: content for name, content in files.items() if found.fullmatch(name)}
+def landed_in(place: str) -> set[str]:
+    """The files beside the manifests, by their paths below a place."""
+    fs, folder = fsspec.core.url_to_fs(place)
+    fs.invalidate_cache()
+    found = {name.removeprefix(f"{folder}/") for name in fs.find(folder)}
+    return {name for name in found if not name.startswith("_manifests/")}
 
 
-def assert_named_files_are_whole(files: dict[str, bytes]) -> list[dict[str, Any]]:
-    """Each manifest's files are what it says; returns the manifests, in their order."""
-    found = [json.loads(content) for _, content in sorted(manifests_in(files).items())]
-    for file in (file for manifest in found for file in manifest["files"]):
-        content = files[file["path"]]
+def read_named(place: str, manifest: dict[str, Any]) -> list[bytes]:
+    """The files of a manifest, which are what it says."""
+    fs, folder = fsspec.core.url_to_fs(place)
+    found = [fs.cat_file(f"{folder}/{file['path']}") for file in manifest["files"]]
+    for content, file in zip(found, manifest["files"], strict=True):
         assert (len(content), hashlib.sha256(content).hexdigest()) == (file["size"], file["sha256"])
     return found
 
@@ -231,22 +235,21 @@ def test_each_row_is_landed_once_and_no_half_pull_is_listed(
                 source.add(number := number + 1)
                 points = [point for point in next(rounds) if point]
                 killed += sum(status < 0 for status in pull(points))
-                files = files_in(place)
-                now = manifests_in(files)
+                now = manifests_in(place)
                 assert {name: now.get(name) for name in sealed} == sealed
+                for name in now.keys() - sealed.keys():
+                    read_named(place, json.loads(now[name]))
                 sealed = now
-                assert_named_files_are_whole(files)
             source.add(number := number + 1)
             time.sleep(source.pause)
             assert pull(["-"]) == [0]
-        files = files_in(place)
-        found = assert_named_files_are_whole(files)
+        found = [json.loads(content) for content in manifests_in(place).values()]
         whole = found[-1:] if found[-1]["mode"] == "full" else found
-        ids = [i for manifest in whole for file in manifest["files"] for i in source.ids(files[file["path"]])]
+        ids = [i for manifest in whole for file in read_named(place, manifest) for i in source.ids(file)]
         assert sorted(set(ids)) == list(range(1, number + 1))
         assert source.overlaps or len(ids) == number
         named = {file["path"] for manifest in found for file in manifest["files"]}
-        assert {name for name in files if not name.startswith("_manifests/")} == named
+        assert landed_in(place) == named
         print(f"{kind}, {store}: {killed} killed, {len(found)} pulls")  # noqa: T201
         if (soaking() or kind == "postgresql") and source.sap_file is None and store == "disk":
             kill_at(project, {TABLE: ("published", "ingestion")})

@@ -243,3 +243,34 @@ def test_as_of_sees_the_columns_of_that_time(lake):
     past = dt.datetime.fromtimestamp(table.history()[0].timestamp_ms / 1000, dt.UTC)
     assert len(run_query(lake, "from shop.grown", as_of=past).columns) == 3
     assert run_query(lake, "select count(extra), count(*) from shop.grown where id = 1").rows == [(2, 4)]
+
+
+class Frame:
+    """What Spark answers: no column, two rows."""
+
+    schema = type("Schema", (), {"fields": ()})
+
+    def collect(self):
+        return [(), ()]
+
+
+def test_a_query_of_spark_whose_files_went_is_asked_again(monkeypatch):
+    from pyspark.errors import PySparkException
+
+    from kedro_lakehouse.cli import spark
+
+    left = [PySparkException(f"[FAILED_READ_FILE.FILE_NOT_EXIST] reading file:///lake/{n}") for n in range(7)]
+
+    def frame(_, __):
+        if left:
+            raise left.pop()
+        return Frame()
+
+    monkeypatch.setattr(spark, "_frame", frame)
+    with pytest.raises(QueryError, match="each time that it was tried"):
+        spark.spark_answer(None, "select 1", limit=None)
+    assert len(left) == 2
+    assert spark.spark_answer(None, "select 1", limit=None).rows == [[], []]
+    left.append(PySparkException("[DIVIDE_BY_ZERO] a class was not found: ClassNotFoundException"))
+    with pytest.raises(QueryError, match="Spark gave up"):
+        spark.spark_answer(None, "select 1", limit=None)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kedro_lakehouse.errors import UnsupportedError
 from kedro_lakehouse.names import CATALOG, ROLES, SPARK_CATALOG
-from kedro_lakehouse.query.answer import Answer
+from kedro_lakehouse.ops.failures import files_went, message_of
+from kedro_lakehouse.query.answer import READINGS, Answer, files_went_each_time
+from kedro_lakehouse.query.errors import QueryError
 from kedro_lakehouse.query.lake import together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.formats.base import Capabilities
     from kedro_lakehouse.project import Project
 
+_T = TypeVar("_T")
 _TEXTS: Final = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 
 
@@ -30,10 +33,12 @@ def spark_batches(project: Project, text: str, *, limit: int | None) -> pa.Recor
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    frame = _frame(project, text)
-    with _gives_up():
-        first: Any = frame if limit is None else frame.limit(limit + 1)
-        found = first._collect_as_arrow()  # noqa: SLF001 - ``toArrow`` is not in Spark 3.5
+    def taken(frame: Any) -> list[pa.RecordBatch]:
+        first = frame if limit is None else frame.limit(limit + 1)
+        batches: list[pa.RecordBatch] = first._collect_as_arrow()  # noqa: SLF001 - Spark 3.5 lacks ``toArrow``
+        return batches
+
+    frame, found = _asked(project, text, taken)
     schema = found[0].schema if found else to_arrow_schema(frame.schema)
     return pa.RecordBatchReader.from_batches(schema, found)
 
@@ -49,18 +54,34 @@ def _frame(project: Project, text: str) -> DataFrame:
     return answer(project.spark_conf, asked, catalog=usual, elsewhere=elsewhere, known=sorted(named))
 
 
+def _asked(project: Project, text: str, take: Callable[[DataFrame], list[_T]]) -> tuple[DataFrame, list[_T]]:
+    """The answer as a lazy frame, and what is taken of it; asked again where files went meanwhile."""
+
+    def once() -> tuple[DataFrame, list[_T]]:
+        frame = _frame(project, text)
+        return frame, take(frame)
+
+    with _gives_up():
+        for _ in range(READINGS - 1):
+            try:
+                return once()
+            except Exception as error:
+                if not files_went(error):
+                    raise
+        return once()
+
+
 @contextmanager
 def _gives_up() -> Iterator[None]:
     """Turn what Spark says while it runs a query into an error of it."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-    from kedro_lakehouse.ops.failures import message_of
-    from kedro_lakehouse.query.errors import QueryError
-
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
+        if files_went(error):
+            raise files_went_each_time() from error
         raise QueryError(
             problem=f"Spark gave up while it ran the query: {message_of(error)}.",
             remedy="A value may not fit its type: try_cast gives NULL where cast fails.",
@@ -76,9 +97,7 @@ def spark_answer(project: Project, text: str, *, limit: int | None) -> Answer:
     """
     from pyspark.sql import types as T
 
-    frame = _frame(project, text)
-    with _gives_up():
-        rows = frame.collect() if limit is None else frame.take(limit + 1)
+    frame, rows = _asked(project, text, lambda f: f.collect() if limit is None else f.take(limit + 1))
     fields = frame.schema.fields
     numeric = [f.name for f in fields if isinstance(f.dataType, T.NumericType)]
     values = [[_zoned(v, f.dataType) for v, f in zip(row, fields, strict=True)] for row in rows]

@@ -52,6 +52,11 @@ _SQLITE: Final = {
     "disk I/O": ("the catalog's file cannot be read or written", _MINE),
     "full": ("no space is left on its disk", _ROOM),
 }
+_WENT: Final = re.compile(
+    r"FILE_NOT_EXIST|FileNotFoundException|exceptions\.NotFoundException"
+    r"|DELTA_(?:FILE_NOT_FOUND|TRUNCATED_TRANSACTION_LOG)"
+)
+"""What Spark, Iceberg, Delta and Hudi call a file that is not there any more."""
 _OF_VALUES: Final = (
     "ARITHMETIC_OVERFLOW",
     "BINARY_ARITHMETIC_OVERFLOW",
@@ -184,6 +189,11 @@ def quoted_path(error: OSError) -> str:
     """Return the path that an error's text names, where it has it nowhere else, as Arrow's errors."""
     found = re.search(r"'([^']*/[^']*)'", str(error))
     return found[1] if found else ""
+
+
+def files_went(error: BaseException) -> bool:
+    """Whether Spark did not find files that the state it reads of a table had: something removed them."""
+    return _of_spark(error) and _WENT.search(_text_of(error)) is not None
 
 
 def message_of(error: BaseException) -> str:

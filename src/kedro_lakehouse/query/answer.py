@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.query.parse import Query
     from kedro_lakehouse.session.catalog import MetadataCatalog
 
-_READINGS: Final = 5
+READINGS: Final = 5
 """How often a query is tried whose tables lose the files that it reads: an erasure lets earlier states go."""
 _BOTH: Final[tuple[Role, ...]] = ("current", "archive", "changes")
 _NUMBERS: Final = ("INT", "DECIMAL", "DOUBLE", "FLOAT")
@@ -188,10 +188,15 @@ def _read(
     Raises:
         QueryError: Files went each time that it was tried.
     """
-    for number in range(_READINGS):
+    for number in range(READINGS):
         with suppress(FileNotFoundError):
             return [(scan, scan.read(query.of(scan.name))) for scan in (find() if number else scans)]
-    raise QueryError(
+    raise files_went_each_time()
+
+
+def files_went_each_time() -> QueryError:
+    """The error of a query that was tried often enough."""
+    return QueryError(
         problem="Files of the tables went while they were read, each time that it was tried.",
         remedy="Ask again when the erasure or maintenance that removes them is done.",
     )
