@@ -6,7 +6,8 @@ Usage: ``.venv/bin/python bench/sources.py [--rows 1000000] [--repeats 5] [--rec
 Each reader has a process of its own. A pull of ours is what ``kedro lakehouse pull`` does: it asks the
 catalog, reads, lands a file, computes its hash and seals it. The others write a parquet file
 (plain_sources.py), each with its packages in an environment that ``uv run`` makes and forgets; where one
-fails, the table gives the reason.
+fails, the table gives the reason. What a published table takes is the whole command ``kedro run``, which also
+starts Spark, ingests the pull and writes the table; its memory is that of Python, without Java.
 ``--rows 10000000 --repeats 1 --no-peers`` shows the memory.
 
 Databases and packages as for ``make test-sources``. Exits 1 where a reader of ours has not all rows.
@@ -41,6 +42,8 @@ from plain_sources import READERS, peak  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from harness.project import TemporaryProject
 
 UV: Final = str(Path(sys.executable).with_name("uv"))
 COLUMNS: Final = {
@@ -82,6 +85,7 @@ IMPORTED: Final = (
 """What a pull imports when it needs it."""
 IN_C: Final = "ours, mysqlclient"
 """Our reader of MariaDB with the driver in C, where that is installed."""
+PUBLISHED: Final = "ours, to a published table"
 PAGE: Final = 1_000
 _PATIENCE: Final = 3_600
 
@@ -235,8 +239,8 @@ def pull(folder: str, name: str) -> dict[str, float]:
     return {"rows": manifest.rows, "seconds": time.perf_counter() - begun, "peak": peak()}
 
 
-def ours(folder: Path, place: Place, *, in_c: bool) -> dict[str, float]:
-    """Pull a source by a project of its own; MariaDB with mysqlclient, if so asked."""
+def project_of(folder: Path, place: Place, *, in_c: bool) -> TemporaryProject:
+    """A project that pulls a source; MariaDB with mysqlclient, if so asked."""
     from harness.project import TemporaryProject
 
     declared = place.declared | {"path": str(folder / "landing")}
@@ -245,12 +249,33 @@ def ours(folder: Path, place: Place, *, in_c: bool) -> dict[str, float]:
     table = {f"bench.{place.entity}": {"source": place.kind, "write": "replace"}}
     project = TemporaryProject.make(folder, {place.kind: declared}, table)
     project.write("credentials", {place.kind: place.credentials}, env="local")
+    return project
+
+
+def ours(folder: Path, place: Place, *, in_c: bool) -> dict[str, float]:
+    """Pull a source by a project of its own."""
+    project_of(folder, place, in_c=in_c)
     command = [sys.executable, __file__, "--pull", str(folder), f"bench.{place.entity}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
     if done.returncode:
         raise SystemExit(done.stderr[-3000:])
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def published(folder: Path, place: Place, *, in_c: bool) -> dict[str, float]:
+    """Pull a source and publish its table, by one command."""
+    project = project_of(folder, place, in_c=in_c)
+    command = [str(Path(sys.executable).with_name("kedro")), "run", "--pipelines=ingestion,cdc_merge"]
+    log, begun = folder / "run.txt", time.perf_counter()
+    with log.open("wb") as said:
+        process = subprocess.Popen(command, cwd=folder, stdout=said, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begun
+    if status:
+        raise SystemExit(log.read_text()[-3000:])
+    state = project.state(f"bench.{place.entity}")
+    return {"rows": state.rows if state else 0, "seconds": seconds, "peak": used.ru_maxrss / 1024}
 
 
 def peer(file: Path, place: Place, reader: str) -> dict[str, float] | str:
@@ -279,15 +304,19 @@ def peer(file: Path, place: Place, reader: str) -> dict[str, float] | str:
 
 def measured(folder: Path, place: Place, readers: Sequence[str], repeats: int) -> bool:
     """Print a row of the table for each reader; whether ours had all rows."""
-    whole, own_readers = True, ["ours"]
-    if place.kind == "mariadb" and find_spec("MySQLdb"):
-        own_readers.append(IN_C)
+    whole, own_readers = True, ["ours", PUBLISHED]
+    has_c = place.kind == "mariadb" and find_spec("MySQLdb") is not None
+    if has_c:
+        own_readers.insert(1, IN_C)
     for reader in (*own_readers, *readers):
         found: list[dict[str, float]] = []
         is_ours = reader in own_readers
         for number in range(repeats):
-            own = folder / f"{place.kind}-{reader}-{number}"
-            one = ours(own, place, in_c=reader == IN_C) if is_ours else peer(own, place, reader)
+            own = folder / f"{place.kind}-{reader.replace(' ', '-')}-{number}"
+            if reader == PUBLISHED:
+                one: dict[str, float] | str = published(own, place, in_c=has_c)
+            else:
+                one = ours(own, place, in_c=reader == IN_C) if is_ours else peer(own, place, reader)
             if isinstance(one, str):
                 print(f"| {place.kind} | {reader} | {one} | | |", flush=True)
                 break

@@ -15,6 +15,9 @@ def test_it_is_where_sessions_look_for_it() -> None:
     assert archive_of("-Xmx1g -XX:SharedArchiveFile=/cache/classes.jsa -Xlog:cds=off") == Path(
         "/cache/classes.jsa"
     )
+    assert archive_of('-XX:SharedArchiveFile="/my cache/classes.jsa" -Xlog:cds=off') == Path(
+        "/my cache/classes.jsa"
+    )
 
 
 @pytest.mark.parametrize("conf", [ROOT / "conf/base", ROOT / "src/kedro_lakehouse/starter/conf/base"])

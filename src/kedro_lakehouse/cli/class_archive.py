@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 OPTIONS: Final = "spark.driver.extraJavaOptions"
 LAKE: Final = "spark.sql.catalog.lake"
+_ARCHIVE: Final = re.compile(r'-XX:SharedArchiveFile=("[^"]+"|\S+)')
 
 
 def archive_of(java_options: str) -> Path | None:
     """The archive that a session with these options of Java looks for."""
-    found = re.search(r"-XX:SharedArchiveFile=(\S+)", java_options)
-    return Path(found[1]) if found else None
+    found = _ARCHIVE.search(java_options)
+    return Path(found[1].strip('"')) if found else None
 
 
 def main() -> int:
@@ -42,9 +43,7 @@ def main() -> int:
     archive.parent.mkdir(parents=True, exist_ok=True)
     # A session that starts meanwhile never finds half of it.
     fresh = archive.with_suffix(".new")
-    conf[OPTIONS] = conf[OPTIONS].replace(
-        f"-XX:SharedArchiveFile={archive}", f"-XX:ArchiveClassesAtExit={fresh}"
-    )
+    conf[OPTIONS] = _ARCHIVE.sub(lambda _: f'-XX:ArchiveClassesAtExit="{fresh}"', conf[OPTIONS])
     with tempfile.TemporaryDirectory() as folder:
         conf[f"{LAKE}.uri"] = f"jdbc:sqlite:file:{folder}/catalog.db"
         conf[f"{LAKE}.warehouse"] = f"{folder}/warehouse"
