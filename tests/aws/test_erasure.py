@@ -56,10 +56,13 @@ def rows(project: ProjectOnAws) -> list[dict[str, Any]]:
 
 def test_no_object_names_the_person_and_a_rebuild_gives_the_same(project: ProjectOnAws) -> None:
     assert [row["customer"] for row in rows(project)] == [ERASED, KEPT, KEPT, KEPT]
+    s3, frozen = boto3.client("s3"), {"Bucket": LANDING, "Key": "shop/former/001.csv"}
+    s3.put_object(**frozen, Body=b"what nobody can read now", StorageClass="GLACIER")
     done = project.kedro("lakehouse", "erase", ERASED, "--yes", "--json", "--env", "aws")
-    assert done.returncode == 0, (done.stdout[-3000:], done.stderr[-3000:])
+    assert done.returncode == 1, (done.stdout[-3000:], done.stderr[-3000:])
     evidence = json.loads(done.stdout)
-    assert evidence["found"] == evidence["pending"] == []
+    assert evidence["found"] == []
+    assert [line.partition(" ")[0] for line in evidence["pending"]] == [f"s3://{LANDING}/{frozen['Key']}"]
     assert evidence["rewritten"] == [f"s3://{LANDING}/shop/order/001.csv"]
     after = rows(project)
     assert [(row["id"], row["customer"]) for row in after] == [("2", KEPT), ("3", KEPT), ("4", KEPT)]
@@ -67,6 +70,8 @@ def test_no_object_names_the_person_and_a_rebuild_gives_the_same(project: Projec
     assert rows(project) == after
     if not soaking():
         return
+    s3.delete_object(**frozen)
+    assert project.kedro("lakehouse", "erase", ERASED, "--yes", "--env", "aws").returncode == 0
     rebuilt = project.kedro("lakehouse", "rebuild", TABLE, "--from-landing", "--yes", "--env", "aws")
     assert rebuilt.returncode == 0, rebuilt.stderr[-3000:]
     project.run()

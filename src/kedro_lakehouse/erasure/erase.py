@@ -293,7 +293,7 @@ def _in_earlier_versions(project: Project) -> Iterable[str]:
     for bucket in sorted({place.partition("/")[0] for place in places}):
         keeps = keeps_earlier_versions(bucket)
         if keeps is None:
-            yield f"Bucket {bucket}: does not say whether it keeps earlier versions of objects: delete them."
+            yield f"Bucket {bucket}: this role may not ask whether it keeps earlier versions of objects."
         elif keeps:
             yield f"Bucket {bucket}: keeps earlier versions of objects: delete them, or let them expire."
 
