@@ -143,6 +143,8 @@ soak: classes jars-delta classes-spark35 jars-aws jars-aws-spark35 ## Run what C
 	@$(BIN35)/pytest -s tests/spark/test_extracts.py
 	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest -s tests/compat \
 	  $(addprefix tests/hudi/test_,bundled_data.py notebook.py aws.py erasure.py lifetimes.py references.py)
+	@KEDRO_LAKEHOUSE_SOAK=1 KEDRO_LAKEHOUSE_FORMAT=hudi $(BIN35)/pytest -s -m "not aws" \
+	  tests/property/test_erasures.py tests/property/test_erased_lakes.py tests/e2e/test_erasure_example.py
 
 .PHONY: crash
 crash: $(LANE) ## Kill 200 commits (KILLS=N, FORMAT=delta or hudi) at every phase and at random times
