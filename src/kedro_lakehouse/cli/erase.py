@@ -131,7 +131,7 @@ def _lines(done: Evidence) -> list[str]:
     rows = [f"  {one['table']}: {one['removed']:,} rows" for one in done.removed]
     lines = ["Removed:", *rows] if rows else ["No table held a row of this subject."]
     if done.rewritten:
-        lines.append(f"{len(done.rewritten):,} landed files have lost records: size and time are the same.")
+        lines.append(f"{len(done.rewritten):,} landed files have lost records; the ledger knows them again.")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in done.kinds.items())
     lines.append(f"{done.files:,} files were searched, {done.read:,} bytes ({kinds}).")
     if done.found:
