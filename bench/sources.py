@@ -312,7 +312,7 @@ def measured(folder: Path, place: Place, readers: Sequence[str], repeats: int) -
         found: list[dict[str, float]] = []
         is_ours = reader in own_readers
         for number in range(repeats):
-            own = folder / f"{place.kind}-{reader.replace(' ', '-')}-{number}"
+            own = folder / f"{place.kind}-{reader}-{number}"
             if reader == PUBLISHED:
                 one: dict[str, float] | str = published(own, place, in_c=has_c)
             else:

@@ -61,6 +61,11 @@ def client(
         return boto3.client(service, region_name=region, config=config, **more)
 
 
+def code_of(error: BaseException) -> str:
+    """The code with which a service refuses; "unknown" where its answer names none, or none came."""
+    return str(getattr(error, "response", {}).get("Error", {}).get("Code", "unknown"))
+
+
 def is_unanswered(error: Exception) -> bool:
     """Whether an error of a client says that no answer came, or that the service is at its limit.
 
@@ -71,8 +76,7 @@ def is_unanswered(error: Exception) -> bool:
         return False
     if isinstance(error, errors.ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        code = str(error.response.get("Error", {}).get("Code", ""))
-        return status >= _BROKEN or status == _THROTTLED or code in _BUSY
+        return status >= _BROKEN or status == _THROTTLED or code_of(error) in _BUSY
     lost = (
         errors.HTTPClientError,
         errors.ConnectionError,
@@ -172,7 +176,6 @@ def _asked(service: Service, name: str, ask: Callable[[Any], Any]) -> Any:
         return ask(called)
     except ClientError as error:
         # The code alone: a message may quote the caller's identity.
-        reason = str(error.response.get("Error", {}).get("Code", "unknown"))
-        raise AwsRefusedError(what=f"the {kind} '{name}'", reason=reason) from error
+        raise AwsRefusedError(what=f"the {kind} '{name}'", reason=code_of(error)) from error
     except BotoCoreError as error:
         raise AwsRefusedError(what=f"the {kind} '{name}'", reason=type(error).__name__) from error

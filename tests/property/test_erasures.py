@@ -16,7 +16,7 @@ from harness.erasures import KEY
 from harness.project import FORMAT
 from harness.soak import only_in_soak
 from model.table import Table
-from rules.erasures import NAMED_BY, told
+from rules.erasures import NAMED_BY, events_without
 
 from kedro_lakehouse.erasure.erase import erase
 from kedro_lakehouse.project import Project, activate
@@ -74,7 +74,7 @@ def test_tables_are_those_of_a_lake_that_never_had_the_persons(tmp_path: Path, t
     for case in cases:
         model = Table(trial.models[case.id].rules)
         events = [event for step in case.steps for event in step.events]
-        kept = [event for event, is_about in told(events, model.rules, NAMED_BY, persons) if not is_about]
+        kept = events_without(events, model.rules, NAMED_BY, persons)
         assert len(kept) < len(events)
         model.apply(kept)
         rows = [

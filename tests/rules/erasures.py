@@ -43,21 +43,22 @@ def differences(session: SparkSession, design: Design, number: int, seed: int) -
     case = table_of(design, number, seed)
     events = [event for step in case.steps for event in step.events]
     rules = rules_of(case.steps[0].options, case.steps[0].columns)
+    tables = Tables(session, case)
+    tables.apply(events)
+    held = dict(tables.held)
     found: dict[str, list[str]] = {}
-    for name, what in product(SUBJECTS_BY, ("erased", "rectified")):
-        whose = list(told(events, rules, name, SUBJECTS_BY[name]))
-        right = [
-            _right(event, rules) if is_about and what == "rectified" else event
-            for event, is_about in whose
-            if what == "rectified" or not is_about
-        ]
-        tables, model = Tables(session, case), Table(rules)
-        tables.apply(events)
+    for (name, subjects), what in product(SUBJECTS_BY.items(), ("erased", "rectified")):
+        right = (
+            events_without(events, rules, name, subjects)
+            if what == "erased"
+            else [_right(e, rules) if about else e for e, about in marked(events, rules, name, subjects)]
+        )
+        model = Table(rules)
         model.apply(right)
+        keys, left = _left(session, tables, name, what)
+        tables.held = {kind: _changed(session, tables, held[kind], kind, keys, left) for kind in KINDS}
         words = []
-        for kind in KINDS:
-            tables.held[kind], left = _changed(session, tables, kind, name, what)
-        if what == "erased" and (still := left.where(left[name].isin(*SUBJECTS_BY[name])).count()):
+        if what == "erased" and (still := left.where(left[name].isin(*subjects)).count()):
             words.append(f"{still} events of the change log name a subject")
         versions = versions_compared(model.history, tables.rows("history"), rules.tombstones)
         words += row_differences(model.current, tables.rows("current"), "current")
@@ -67,13 +68,8 @@ def differences(session: SparkSession, design: Design, number: int, seed: int) -
     return found
 
 
-def _changed(
-    session: SparkSession, tables: Tables, kind: Any, name: str, what: str
-) -> tuple[pa.Table, DataFrame]:
-    """A table after the change, and the events that are left of the keys concerned.
-
-    As its commit makes it: rows of other keys stay, the others are folded.
-    """
+def _left(session: SparkSession, tables: Tables, name: str, what: str) -> tuple[DataFrame, DataFrame]:
+    """The keys concerned, and the events that are left of them, with the truncates of the table."""
     past, contract = frame_of(session, tables.past()), tables.contract
     typed = past.schema[name].dataType.simpleString()
     subjects = session.createDataFrame([(value,) for value in SUBJECTS_BY[name]], f"{SUBJECT} {typed}")
@@ -85,10 +81,17 @@ def _changed(
         if what == "erased"
         else rectified(of_keys, contract, name, subjects, RIGHT)
     )
-    folded: DataFrame = first_rows(kind, left.unionByName(truncates), contract, truncates=True)
-    held = frame_of(session, tables.held[kind])
-    stays = held.join(keys, list(contract.keys), "left_anti").select(*held.columns)
-    return pa.concat_tables([stays.toArrow(), folded.select(*held.columns).toArrow()]), left
+    return keys, left.unionByName(truncates)
+
+
+def _changed(
+    session: SparkSession, tables: Tables, before: pa.Table, kind: Any, keys: DataFrame, left: DataFrame
+) -> pa.Table:
+    """A table after the change, as its commit makes it: rows of other keys stay, the others are folded."""
+    folded: DataFrame = first_rows(kind, left, tables.contract, truncates=True)
+    held = frame_of(session, before)
+    stays = held.join(keys, list(tables.contract.keys), "left_anti").select(*held.columns)
+    return pa.concat_tables([stays.toArrow(), folded.select(*held.columns).toArrow()])
 
 
 def _right(event: Event, rules: Rules) -> Event:
@@ -101,10 +104,17 @@ def _right(event: Event, rules: Rules) -> Event:
     return replace(event, row={**event.row, **sent})
 
 
-def told(
+def events_without(
+    events: Sequence[Event], rules: Rules, name: str, subjects: Collection[Any]
+) -> list[Event]:
+    """The events that are about none of the subjects, each once."""
+    return [event for event, is_about in marked(events, rules, name, subjects) if not is_about]
+
+
+def marked(
     events: Sequence[Event], rules: Rules, name: str, subjects: Collection[Any]
 ) -> Iterator[tuple[Event, bool]]:
-    """Each event once, and whether it is about a subject, told by a walk over each key."""
+    """Each event once, with whether it is about one of the subjects: a walk over each key finds it."""
     once = list({rules.identity(event): event for event in events}.values())
     truncates = [event for event in once if event.op == TRUNCATE]
     yield from ((event, False) for event in truncates)

@@ -69,7 +69,7 @@ def forked(folder: str, table: str, point: str, sap_file: str | None) -> int:
         return number
     try:
         pull(folder, table, point, sap_file)
-    except BaseException:  # noqa: BLE001 - whoever asked is told by the status
+    except BaseException:  # noqa: BLE001 - the exit status says that it failed
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)

@@ -14,7 +14,8 @@ from urllib.parse import urlencode
 
 import fsspec
 
-from kedro_lakehouse.aws import client, is_unanswered
+from kedro_lakehouse.aws import client, code_of, is_unanswered
+from kedro_lakehouse.file_search.search import address
 from kedro_lakehouse.sources.rewritten import LANDED_AT, mark_of
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ def files_below(folder: str) -> list[str]:
     """The paths of all files below a folder, sorted; none where there is no such folder."""
     fs, path = fsspec.core.url_to_fs(folder)
     fs.invalidate_cache()
-    names = sorted(fs.find(path))
-    return [fs.unstrip_protocol(name) for name in names] if folder.startswith("s3://") else names
+    return [address(fs, name) for name in sorted(fs.find(path))]
 
 
 def rewrite(path: str, make: Callable[[BinaryIO], Writer | None], *, modified: int | None = None) -> bool:
@@ -103,8 +103,7 @@ def _rewrite_object(path: str, make: Callable[[BinaryIO], Writer | None], modifi
     except ClientError as error:
         if is_unanswered(error):
             raise
-        code = str(error.response.get("Error", {}).get("Code", ""))
-        logger.warning("%s was left as it is, for S3 answered %s", path, code)
+        logger.warning("%s was left as it is, for S3 answered %s", path, code_of(error))
         return False
     return write is not None
 

@@ -61,7 +61,6 @@ def erase_landed(table: LakeTable, name: str, wanted: Wanted, *, leave: frozense
         files: Sequence[LandedFile] = source.files()
     except SourceNotFoundError:
         return []
-
     files = [file for file in files if file.path not in leave]
 
     def is_changed(file: LandedFile) -> bool:

@@ -130,7 +130,7 @@ def _searched(wanted: Wanted, listed: tuple[Any, str, Mapping[str, Any], str]) -
     except FileNotFoundError:
         return None
     return Searched(
-        path=name if isinstance(fs, LocalFileSystem) else fs.unstrip_protocol(name),
+        path=address(fs, name),
         kind=kind,
         size=int(facts["size"]),
         written_at=_written_at(facts),
@@ -162,6 +162,11 @@ def _read(fs: Any, name: str, wanted: Wanted, *, again: bool = True) -> tuple[st
             fs.invalidate_cache()  # an object is read as it was listed, or not at all
             return _read(fs, name, wanted, again=False)
         return UNREAD, [], f"{type(error).__name__}: {error.strerror or error}"
+
+
+def address(fs: Any, name: str) -> str:
+    """How a listed file is named: by its path on a disk, elsewhere with the scheme."""
+    return name if isinstance(fs, LocalFileSystem) else str(fs.unstrip_protocol(name))
 
 
 def _written_at(facts: Mapping[str, Any]) -> datetime | None:

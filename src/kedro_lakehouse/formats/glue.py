@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from kedro_lakehouse.aws import client
+from kedro_lakehouse.aws import client, code_of
 from kedro_lakehouse.errors import AwsRefusedError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ def register_table(table: GlueTable) -> bool:
     try:
         return _register(glue, table)
     except ClientError as error:
-        reason = str(error.response.get("Error", {}).get("Code", "unknown"))
-        raise AwsRefusedError(what=f"the table {table.name} of Glue's catalog", reason=reason) from error
+        what = f"the table {table.name} of Glue's catalog"
+        raise AwsRefusedError(what=what, reason=code_of(error)) from error
 
 
 def _register(glue: Any, table: GlueTable) -> bool:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
-from kedro_lakehouse.aws import Service, client
+from kedro_lakehouse.aws import Service, client, code_of
 from kedro_lakehouse.errors import AwsRefusedError, UnsupportedError
 from kedro_lakehouse.grants.rights import (
     FILTER_PREFIX,
@@ -270,8 +270,7 @@ class LakeFormation:
             answer: dict[str, Any] = getattr(self._client(service), operation)(**arguments)
         except ClientError as error:
             # The code alone: a message may quote the caller's identity.
-            reason = str(error.response.get("Error", {}).get("Code", "unknown"))
-            raise AwsRefusedError(what=f"leave to {what}", reason=reason) from error
+            raise AwsRefusedError(what=f"leave to {what}", reason=code_of(error)) from error
         except BotoCoreError as error:
             raise AwsRefusedError(what=f"leave to {what}", reason=type(error).__name__) from error
         return answer

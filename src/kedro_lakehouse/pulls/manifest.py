@@ -160,7 +160,7 @@ def _put_on_disk(path: Path, text: str) -> bool:
 
 
 def _put_in_s3(place: str, text: str, manifest: Manifest) -> bool:
-    from kedro_lakehouse.aws import client, is_unanswered
+    from kedro_lakehouse.aws import client, code_of, is_unanswered
 
     bucket, _, key = place.removeprefix("s3://").partition("/")
     s3: Any = client("s3", timeout=30.0)
@@ -168,8 +168,7 @@ def _put_in_s3(place: str, text: str, manifest: Manifest) -> bool:
         try:
             s3.put_object(Bucket=bucket, Key=key, Body=text.encode(), IfNoneMatch="*")
         except Exception as error:
-            code = str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
-            if code != "PreconditionFailed" and (last or not is_unanswered(error)):
+            if code_of(error) != "PreconditionFailed" and (last or not is_unanswered(error)):
                 raise
             # It may have been put all the same, also by the request before this one.
             if (found := _found(s3, bucket, key)) is not None:

@@ -10,7 +10,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from kedro_lakehouse.aws import client
+from kedro_lakehouse.aws import client, code_of
 from kedro_lakehouse.errors import AwsRefusedError
 from kedro_lakehouse.query.errors import QueryError, QueryNotFoundError, QueryOutputError
 from kedro_lakehouse.query.states import EVERYBODY, QueryState
@@ -137,8 +137,7 @@ class AthenaQueries:
             athena = client("athena", **self._keys(role))
             return getattr(athena, operation)(**arguments)
         except ClientError as error:
-            reason = str(error.response.get("Error", {}).get("Code", "unknown"))
-            raise AwsRefusedError(what=f"Athena's {operation}", reason=reason) from error
+            raise AwsRefusedError(what=f"Athena's {operation}", reason=code_of(error)) from error
         except BotoCoreError as error:
             raise AwsRefusedError(what=f"Athena's {operation}", reason=type(error).__name__) from error
 

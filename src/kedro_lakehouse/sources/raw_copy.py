@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from kedro_lakehouse.aws import client
+from kedro_lakehouse.aws import client, code_of
 from kedro_lakehouse.errors import SourceUnreachableError
 from kedro_lakehouse.sources.records import StreamRange
 
@@ -197,7 +197,7 @@ class _Written:
             with self._part.open("rb") as content:
                 client("s3").put_object(Bucket=bucket, Key=key, Body=content, IfNoneMatch="*")
         except ClientError as error:
-            if error.response.get("Error", {}).get("Code") != "PreconditionFailed":
+            if code_of(error) != "PreconditionFailed":
                 raise
 
     def _put_elsewhere(self) -> None:

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from kedro_lakehouse.aws import client, is_unanswered
+from kedro_lakehouse.aws import client, code_of, is_unanswered
 from kedro_lakehouse.config.dynamodb import DynamoSourceConfig
 from kedro_lakehouse.pulls.dynamodb.items import as_key, kept, line_of
 from kedro_lakehouse.pulls.errors import TerminalFault, TransientFault
@@ -100,7 +100,7 @@ def faults() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        code = str(error.response.get("Error", {}).get("Code", "unknown"))
+        code = code_of(error)
         if code in _BUSY or is_unanswered(error):
             raise TransientFault(f"DynamoDB gives no answer now ({code})") from None
         if code in _GONE:
