@@ -109,12 +109,10 @@ test-streams: classes jars-delta ## Make tables of topics: Kafka, Debezium on Po
 	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/streams.txt
 	@$(BIN)/pytest $(TWO) $(RECORDED) -m streams tests/streams
 
-# Their packages are no part of the default set-up either; mysqlclient has no wheel, and is built where that can be done.
+# Their packages are no part of the default set-up either.
 .PHONY: packages-sources
 packages-sources: setup
 	@$(UV) pip install -q --require-hashes --python $(BIN)/python -r requirements/sources.txt
-	@! command -v mariadb_config >/dev/null || $(UV) pip install -q --require-hashes --no-deps --python $(BIN)/python \
-	  -r requirements/mysqlclient.txt || echo "mysqlclient cannot be built here: its tests are skipped." >&2
 
 .PHONY: test-sources
 test-sources: classes packages-sources ## Pull from PostgreSQL, MariaDB, SQL Server, MongoDB and REST, and serve what was pulled
@@ -228,7 +226,6 @@ lock: setup ## Resolve the dependencies again into requirements/ and bin/
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate --extra kafka -c requirements/spark41.txt pyproject.toml -o requirements/streams.txt
 	UV_CUSTOM_COMPILE_COMMAND="make lock" $(COMPILE) --no-annotate $(addprefix --extra ,sql sqlserver oracle rest sap mongodb service sources-tests) -c requirements/spark41.txt pyproject.toml -o requirements/sources.txt
 	printf 'axe-playwright-python==0.1.*\n' | $(COMPILE) --no-deps --no-header --no-annotate - -o requirements/axe.txt
-	printf 'mysqlclient==2.3.*\n' | $(COMPILE) --no-deps --no-header --no-annotate - -o requirements/mysqlclient.txt
 	printf 'uv\n' | $(COMPILE) --no-header --no-annotate - -o bin/uv.txt
 	printf 'hatchling>=1.27\neditables\n' | $(COMPILE) --no-header --no-annotate - -o bin/build.txt
 

@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -83,8 +82,6 @@ IMPORTED: Final = (
     "pyarrow.parquet", "pymongo", "pymysql",
 )  # fmt: skip
 """What a pull imports when it needs it."""
-IN_C: Final = "ours, mysqlclient"
-"""Our reader of MariaDB with the driver in C, where that is installed."""
 PUBLISHED: Final = "ours, to a published table"
 PAGE: Final = 1_000
 _PATIENCE: Final = 3_600
@@ -239,22 +236,20 @@ def pull(folder: str, name: str) -> dict[str, float]:
     return {"rows": manifest.rows, "seconds": time.perf_counter() - begun, "peak": peak()}
 
 
-def project_of(folder: Path, place: Place, *, in_c: bool) -> TemporaryProject:
-    """A project that pulls a source; MariaDB with mysqlclient, if so asked."""
+def project_of(folder: Path, place: Place) -> TemporaryProject:
+    """A project that pulls a source."""
     from harness.project import TemporaryProject
 
     declared = place.declared | {"path": str(folder / "landing")}
-    if in_c:
-        declared["connection"] = declared["connection"] | {"ssl_disabled": True}
     table = {f"bench.{place.entity}": {"source": place.kind, "write": "replace"}}
     project = TemporaryProject.make(folder, {place.kind: declared}, table)
     project.write("credentials", {place.kind: place.credentials}, env="local")
     return project
 
 
-def ours(folder: Path, place: Place, *, in_c: bool) -> dict[str, float]:
+def ours(folder: Path, place: Place) -> dict[str, float]:
     """Pull a source by a project of its own."""
-    project_of(folder, place, in_c=in_c)
+    project_of(folder, place)
     command = [sys.executable, __file__, "--pull", str(folder), f"bench.{place.entity}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
     if done.returncode:
@@ -263,9 +258,9 @@ def ours(folder: Path, place: Place, *, in_c: bool) -> dict[str, float]:
     return found
 
 
-def published(folder: Path, place: Place, *, in_c: bool) -> dict[str, float]:
+def published(folder: Path, place: Place) -> dict[str, float]:
     """Pull a source and publish its table, by one command."""
-    project = project_of(folder, place, in_c=in_c)
+    project = project_of(folder, place)
     command = [str(Path(sys.executable).with_name("kedro")), "run", "--pipelines=ingestion,cdc_merge"]
     log, begun = folder / "run.txt", time.perf_counter()
     with log.open("wb") as said:
@@ -305,18 +300,15 @@ def peer(file: Path, place: Place, reader: str) -> dict[str, float] | str:
 def measured(folder: Path, place: Place, readers: Sequence[str], repeats: int) -> bool:
     """Print a row of the table for each reader; whether ours had all rows."""
     whole, own_readers = True, ["ours", PUBLISHED]
-    has_c = place.kind == "mariadb" and find_spec("MySQLdb") is not None
-    if has_c:
-        own_readers.insert(1, IN_C)
     for reader in (*own_readers, *readers):
         found: list[dict[str, float]] = []
         is_ours = reader in own_readers
         for number in range(repeats):
             own = folder / f"{place.kind}-{reader}-{number}"
             if reader == PUBLISHED:
-                one: dict[str, float] | str = published(own, place, in_c=has_c)
+                one: dict[str, float] | str = published(own, place)
             else:
-                one = ours(own, place, in_c=reader == IN_C) if is_ours else peer(own, place, reader)
+                one = ours(own, place) if is_ours else peer(own, place, reader)
             if isinstance(one, str):
                 print(f"| {place.kind} | {reader} | {one} | | |", flush=True)
                 break

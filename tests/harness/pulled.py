@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 import time
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow.parquet as pq
@@ -25,13 +24,6 @@ if TYPE_CHECKING:
 
 CREDENTIALS: Final = {"user": "puller", "password": "pulled-well"}
 DIALECTS: Final = ("postgresql", "mariadb")
-IN_C: Final = pytest.mark.skipif(
-    find_spec("MySQLdb") is None,
-    reason="mysqlclient is not here: `make test-sources` builds it where libmariadb-dev and a C compiler are",
-)
-"""Marks tests that read MariaDB with mysqlclient."""
-WITHOUT_TLS: Final = {"ssl_disabled": True}
-"""What a connection names for mysqlclient to read it."""
 CHANGED: Final = "CREATE TABLE {name} (id int PRIMARY KEY, name text, updated_at {time} NOT NULL{default});"
 
 

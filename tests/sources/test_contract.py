@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 pytest.importorskip("adbc_driver_postgresql", reason="`make test-sources` installs the extra sql")
-from harness.pulled import IN_C, WITHOUT_TLS
 
 from kedro_lakehouse.config.databases import SqlPullConfig, SqlSourceConfig
 from kedro_lakehouse.config.tables import TableConfig
@@ -73,14 +72,11 @@ class Table:
 
 
 class _SqlContract(PulledSourceContract):
-    connection: ClassVar[dict[str, bool]] = {}
-
     def declared(self, origin: Any, mode: Any, folder: str) -> tuple[SqlSourceConfig, TableName, TableConfig]:
         database = "postgres" if origin.dialect == "postgresql" else "shop"
         config = SqlSourceConfig(
             type="sql", dialect=origin.dialect, path=folder,
-            connection={"host": "127.0.0.1", "port": origin.database.port, "database": database}
-            | self.connection,
+            connection={"host": "127.0.0.1", "port": origin.database.port, "database": database},
         )  # fmt: skip
         pull = SqlPullConfig(mode=mode, cursor="updated_at" if mode == "incremental" else None)
         table = TableConfig(source="s", entity=origin.name, keys=("id",), pull=pull)
@@ -104,10 +100,3 @@ class TestMariaDb(_SqlContract):
     @pytest.fixture
     def origin(self, mariadb: MariaDb) -> Table:
         return Table(mariadb, "mariadb")
-
-
-@IN_C
-class TestMysqlClient(TestMariaDb):
-    """The contract on MariaDB, read with mysqlclient."""
-
-    connection: ClassVar[dict[str, bool]] = WITHOUT_TLS

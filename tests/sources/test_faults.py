@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from harness.processes import free_port
 from harness.project import TemporaryProject, environment
 from harness.proxy import Line, line_to
-from harness.pulled import CREDENTIALS, DIALECTS, IN_C, WITHOUT_TLS, Shop, bound
+from harness.pulled import CREDENTIALS, DIALECTS, Shop, bound
 from harness.rest_api import SECRET, RestApi, rest_api
 from harness.soak import soaking
 
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.sources
 
 KINDS: Final = ("postgresql", "mariadb", "rest")
-CLIENTS: Final = (*KINDS, pytest.param("mysqlclient", marks=IN_C))
-"""The kinds by what asks them, where that is to notice something."""
 ROWS: Final = 3000
 CUTS: Final = 100 if soaking() else 6
 KEDRO: Final = str(Path(sys.executable).with_name("kedro"))
@@ -113,11 +111,6 @@ def with_mariadb(mariadb: Any) -> Shop:
 
 
 @pytest.fixture(scope="module")
-def with_mysqlclient(with_mariadb: Shop) -> Shop:
-    return with_mariadb
-
-
-@pytest.fixture(scope="module")
 def with_nobody() -> Shop:
     """A database where nobody listens."""
     return Shop("mariadb", cast("Any", SimpleNamespace(port=free_port())))
@@ -149,8 +142,6 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
             else:
                 source = one.source(str(folder / "landing"))
                 source["connection"] = source["connection"] | {"port": line.port}
-                if kind == "mysqlclient":
-                    source["connection"] |= WITHOUT_TLS
             tables = {"a.thing": {"source": kind, "entity": "thing", "keys": ["id"]}}
             project = TemporaryProject.make(folder / "project", {kind: source | more}, tables)
             secrets = dict.fromkeys(DIALECTS, CREDENTIALS) | {"api": {"token": SECRET}}
@@ -167,7 +158,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hurried")
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_lines_that_are_cut_at_random_bytes_lose_and_double_nothing(places: Any, kind: str) -> None:
     place, rng = places(kind), random.Random(26)  # noqa: S311 - a test's
     assert place.pull() == ROWS
@@ -250,7 +241,7 @@ def _in_process(first: str, place: Place) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_process_that_is_asked_to_end_does_so_soon(places: Any, kind: str, asked: signal.Signals) -> None:
     """In an answer that has fallen silent; no half file stays, and the next pull is whole."""
     place = places(kind)
@@ -270,7 +261,7 @@ def test_a_process_that_is_asked_to_end_does_so_soon(places: Any, kind: str, ask
     place.assert_whole(2)
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_source_that_has_fallen_silent_is_given_up_when_its_time_is_over(places: Any, kind: str) -> None:
     place = places(kind, limits={"time": "3 s"})
     assert place.pull() == ROWS

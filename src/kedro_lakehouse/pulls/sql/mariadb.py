@@ -1,7 +1,6 @@
 """MariaDB and MySQL, read as text: Arrow makes the types, so that no value passes a float.
 
-PyMySQL reads; mysqlclient, which is written in C, where it is installed and the connection is declared to be
-without TLS: what else a connection may name means another thing to each of them.
+PyMySQL connects and asks; the rows of a table are read from its connection as columns (``text_rows``).
 
 Tables that are to have one state are read by one connection, one after the other, in one transaction.
 """
@@ -9,36 +8,35 @@ Tables that are to have one state are read by one connection, one after the othe
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import socket
-import sys
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.errors import cut, require
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
+from kedro_lakehouse.pulls.protocol import Chunk
 from kedro_lakehouse.pulls.sql.dialect import (
     ASKED_ONCE,
     MAX_DIGITS,
     Bound,
     SqlColumn,
     iso,
+    made_exact,
     quoted,
     sees_no_transactions,
 )
-from kedro_lakehouse.pulls.sql.reader import ConnectionReader, fetched
+from kedro_lakehouse.pulls.sql.reader import ConnectionReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kedro_lakehouse.pulls.protocol import Chunk, Pull
+    from kedro_lakehouse.pulls.protocol import Pull
 
 _CONNECT_SECONDS: Final = 10
-_IN_C: Final = frozenset({"host", "port", "database", "unix_socket", "ssl_disabled"})
-"""What a connection may name that mysqlclient reads."""
+_READ: Final = 64 * 1024
+"""So many bytes are read from a connection at a time, if they have arrived."""
 _TIMES: Final = ("datetime", "timestamp")
 _INTEGERS: Final[Mapping[str, tuple[str, str]]] = {
     "tinyint": ("int8", "int16"),
@@ -93,26 +91,29 @@ class MariaReader(ConnectionReader):
 
     def read(self, pull: Pull) -> Iterator[Chunk]:
         """Read the planned rows in the transaction that ``plan`` began."""
+        import pyarrow as pa
+
         query = self._query(pull)
         with self._explained():
             self._is_read = True
-            cursor = self._connection.cursor(_cursors(self._connection).SSCursor)
+            self._connection.query(query, unbuffered=True)
+            result = self._connection._result  # noqa: SLF001 - the driver has no other way
+            encodings = [encoding for encoding, _ in result.converters]
+            columns = [_decoded(c) if e else c for c, e in zip(self._columns, encodings, strict=True)]
             try:
-                cursor.execute(query)
-                yield from fetched(cursor, self._columns, _array)
-                cursor.close()
+                for arrays in _chunks(self._connection, len(columns)):
+                    batch = pa.record_batch(arrays, names=[column.name for column in columns])
+                    yield Chunk(rows=made_exact(batch, columns))
                 self._is_read = False
             finally:
-                if self._is_read:
-                    _forget(cursor)
+                # Letting go of a result asks the connection for the rest of its rows.
+                result.unbuffered_active = False
 
     def _ask(self, query: str) -> Sequence[Sequence[Any]]:
         return [[_text(value) for value in row] for row in super()._ask(query)]
 
     def _end(self, connection: Any) -> None:
-        _cut(connection)
-        if _is_in_c(connection):
-            connection.close()
+        connection._force_close()  # noqa: SLF001 - closing it otherwise would wait for the rest of the rows
 
     @property
     def _schema(self) -> str:
@@ -173,10 +174,11 @@ class MariaReader(ConnectionReader):
         return str(self._ask(f"SELECT @@global.{variable}")[0][0] or "") or None
 
     def _connect(self) -> None:
-        driver, words = _driver(self._table.config.connection)
+        pymysql = require("pymysql", what="MariaDB and MySQL need PyMySQL", install="'kedro-lakehouse[sql]'")
+        words = {**self._table.config.connection, **self._credentials}
         with self._explained():
-            self._connection = driver.connect(
-                **{"connect_timeout": _CONNECT_SECONDS, **words, **self._credentials},
+            self._connection = pymysql.connect(
+                **{"connect_timeout": _CONNECT_SECONDS, **words, "port": int(words.get("port", 3306))},
                 charset="utf8mb4", autocommit=True, conv={},
             )  # fmt: skip
         self._run("SET time_zone = '+00:00'")
@@ -186,9 +188,11 @@ class MariaReader(ConnectionReader):
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
         """Turn the driver's errors into faults, without what the server says of values."""
+        import pymysql
+
         try:
             yield
-        except _errors() as error:
+        except pymysql.Error as error:
             raise _fault(error) from error
         except (AttributeError, OSError, ValueError) as error:
             if self._is_closed:  # by another thread
@@ -196,61 +200,33 @@ class MariaReader(ConnectionReader):
             raise
 
 
-def _driver(connection: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The driver, and what it is to be connected with."""
-    pymysql = require("pymysql", what="MariaDB and MySQL need PyMySQL", install="'kedro-lakehouse[sql]'")
-    words = {**connection, "port": int(connection.get("port", 3306))}
-    is_without_tls = words.get("ssl_disabled") or "unix_socket" in words
-    in_c = _mysqlclient() if is_without_tls and words.keys() <= _IN_C else None
-    if in_c is None:
-        return pymysql, words
-    words.pop("ssl_disabled", None)
-    words |= {"ssl_mode": "DISABLED", "local_infile": False}
-    if words.get("host", "localhost") == "localhost" and "unix_socket" not in words:
-        words["host"] = "127.0.0.1"  # localhost means the socket to it
-    return in_c, words
+def _chunks(connection: Any, count: int) -> Iterator[list[Any]]:
+    """The rows of a result, some megabytes at a time, in so many columns of bytes."""
+    from pymysql.err import raise_mysql_exception
+
+    from kedro_lakehouse.pulls.sql.text_rows import ErrorPacketError, MalformedRowsError, columns_of
+
+    try:
+        yield from columns_of(partial(_received, connection), count)
+    except ErrorPacketError as error:
+        raise_mysql_exception(error.packet)
+    except MalformedRowsError as error:
+        remedy = "Name the columns that are needed in `pull: {fields: [...]}`."
+        raise TerminalFault(f"its answer cannot be read: {error}", remedy) from error
 
 
-def _mysqlclient() -> Any:
-    """The driver in C; None where it is not installed, or one that another thread cannot close."""
-    with contextlib.suppress(ImportError):
-        import MySQLdb
-        import MySQLdb.cursors
+def _received(connection: Any) -> bytes:
+    """The bytes that have arrived; waits until there are some."""
+    from pymysql.constants.CR import CR_SERVER_LOST
+    from pymysql.err import OperationalError
 
-        return MySQLdb if MySQLdb.version_info >= (2, 3) else None
-    return None
-
-
-def _is_in_c(connection: Any) -> bool:
-    return type(connection).__module__.startswith("MySQLdb")
-
-
-def _cursors(connection: Any) -> Any:
-    return import_module(f"{type(connection).__module__.partition('.')[0]}.cursors")
-
-
-def _errors() -> tuple[type[Exception], ...]:
-    drivers = [sys.modules[name] for name in ("pymysql", "MySQLdb") if name in sys.modules]
-    return tuple(driver.Error for driver in drivers)
-
-
-def _cut(connection: Any) -> None:
-    """Cut the line: closing it would wait for the rest of the rows."""
-    if not _is_in_c(connection):
-        connection._force_close()  # noqa: SLF001 - the driver has no other way
-        return
-    with socket.socket(fileno=os.dup(connection.fileno())) as line:
-        line.shutdown(socket.SHUT_RDWR)
-
-
-def _forget(cursor: Any) -> None:
-    """Let a cursor and its result go: both would ask the connection for the rest of the rows."""
-    if _is_in_c(cursor):
-        with contextlib.suppress(Exception):
-            _cut(cursor.connection)
-    elif cursor._result is not None:  # noqa: SLF001 - the driver has no other way
-        cursor._result.unbuffered_active = False  # noqa: SLF001 - the same
-    cursor.connection = None
+    try:
+        found: bytes = connection._rfile.read1(_READ)  # noqa: SLF001 - the driver has no other way
+    except OSError as error:
+        raise OperationalError(CR_SERVER_LOST, "the connection was lost") from error
+    if not found:
+        raise OperationalError(CR_SERVER_LOST, "the connection was lost")
+    return found
 
 
 def _fault(error: Any) -> SourceFault:
@@ -294,24 +270,26 @@ def _column(  # noqa: PLR0913 - what the catalog says of a column
     return SqlColumn(name=name, type=kind, nullable=nullable, select=select, exact=exact)
 
 
-def _array(column: SqlColumn, values: Sequence[Any]) -> Any:
-    """Selected values, which are all text or all bytes."""
-    import pyarrow as pa
-
-    del column
-    binary = any(isinstance(value, bytes) for value in values)
-    return pa.array(values, pa.binary() if binary else pa.string())
-
-
 def _cast(found: Any, *, to: Any) -> Any:
-    """Texts in their type; exact, or an error. mysqlclient gives the texts of numbers and times as bytes."""
+    """Texts in their type; exact, or an error."""
     import pyarrow as pa
 
-    if pa.types.is_binary(found.type) and not pa.types.is_binary(to):
-        found = found.cast(pa.string())
     if pa.types.is_timestamp(to) and to.tz:
         return found.cast(pa.timestamp("us")).cast(to)
     return found.cast(to)
+
+
+def _decoded(column: SqlColumn) -> SqlColumn:
+    """A column whose selected values are text and arrive as bytes."""
+    import pyarrow as pa
+
+    exact = column.exact
+
+    def read(found: Any) -> Any:
+        text = found.cast(pa.string())
+        return exact(text) if exact else text
+
+    return replace(column, exact=read)
 
 
 def _text(value: Any) -> Any:
