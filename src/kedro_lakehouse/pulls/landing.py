@@ -91,7 +91,9 @@ class LandingFile:
             table = table.append_column(SNAPSHOT_ID, pa.repeat(pa.scalar(self._snapshot), table.num_rows))
         if self._writer is None:
             self._schema = table.schema
-            self._writer = pq.ParquetWriter(self._open(), table.schema, compression="zstd")
+            # A dictionary of values that hardly repeat, such as keys, costs more than all else.
+            plain = {"compression": "zstd", "use_dictionary": False}
+            self._writer = pq.ParquetWriter(self._open(), table.schema, **plain)
         elif table.schema != self._schema:
             try:
                 table = table.cast(self._schema)
