@@ -242,7 +242,7 @@ def project_of(folder: Path, place: Place) -> TemporaryProject:
 
     declared = place.declared | {"path": str(folder / "landing")}
     table = {f"bench.{place.entity}": {"source": place.kind, "write": "replace"}}
-    project = TemporaryProject.make(folder, {place.kind: declared}, table)
+    project = TemporaryProject.make(folder, {place.kind: declared}, table, as_shipped=True)
     project.write("credentials", {place.kind: place.credentials}, env="local")
     return project
 

@@ -25,7 +25,7 @@ QUICK = {OPTIONS: "-Da=b -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 @pytest.mark.parametrize(
     ("waiting", "is_quick"),
-    [(None, True), (0, True), (16 * 2**20 - 1, True), (16 * 2**20, False)],
+    [(None, True), (0, True), (8 * 2**20 - 1, True), (8 * 2**20, False)],
 )
 def test_java_compiles_well_where_much_waits(waiting: int | None, is_quick: bool) -> None:
     load = None if waiting is None else lambda: Load(waiting=waiting, landed=2**30)

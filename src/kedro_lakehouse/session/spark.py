@@ -54,8 +54,8 @@ FOR_ROWS_OF_THE_DRIVER = _FOR_FEW_ROWS | {
 """For a query over rows that the driver has: nothing is compiled, and each step is one task."""
 _FEW = 2 * 2**20
 """Below so many landed bytes a run is faster with it. For the bundled data, 3.5 MB, it is no difference."""
-_MUCH = 16 * 2**20
-"""From so many waiting bytes on a run takes longer for it: by ``bench/bulk.py`` and ``bench/extracts.py``."""
+_MUCH = 8 * 2**20
+"""From so many waiting bytes on a run takes longer for it: by ``bench/sources.py``, 10 MB of parquet."""
 _WORKER_DAEMON = "spark.python.daemon.module", "kedro_lakehouse.session.worker_daemon"
 """Starts Python workers without Spark's archives on their path: a task of a UDF takes a third of the time."""
 _STATIC = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
