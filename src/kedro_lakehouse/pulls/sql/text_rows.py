@@ -139,12 +139,16 @@ def _columns(data: bytearray, rows: _Rows, count: int) -> list[pa.Array]:
 def _fill(
     bounds: NDArray[np.int32], buffer: NDArray[np.uint8], at: NDArray[np.int64], end: int
 ) -> Sequence[NDArray[np.bool_] | None]:
-    """Find where each value begins and ends; which values are null, a column each.
+    """Find where each value begins and ends.
 
     Args:
         bounds: Takes the bounds, by row and column.
+        buffer: The bytes.
         at: Where the rows begin.
         end: Where the last one ends.
+
+    Returns:
+        For each column which of its values are null; None: none is.
     """
     ends = np.append(at[1:] - _HEAD_BYTES, end)[: len(at)]
     nulls = []
