@@ -88,6 +88,8 @@ OURS: Final = "ours"
 PUBLISHED: Final = "ours, to a published table"
 PAGE: Final = 1_000
 _PATIENCE: Final = 3_600
+_PAUSE: Final = 2.0
+"""So many seconds between two readers: what the one before has started ends."""
 
 
 @dataclass(frozen=True)
@@ -333,7 +335,9 @@ def measured(folder: Path, place: Place, readers: Sequence[str], repeats: int) -
 
 
 def read(own: Path, place: Place, reader: str) -> dict[str, float] | str:
-    """Read a source once, in a folder or file of its own."""
+    """Read a source once, in a folder or file of its own, after what the one before wrote is on the disk."""
+    os.sync()
+    time.sleep(_PAUSE)
     if reader == PUBLISHED:
         return published(own, place)
     return ours(own, place) if reader == OURS else peer(own, place, reader)
