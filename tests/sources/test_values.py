@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from harness.pulled import Shop, bound, landed, made
 
 from kedro_lakehouse.errors import TypeNotExactError
 from kedro_lakehouse.ingestion.pulling import pull_now
+from kedro_lakehouse.pulls.errors import TransientFault
 from kedro_lakehouse.pulls.protocol import Since
 
 if TYPE_CHECKING:
@@ -111,6 +113,23 @@ def test_lengths_of_every_width_arrive_as_the_driver_reads_them(mariadb: MariaDb
     opened.close()
     assert [tuple(row.values()) for row in found.to_pylist()] == expected
     assert [len(data) for _, _, data in expected] == lengths
+
+
+def test_an_error_between_rows_is_the_servers(mariadb: MariaDb, tmp_path: Path) -> None:
+    """The server ends the query while rows that nobody has read yet wait."""
+    shop = Shop("mariadb", mariadb)
+    shop.script("CREATE TABLE `long` AS SELECT seq AS id, repeat('x', 1000) AS note FROM seq_1_to_60000;")
+    source = {"mariadb": shop.source(str(tmp_path / "landing"))}
+    tables = {"a.long": {"source": "mariadb", "keys": ["id"]}}
+    opened = bound(made(tmp_path / "project", source, tables), "a.long").open_pulled()
+    pull = opened.plan(Since(mode="full", number=0, to=None))
+    opened._reader._run("SET max_statement_time = 0.5")
+    chunks = opened.read(pull, None)
+    assert next(chunks).rows.num_rows < 60_000
+    time.sleep(0.7)
+    with pytest.raises(TransientFault, match="error 1969"):
+        list(chunks)
+    opened.close()
 
 
 def test_a_value_that_fits_no_type_is_refused_until_it_is_read_as_text(

@@ -196,12 +196,15 @@ def _parquet(content: bytes, name: str, wanted: Wanted, *, has_documents: bool) 
         return None
     kept = rows.filter(pc.invert(about))
     groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
-    own = groups[0].column(0).compression.lower().replace("uncompressed", "none")
+    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    own = columns[0].compression.lower().replace("uncompressed", "none")
+    # A dictionary that the file does not have may take more room than there is.
+    with_dictionary = sorted({one.path_in_schema for one in columns if one.has_dictionary_page})
     for codec, level in ((own, None), *_SMALLER):
         out = io.BytesIO()
         # The very types of the file: nanoseconds and the older encoding of times stay as they were.
         pq.write_table(
-            kept, out, compression=codec, compression_level=level,
+            kept, out, compression=codec, compression_level=level, use_dictionary=with_dictionary,
             row_group_size=max(group.num_rows for group in groups),
             use_deprecated_int96_timestamps=_has_int96(opened),
         )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,6 +114,20 @@ def test_rows_of_parquet_go_and_every_reader_reads_the_rest(bound: Callable[...,
             (len(left), sum(row["n"] for row in left))
         ]
     assert search_files([str(file)], WANTED).found == []
+
+
+@pytest.mark.parametrize("dictionaries", [True, False, ["note"]])
+def test_parquet_of_a_few_rows_has_room_for_the_rest(bound: Callable[..., Any], dictionaries: Any) -> None:
+    """A file has dictionaries only where it had them: they would take the room of the row that goes."""
+    out = pa.BufferOutputStream()
+    rows = pa.table({"id": pa.array([7001001, 2], pa.int64()), "note": ["Anna", "Bob"]})
+    pq.write_table(rows, out, compression="zstd", use_dictionary=dictionaries)
+    content = out.getvalue().to_pybytes()
+    table = bound("parquet")
+    left = erased(table, content, "001.parquet")
+    assert len(left) == len(content)
+    assert pq.read_table(io.BytesIO(left)).to_pylist() == [{"id": 2, "note": "Bob"}]
+    assert b"Anna" not in left
 
 
 @pytest.mark.parametrize("content", [b"id,n\n1,2\n", b"", b"id,n\n"])
