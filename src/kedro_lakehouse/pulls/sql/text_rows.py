@@ -129,7 +129,7 @@ def _columns(data: bytearray, rows: _Rows, count: int) -> list[pa.Array]:
     nulls = _fill(bounds, np.frombuffer(data, np.uint8), np.array(rows.starts, np.int64), rows.end)
     if not number:
         return [pa.array([], pa.binary()) for _ in nulls]
-    # For Arrow these are the bounds of one array, of which every second value lies between two of the rows.
+    # Arrow sees one array of values and of the bytes between them, in turn; each column takes its own.
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     every = pa.Array.from_buffers(pa.binary(), bounds.size - 1, buffers)
     first = np.arange(0, bounds.size, 2 * count)
