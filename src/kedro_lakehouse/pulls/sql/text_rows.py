@@ -124,11 +124,10 @@ def _columns(data: bytearray, rows: _Rows, count: int) -> list[pa.Array]:
     """The columns of rows: each value lies in the bytes between two bounds."""
     if len(data) > _MAX_BYTES:
         raise MalformedRowsError("a row has more than 2 GB")
-    number = len(rows.starts)
-    bounds = np.empty((number, count, 2), np.int32)
+    if not rows.starts:
+        return [pa.array([], pa.binary())] * count
+    bounds = np.empty((len(rows.starts), count, 2), np.int32)
     nulls = _fill(bounds, np.frombuffer(data, np.uint8), np.array(rows.starts, np.int64), rows.end)
-    if not number:
-        return [pa.array([], pa.binary()) for _ in nulls]
     # Arrow sees one array of values and of the bytes between them, in turn; each column takes its own.
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     every = pa.Array.from_buffers(pa.binary(), bounds.size - 1, buffers)
@@ -150,7 +149,7 @@ def _fill(
     Returns:
         For each column which of its values are null; None: none is.
     """
-    ends = np.append(at[1:] - _HEAD_BYTES, end)[: len(at)]
+    ends = np.append(at[1:] - _HEAD_BYTES, end)
     nulls = []
     try:
         for n in range(bounds.shape[1]):
@@ -172,7 +171,7 @@ def _lengths(
     """The length of each value that begins with one, where the value itself begins, and which are null."""
     marks = buffer[at]
     size, at = marks.astype(np.int64), at + 1
-    if not len(at) or marks.max() < _NULL:
+    if marks.max() < _NULL:
         return size, at, None
     for mark, width in _WIDE:
         which = np.flatnonzero(marks == mark)
