@@ -1,13 +1,14 @@
 """How fast a pull reads and lands from databases, an API and MongoDB beside other readers, and its memory.
 
 Usage: ``.venv/bin/python bench/sources.py [--rows 1000000] [--repeats 5] [--records 100000]
-[--only postgresql mariadb rest mongodb] [--no-peers] [--no-runs] [--peers adbc connectorx ...]``.
+[--only postgresql mariadb jdbc rest mongodb] [--no-peers] [--no-runs] [--peers adbc connectorx ...]``.
 
 Each reader has a process of its own. A pull of ours is what ``kedro lakehouse pull`` does: it asks the
 catalog, reads, lands a file, computes its hash and seals it. The others write a parquet file
 (plain_sources.py), each with its packages in an environment that ``uv run`` makes and forgets; where one
 fails, the table gives the reason. What a published table takes is the whole command ``kedro run``, which also
-starts Spark, ingests the pull and writes the table; its memory is that of Python, without Java.
+starts Spark, ingests the pull and writes the table; its memory is that of Python, without Java. ``jdbc`` is
+PostgreSQL by its JDBC driver: its time includes the start of the Spark that reads.
 ``--rows 10000000 --repeats 1 --no-peers --no-runs`` shows the memory.
 
 Databases and packages as for ``make test-sources``. Exits 1 where a reader of ours has not all rows.
@@ -64,6 +65,9 @@ COLUMNS: Final = {
         FLUSH TABLES bench FOR EXPORT; UNLOCK TABLES;""",
 }  # fmt: skip
 """The tables: eleven columns of as many kinds. They are on the disk before the first reader comes."""
+BY_DRIVER: Final = """CREATE VIEW by_driver AS SELECT id, ref, price, ratio, open, day, at, code, name, note,
+    data::text AS data FROM bench;"""
+"""The same columns, without the type that is no type of JDBC."""
 NEEDS: Final = {
     "connectorx": ("connectorx==0.4.6", "pyarrow"),
     "duckdb": (
@@ -76,6 +80,7 @@ NEEDS: Final = {
 PEERS: Final = {
     "postgresql": ("adbc", "connectorx", "duckdb", "spark", "dlt"),
     "mariadb": ("pymysql", "connectorx", "duckdb", "spark", "dlt"),
+    "jdbc": (),
     "rest": ("dlt_rest",),
     "mongodb": ("pymongo",),
 }
@@ -107,11 +112,13 @@ class Place:
 def databases(folder: Path, rows: int, only: Sequence[str], running: ExitStack) -> list[Place]:
     """The databases, each with its table."""
     from harness.databases import MariaDb, Postgres
+    from harness.jdbc import by_jdbc
     from harness.pulled import CREDENTIALS, Shop
 
     found = []
     for kind, made in (("postgresql", Postgres), ("mariadb", MariaDb)):
-        if kind not in only:
+        by_driver = kind == "postgresql" and "jdbc" in only
+        if kind not in only and not by_driver:
             continue
         server = made(folder / kind)
         running.callback(server.stop)
@@ -122,7 +129,12 @@ def databases(folder: Path, rows: int, only: Sequence[str], running: ExitStack) 
             user += "CREATE DATABASE shop; GRANT SELECT ON shop.* TO 'puller'@'127.0.0.1';"
         server.script(user)
         shop.script(COLUMNS[kind].format(rows=rows))
-        found.append(Place(kind, server.port, shop.source(""), CREDENTIALS, "bench", rows))
+        if kind in only:
+            found.append(Place(kind, server.port, shop.source(""), CREDENTIALS, "bench", rows))
+        if by_driver:
+            shop.script(BY_DRIVER)
+            source = by_jdbc(shop, "", credentials="jdbc")
+            found.append(Place("jdbc", server.port, source, CREDENTIALS, "by_driver", rows))
     return found
 
 

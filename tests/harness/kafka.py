@@ -2,56 +2,29 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import time
 import zipfile
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
-import pyspark
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 
 from harness.processes import PATIENCE, Server, free_port, wait_for
-from harness.project import ROOT
-from kedro_lakehouse.session.jars import checked_jars, sums
+from harness.server_jars import server_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-PINNED: Final = Path(__file__).with_name("kafka.sha256")
 KAFKA: Final = "org.apache.kafka:kafka_2.13:4.3.1,org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
 _LOGGING: Final = (
     "Configuration: {Appenders: {Console: {name: C}}, "
     "Loggers: {Root: {level: WARN, AppenderRef: {ref: C}}}}\n"
 )
-
-
-def server_jars(packages: str, *, excludes: str = "") -> list[str]:
-    """The jars of a server, fetched by Ivy once and compared with the pinned checksums."""
-    folder = ROOT / ".cache/ivy-servers"
-    conf = {
-        "spark.jars.packages": packages,
-        "spark.jars.excludes": excludes,
-        "spark.jars.ivy": str(folder),
-    }
-    # Two workers of the tests share the folder, and Ivy does not expect company.
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        jars = checked_jars(conf)
-    pinned = set(PINNED.read_text(encoding="ascii").splitlines())
-    if strangers := set(sums(jars)) - pinned:
-        raise AssertionError(f"not pinned in {PINNED.name}: {sorted(strangers)}")
-    # Spark's resolver leaves out Scala's library, because Spark has it; Spark 3.5 has an older one.
-    own = Path(pyspark.__path__[0], "jars").glob("scala-library-2.13*.jar")
-    other = ROOT.glob(".venv/lib/*/site-packages/pyspark/jars/scala-library-2.13*.jar")
-    return [*jars, str(next(chain(own, other)))]
 
 
 class _JavaServer(Server):

@@ -10,6 +10,9 @@ import pytest
 
 pytest.importorskip("adbc_driver_postgresql", reason="`make test-sources` installs the extra sql")
 
+from harness.jdbc import by_jdbc
+from harness.pulled import Shop
+
 from kedro_lakehouse.config.databases import SqlPullConfig, SqlSourceConfig
 from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.names import TableName
@@ -100,3 +103,22 @@ class TestMariaDb(_SqlContract):
     @pytest.fixture
     def origin(self, mariadb: MariaDb) -> Table:
         return Table(mariadb, "mariadb")
+
+
+class _SeenByJdbc(Table):
+    def make_anew(self) -> bool:
+        super().make_anew()
+        return False  # JDBC does not tell
+
+
+class TestJdbc(_SqlContract):
+    """The contract on PostgreSQL by its JDBC driver."""
+
+    @pytest.fixture
+    def origin(self, postgres: Postgres) -> Table:
+        return _SeenByJdbc(postgres, "postgresql")
+
+    def declared(self, origin: Any, mode: Any, folder: str) -> tuple[SqlSourceConfig, TableName, TableConfig]:
+        _, name, table = super().declared(origin, mode, folder)
+        config = by_jdbc(Shop("postgresql", origin.database), folder)
+        return SqlSourceConfig.model_validate(config), name, table

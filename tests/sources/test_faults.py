@@ -18,6 +18,7 @@ import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from email.utils import formatdate
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -26,6 +27,7 @@ import pytest
 
 pytest.importorskip("adbc_driver_postgresql", reason="`make test-sources` installs the extra sql")
 import pyarrow.parquet as pq
+from harness.jdbc import by_jdbc
 from harness.processes import free_port
 from harness.project import TemporaryProject, environment
 from harness.proxy import Line, line_to
@@ -106,6 +108,11 @@ def with_postgresql(postgres: Any) -> Shop:
 
 
 @pytest.fixture(scope="module")
+def with_jdbc(with_postgresql: Shop) -> Shop:
+    return with_postgresql
+
+
+@pytest.fixture(scope="module")
 def with_mariadb(mariadb: Any) -> Shop:
     return filled("mariadb", mariadb)
 
@@ -133,7 +140,9 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
             one, folder = request.getfixturevalue(f"with_{kind}"), tmp_path / kind
             port = one.port if kind == "rest" else one.server.port
             line = stack.enter_context(line_to(port))
-            if kind == "rest":
+            if kind == "jdbc":
+                source = by_jdbc(one, str(folder / "landing"), port=line.port)
+            elif kind == "rest":
                 source = {
                     "type": "rest", "base_url": f"http://127.0.0.1:{line.port}/v1", "records": "data.items",
                     "paging": {"type": "cursor", "next": "meta.next", "parameter": "after"},
@@ -158,7 +167,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hurried")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *(["jdbc"] if soaking() else [])])
 def test_lines_that_are_cut_at_random_bytes_lose_and_double_nothing(places: Any, kind: str) -> None:
     place, rng = places(kind), random.Random(26)  # noqa: S311 - a test's
     assert place.pull() == ROWS
@@ -240,8 +249,9 @@ def _in_process(first: str, place: Place) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "asked"), [*product(KINDS, [signal.SIGTERM, signal.SIGINT]), ("jdbc", signal.SIGINT)]
+)
 def test_a_process_that_is_asked_to_end_does_so_soon(places: Any, kind: str, asked: signal.Signals) -> None:
     """In an answer that has fallen silent; no half file stays, and the next pull is whole."""
     place = places(kind)

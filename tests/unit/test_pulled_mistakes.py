@@ -31,6 +31,15 @@ GOOD: dict[str, dict[str, Any]] = {
 INCREMENTAL = {"mode": "incremental", "cursor": "at"}
 OF_DATABASES = {"late": "open_transactions"}
 
+JDBC: dict[str, Any] = {
+    "dialect": "jdbc", "connection": {"url": "jdbc:db2://db:50000/shop"}, "jars": ["drivers/jcc.jar"],
+    "clock": "SELECT CURRENT TIMESTAMP FROM SYSIBM.SYSDUMMY1",
+}  # fmt: skip
+OF_TABLES = JDBC["connection"] | {"dbTable": "x"}
+WITH_SECRETS = (
+    "jdbc:db2://db:50000/shop:user=x;password=y;", "jdbc:oracle:thin:scott/tiger@db:1521/shop",
+    "jdbc:mariadb://scott:tiger@db/shop",
+)  # fmt: skip
 MISTAKES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("sql", {"dialect": "postgres"}, {}, "sources.yml: s.dialect", "'postgresql'"),
     ("sql", {"dialect": "db2"}, {}, "sources.yml: s.dialect", "'sqlserver'"),
@@ -53,6 +62,19 @@ MISTAKES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("sql", {}, {"pull": {"mode": "snapshot"}}, "tables.yml: a.t.write", "`write: append`"),
     ("sql", {}, {"keys": [], "write": "append"}, "tables.yml: a.t.write", "would be added"),
     ("sql", {}, {"pull": {"keep": 0}}, "tables.yml: a.t.pull.keep", "1"),
+    ("sql", JDBC | {"connection": {"host": "db"}}, {}, "sources.yml: s.connection", "jdbc:db2://"),
+    *(
+        ("sql", JDBC | {"connection": {"url": url}}, {}, "sources.yml: s.connection.url", "credentials.yml")
+        for url in WITH_SECRETS
+    ),
+    ("sql", JDBC | {"connection": OF_TABLES}, {}, "sources.yml: s.connection", "Remove it"),
+    ("sql", JDBC | {"jars": []}, {}, "sources.yml: s.jars", "drivers/jcc"),
+    ("sql", JDBC | {"clock": None}, {}, "sources.yml: s.clock", "SELECT CURRENT_TIMESTAMP"),
+    ("sql", JDBC | {"clock": "SELECT (1"}, {}, "sources.yml: s.clock", "Close it"),
+    ("sql", JDBC | {"one_state": True}, {}, "sources.yml: s.one_state", "by JDBC"),
+    ("sql", JDBC, {"pull": INCREMENTAL | OF_DATABASES}, "tables.yml: a.t.pull.late", "{overlap: 10 min}"),
+    ("sql", {"jars": ["x.jar"]}, {}, "sources.yml: s.jars", "not read by JDBC"),
+    ("sql", {"clock": "SELECT 1"}, {}, "sources.yml: s.clock", "not read by JDBC"),
     ("rest", {"paging": {"type": "offset"}}, {}, "sources.yml: s.paging", "`verify: twice`"),
     ("rest", {"paging": {"type": "cursor"}}, {}, "sources.yml: s.paging.next", "'next'"),
     ("rest", {"paging": {"type": "pages"}}, {}, "sources.yml: s.paging.type", "'page'"),

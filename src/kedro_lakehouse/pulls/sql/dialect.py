@@ -171,8 +171,10 @@ class SqlTable:
 
     @property
     def waits_for_transactions(self) -> bool:
-        """Whether a window ends before the oldest open transaction: the default."""
-        return self.pull.late in (None, "open_transactions")
+        """Whether a window ends before the oldest open transaction: the default where they are known."""
+        if self.pull.late is None:
+            return self.config.tells_transactions
+        return self.pull.late == "open_transactions"
 
 
 def sees_no_transactions(grant: str) -> TerminalFault:

@@ -23,6 +23,7 @@ _READERS: Final[Mapping[Dialect, tuple[str, str]]] = {
     "mysql": ("mariadb", "MariaReader"),
     "sqlserver": ("sqlserver", "SqlServerReader"),
     "oracle": ("oracle", "OracleReader"),
+    "jdbc": ("jdbc", "JdbcReader"),
 }
 """The module and the class that asks a database, by its dialect."""
 
