@@ -1,16 +1,20 @@
-"""PostgreSQL and MariaDB as databases that only have a JDBC driver."""
+"""Databases that are read by their JDBC drivers: H2, and PostgreSQL and MariaDB as if they had no dialect."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from harness.processes import Server, free_port, wait_for
 from harness.server_jars import server_jars
 
 if TYPE_CHECKING:
     from harness.pulled import Shop
 
 _DRIVERS: Final = {
+    "com.h2database:h2:2.4.240": "com.h2database_h2-2.4.240.jar",
     "org.postgresql:postgresql:42.7.11": "org.postgresql_postgresql-42.7.11.jar",
     "org.mariadb.jdbc:mariadb-java-client:3.5.3": "org.mariadb.jdbc_mariadb-java-client-3.5.3.jar",
 }
@@ -26,5 +30,39 @@ def by_jdbc(shop: Shop, folder: str, *, port: int | None = None, **more: Any) ->
 
 
 def drivers() -> list[str]:
-    """The jars of both drivers, without what these need only at times: one process serves both databases."""
+    """The jars of the drivers, without what these need only at times: one process serves all databases."""
     return [jar for jar in server_jars(",".join(_DRIVERS)) if Path(jar).name in _DRIVERS.values()]
+
+
+class H2(Server):
+    """A server of H2, a database that has no dialect here."""
+
+    def __init__(self, folder: Path) -> None:
+        """Start it with the database ``shop``, and wait until it answers."""
+        self.folder, self.port = folder, free_port()
+        folder.mkdir(parents=True)
+        self.start()
+
+    def start(self) -> None:
+        """Start it, also after it was killed."""
+        words = ["-tcp", "-tcpPort", str(self.port), "-ifNotExists", "-baseDir", str(self.folder)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(_java("Server", *words), stdout=log, stderr=log)
+        wait_for(self.port, self._process, self.log)
+
+    def script(self, text: str) -> None:
+        """Run statements as the administrator."""
+        file = self.folder / "script.sql"
+        file.write_text(text, encoding="utf-8")
+        subprocess.run(_java("RunScript", "-url", self.url, "-user", "sa", "-script", str(file)), check=True)
+
+    @property
+    def url(self) -> str:
+        """The address of the database."""
+        return f"jdbc:h2:tcp://127.0.0.1:{self.port}/shop"
+
+
+def _java(tool: str, *words: str) -> list[str]:
+    java = Path(os.environ["JAVA_HOME"], "bin/java") if "JAVA_HOME" in os.environ else "java"
+    own = next(jar for jar in drivers() if "h2database" in jar)
+    return [str(java), "-cp", own, f"org.h2.tools.{tool}", *words]

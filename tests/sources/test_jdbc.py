@@ -14,16 +14,23 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 pytest.importorskip("adbc_driver_postgresql", reason="`make test-sources` installs the extra sql")
-from harness.database_values import MARIADB_EXPECTED, MARIADB_VALUES, POSTGRES_EXPECTED, POSTGRES_VALUES
-from harness.jdbc import by_jdbc
+from harness.database_values import (
+    H2_EXPECTED,
+    H2_VALUES,
+    MARIADB_EXPECTED,
+    MARIADB_VALUES,
+    POSTGRES_EXPECTED,
+    POSTGRES_VALUES,
+)
+from harness.jdbc import H2, by_jdbc, drivers
 from harness.project import environment
 from harness.pulled import Shop, bound, landed, made
 
-from kedro_lakehouse.errors import SourceRefusedError, TypeNotExactError
+from kedro_lakehouse.errors import SourceRefusedError, SourceUnreachableError, TypeNotExactError
 from kedro_lakehouse.ingestion.pulling import pull_now
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 pytestmark = pytest.mark.sources
 
@@ -42,6 +49,13 @@ EXPECTED: Final[Mapping[str, Mapping[str, Any]]] = {
     "mariadb": MARIADB_EXPECTED | {"at": dt.datetime(2024, 1, 31, 6, 0, 0, 123456)},  # noqa: DTZ001
 }
 SCRIPTS: Final = {"postgresql": POSTGRES_VALUES, "mariadb": MARIADB_VALUES}
+
+
+@pytest.fixture
+def h2(tmp_path: Path) -> Iterator[H2]:
+    server = H2(tmp_path / "h2")
+    yield server
+    server.stop()
 
 
 def project_of(shop: Shop, folder: Path, table: str, **pull: Any) -> Any:
@@ -93,6 +107,35 @@ def test_a_value_that_fits_no_type_is_refused_until_it_is_read_as_text(
         assert landed(project, "a.t") == [{"id": 1, column: text}]
     with pytest.raises(TypeNotExactError, match="Make a view"):
         pull_now(bound(project_of(shop, tmp_path / "u", "odd_jdbc", as_text=["day", "flag", "u"]), "a.t"))
+
+
+def test_a_database_without_a_dialect_is_read(h2: H2, tmp_path: Path) -> None:
+    """Every type of H2 with its extremes; what its driver calls OTHER, a view casts."""
+    h2.script(H2_VALUES)
+    source = {
+        "type": "sql", "dialect": "jdbc", "connection": {"url": h2.url}, "jars": drivers(),
+        "clock": "SELECT CURRENT_TIMESTAMP", "credentials": "postgresql", "path": str(tmp_path / "landing"),
+    }  # fmt: skip
+    for column in ("R", "DF", "AT9"):
+        project = declared(source, tmp_path / column, "SALES.ALL_TYPES", fields=["ID", column])
+        with pytest.raises(TypeNotExactError, match=rf"as_text: \[{column}\]"):
+            pull_now(bound(project, "a.t"))
+    project = declared(source, tmp_path / "SPAN", "SALES.ALL_TYPES", fields=["ID", "SPAN"], as_text=["SPAN"])
+    with pytest.raises(TypeNotExactError, match=r"INTERVAL DAY TO SECOND.*Make a view"):
+        pull_now(bound(project, "a.t"))
+    project = declared(source, tmp_path, "SALES.CAST_TYPES", as_text=["R", "DF", "AT9"])
+    pull_now(bound(project, "a.t"))
+    first, second = sorted(landed(project, "a.t"), key=lambda row: row["ID"])
+    assert first == H2_EXPECTED
+    assert {value for name, value in second.items() if name != "ID"} == {None}
+    refused = declared(source | {"credentials": "nobody"}, tmp_path / "nobody", "SALES.CAST_TYPES")
+    refused.write("credentials", {"nobody": {"user": "puller", "password": "wrong"}}, env="local")
+    with pytest.raises(SourceRefusedError, match="SQLSTATE 28000"):
+        pull_now(bound(refused, "a.t"))
+    h2.kill()
+    gone = declared(source | {"retry": {"budget": "1 s"}}, tmp_path / "gone", "SALES.CAST_TYPES")
+    with pytest.raises(SourceUnreachableError, match="SQLSTATE 90067"):
+        pull_now(bound(gone, "a.t"))
 
 
 def test_what_stands_in_the_way_is_named(shops: dict[str, Shop], tmp_path: Path) -> None:

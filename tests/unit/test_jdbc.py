@@ -130,11 +130,13 @@ def test_bytes_are_not_read_as_text() -> None:
         ("sql", "22003", "value 4711 is out of range", TerminalFault, "SQLSTATE 22003"),
         ("sql", "08006", "an I/O error with 4711", TransientFault, "SQLSTATE 08006"),
         ("sql", "57P01", "terminated", TransientFault, "SQLSTATE 57P01"),
+        ("passing", "90067", "broken: 4711", TransientFault, "SQLSTATE 90067"),
+        ("passing", "28000", "no password for puller", TerminalFault, "no password for puller"),
         ("sql", None, "4711", TransientFault, "unknown"),
         ("sql", "08001", "No suitable driver found for jdbc:db2:", TerminalFault, "none of `jars`"),
         ("ClassNotFoundException", None, "a.B", TerminalFault, "none of `jars`"),
         ("JavaNotFoundError", None, "Java 17 is missing", TerminalFault, "Java 17"),
-        ("sql", None, "[UNRECOGNIZED_SQL_TYPE] uuid", InexactFault, "types"),
+        ("sql", None, "[UNRECOGNIZED_SQL_TYPE] It has - name: uuid, id: OTHER.", InexactFault, "uuid"),
     ],
 )  # fmt: skip
 def test_an_error_passes_or_does_not_and_shows_no_value(

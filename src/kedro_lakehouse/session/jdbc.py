@@ -27,6 +27,12 @@ _ROWS: Final = 20_000
 """So many rows are one batch."""
 _IDLE_SECONDS: Final = 60.0
 _SQL_ERROR: Final = "java.sql.SQLException"
+_PASSES: Final = (
+    "java.sql.SQLTransientException",
+    "java.sql.SQLRecoverableException",
+    "java.sql.SQLNonTransientConnectionException",
+)
+"""What drivers throw where it may pass by itself; the last one, where they do not try it again themselves."""
 _INIT: Final = "sessioninitstatement"
 _OF_SPARK: Final = frozenset({"url", "driver", "fetchsize", "querytimeout", _INIT})
 """Options of Spark that are no property of a driver, in lower case."""
@@ -233,9 +239,10 @@ def _told(error: Exception) -> dict[str, str | None]:
     gateway = SparkContext._gateway
     while found is not None:
         if is_instance_of(gateway, found, _SQL_ERROR):
-            return {"kind": "sql", "state": found.getSQLState(), "words": found.getMessage()}
-        if found.getCause() is None:
-            return {"kind": found.getClass().getSimpleName(), "state": None, "words": found.getMessage()}
+            kind = "passing" if any(is_instance_of(gateway, found, name) for name in _PASSES) else "sql"
+            return {"kind": kind, "state": found.getSQLState(), "words": found.getMessage()}
+        if found.getCause() is None:  # its words may hold a value
+            return {"kind": found.getClass().getSimpleName(), "state": None, "words": None}
         found = found.getCause()
     return {"kind": type(error).__name__, "state": None, "words": str(error)}
 

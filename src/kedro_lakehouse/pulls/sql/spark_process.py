@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -37,7 +38,7 @@ _LOG_IN: Final = "28"
 _NAMES: Final = ("28", "3D", "3F", "42")
 """Beginnings of states whose words hold no value of a row: names and rights."""
 _NO_DRIVER: Final = ("No suitable driver", "ClassNotFoundException")
-_UNKNOWN_TYPE: Final = "UNRECOGNIZED_SQL_TYPE"
+_UNKNOWN_TYPE: Final = re.compile(r"UNRECOGNIZED_SQL_TYPE.*?(?:name: (.+?), id|$)", re.DOTALL)
 _END_SECONDS: Final = 2.0
 """So long a read that nobody wants any more may take to end, before its process is killed."""
 _idle: Final[dict[tuple[str, ...], list[SparkProcess]]] = {}
@@ -131,15 +132,15 @@ class SparkProcess:
             server.listen(1)
             server.settimeout(_LOOKS)
             self._begin("read", options=options, query=query, types=types, to=place)
-            self._reading = in_background(self._answer)
-            self._line = _accepted(server, self._reading)
+            reading = self._reading = in_background(self._answer)
+            line = self._line = _accepted(server, reading)
         read = 0
-        if self._line is not None:
-            with self._line:
-                for batch in _batches(self._line):
+        if line is not None:
+            with line:
+                for batch in _batches(line):
                     read += batch.num_rows
                     yield batch
-        if (sent := self._reading.result()["rows"]) != read:
+        if (sent := reading.result()["rows"]) != read:
             raise TransientFault(f"{read} of {sent} rows arrived")
 
     def _begin(self, do: str, **question: Any) -> None:
@@ -148,13 +149,16 @@ class SparkProcess:
 
     def _say(self, content: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None  # noqa: S101 - it was opened as a pipe
-        with contextlib.suppress(BrokenPipeError):  # waiting for the answer says that it has ended
+        # That it has ended, or was ended by another thread, is said where the answer is awaited.
+        with contextlib.suppress(BrokenPipeError, ValueError):
             self._process.stdin.write(json.dumps(content) + "\n")
             self._process.stdin.flush()
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None  # noqa: S101 - it was opened as a pipe
-        line = self._process.stdout.readline()
+        line = ""
+        with contextlib.suppress(ValueError):  # another thread has closed it
+            line = self._process.stdout.readline()
         if not line:
             raise TransientFault(CLOSED if self._is_stopped else "the process that read it has ended")
         self._is_asked = False
@@ -198,15 +202,17 @@ def _fault(kind: str, state: str | None, words: str | None) -> SourceFault:
             "none of `jars` has a driver for the address",
             "Correct `jars` and `connection: {url, driver}` in sources.yml.",
         )
-    if _UNKNOWN_TYPE in words:
+    if unknown := _UNKNOWN_TYPE.search(words):
         return InexactFault(
-            "Spark does not read one of the types",
-            "Make a view that casts the column to a text, and read it.",
+            f"Spark does not read the type {cut(unknown[1] or 'of a column', 60)}",
+            "Make a view that casts the column to a text, and name the view as `entity`.",
         )
-    if kind != "sql":
-        return TerminalFault(f"Spark cannot read it ({kind}: {cut(words, 200)})", "Correct `connection`.")
-    if state is None or state.startswith(_PASSES):
+    if kind not in ("sql", "passing"):
+        shown = f": {cut(words, 200)}" if words else ""
+        return TerminalFault(f"Spark cannot read it ({kind}{shown})", "Correct `connection`.")
+    is_log_in = state is not None and state.startswith(_LOG_IN)
+    if state is None or state.startswith(_PASSES) or (kind == "passing" and not is_log_in):
         return TransientFault(f"the work ended (SQLSTATE {state or 'unknown'})")
     shown = f": {cut(words.splitlines()[0], 100)}" if words and state.startswith(_NAMES) else ""
-    remedy = ASKED_ONCE if state.startswith(_LOG_IN) else "Correct `entity`, or grant the right to read it."
+    remedy = ASKED_ONCE if is_log_in else "Correct `entity`, or grant the right to read it."
     return TerminalFault(f"the server refuses (SQLSTATE {state}){shown}", remedy)
