@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pytest
 
@@ -15,7 +17,7 @@ from kedro_lakehouse.pulls.errors import InexactFault, TerminalFault, TransientF
 from kedro_lakehouse.pulls.protocol import Pull, Since
 from kedro_lakehouse.pulls.sql import jdbc
 from kedro_lakehouse.pulls.sql.dialect import Bound, SqlTable, made_exact
-from kedro_lakehouse.pulls.sql.spark_process import _fault
+from kedro_lakehouse.pulls.sql.spark_process import _fault, _local
 
 pytestmark = pytest.mark.unit
 
@@ -147,6 +149,16 @@ def test_an_error_passes_or_does_not_and_shows_no_value(
     assert shown in str(found)
     assert "4711" not in str(found)
     assert "Position" not in str(found)
+
+
+def test_a_driver_that_lies_elsewhere_is_copied(tmp_path: Path) -> None:
+    there = fsspec.filesystem("memory")
+    there.pipe("/drivers/jcc.jar", b"classes")
+    copied = Path(_local("memory://drivers/jcc.jar", str(tmp_path)))
+    assert (copied.parent, copied.read_bytes()) == (tmp_path, b"classes")
+    assert _local(str(copied), "elsewhere") == str(copied)
+    with pytest.raises(TerminalFault, match="other"):
+        _local("memory://drivers/other.jar", str(tmp_path))
 
 
 def test_windows_overlap_by_ten_minutes_or_as_declared() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kedro_lakehouse.config.tables import TableConfig
 
 Dialect = Literal["postgresql", "mariadb", "mysql", "sqlserver", "oracle", "jdbc"]
-_SECRET: Final = re.compile(r"(?i)password|passwd|pwd|secret|//[^/@]*:[^/@]*@|\w/[^/@]+@")
+_SECRET: Final = re.compile(r"(?i)password|passwd|pwd|secret|token|//[^/@]*:[^/@]*@|\w/[^/@]+@")
 """Names of secrets, and in an address `//user:password@` and `user/password@`."""
 _OURS: Final = frozenset(
     {"dbtable", "query", "customschema", "partitioncolumn", "lowerbound", "upperbound", "numpartitions"}
@@ -66,7 +66,7 @@ class SqlSourceConfig(PulledSourceConfig):
     (its class), and what else Spark's JDBC source or the driver takes, such as fetchsize.
     """
     jars: Names = ()
-    """For `jdbc`: the files of the driver."""
+    """For `jdbc`: the files of the driver, here or in S3."""
     clock: Annotated[Name, AfterValidator(statement)] | None = None
     """For `jdbc`: the query that gives the database's time as cursors have it, such as
     `SELECT CURRENT_TIMESTAMP`.

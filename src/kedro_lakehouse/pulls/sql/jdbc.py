@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kedro_lakehouse.config.databases import address_alone
@@ -119,13 +118,7 @@ class JdbcReader:
         if self._is_closed:  # by another thread
             raise TransientFault(CLOSED)
         if self._process is None:
-            jars = [str(Path(jar).resolve()) for jar in self._table.config.jars]
-            for jar in jars:
-                if not Path(jar).is_file():
-                    raise TerminalFault(
-                        f"there is no file {jar}", "Download the driver, and correct `jars` in sources.yml."
-                    )
-            self._process = SparkProcess.taken(jars)
+            self._process = SparkProcess.taken(self._table.config.jars)
         return self._process
 
     @property

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _MODULE: Final = "kedro_lakehouse.session.jdbc"
 """Spark lies above the pulls, so its module is started and not imported."""
 _LOOKS: Final = 0.2
-_PASSES: Final = ("08", "40", "53", "57", "58", "HY", "S1")
+_PASSES: Final = ("08", "40", "53", "57", "58", "HYT", "S1T")
 """Beginnings of SQLSTATE that may pass by itself."""
 _LOG_IN: Final = "28"
 _NAMES: Final = ("28", "3D", "3F", "42")
@@ -50,9 +50,18 @@ class SparkProcess:
     """One process with the drivers of some jars; it answers one question after the other."""
 
     def __init__(self, jars: Sequence[str]) -> None:
-        """Start it; Spark starts with the first question."""
+        """Start it; Spark starts with the first question.
+
+        Raises:
+            TerminalFault: One of the jars is not there.
+        """
         self._jars = tuple(jars)
         self._folder = tempfile.TemporaryDirectory(prefix="kedro-lakehouse-jdbc-", ignore_cleanup_errors=True)
+        try:
+            local = [_local(jar, self._folder.name) for jar in jars]
+        except TerminalFault:
+            self._folder.cleanup()
+            raise
         self._process = subprocess.Popen(  # noqa: S603 - our own words
             [sys.executable, "-m", _MODULE],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -61,7 +70,7 @@ class SparkProcess:
         self._is_asked = self._is_stopped = False
         self._line: socket.socket | None = None
         self._reading: Future[dict[str, Any]] | None = None
-        self._say({"jars": jars, "folder": self._folder.name})
+        self._say({"jars": local, "folder": self._folder.name})
 
     @classmethod
     def taken(cls, jars: Sequence[str]) -> SparkProcess:
@@ -100,8 +109,9 @@ class SparkProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):
-                pipe and pipe.close()
+            if pipe is not None:
+                with contextlib.suppress(OSError):  # what was not said any more
+                    pipe.close()
         self._folder.cleanup()
 
     def ask(self, do: str, **question: Any) -> dict[str, Any]:
@@ -173,6 +183,22 @@ def _end_idle() -> None:
     for idle in _idle.values():
         while idle:
             idle.pop().end()
+
+
+def _local(jar: str, folder: str) -> str:
+    """The place of a file on this machine; one that lies elsewhere is copied into a folder."""
+    import fsspec
+
+    files, path = fsspec.core.url_to_fs(jar)
+    if not files.exists(path):
+        raise TerminalFault(
+            f"there is no file {jar}", "Download the driver, and correct `jars` in sources.yml."
+        )
+    if "file" in files.protocol:
+        return str(path)
+    own = f"{folder}/{path.rpartition('/')[2]}"
+    files.get_file(path, own)
+    return own
 
 
 def _accepted(server: socket.socket, answer: Future[dict[str, Any]]) -> socket.socket | None:
