@@ -20,6 +20,8 @@ from kedro_lakehouse.pulls.sql.source import SqlSource
 from kedro_lakehouse.testing.pulls import PulledSourceContract
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from harness.databases import MariaDb, Postgres
 
 pytestmark = pytest.mark.sources
@@ -84,6 +86,10 @@ class _SqlContract(PulledSourceContract):
         pull = SqlPullConfig(mode=mode, cursor="updated_at" if mode == "incremental" else None)
         table = TableConfig(source="s", entity=origin.name, keys=("id",), pull=pull)
         return config, TableName("shop", origin.name), table
+
+    def credentials(self, origin: Any) -> Mapping[str, Any]:
+        del origin
+        return _CREDENTIALS
 
     def opened(self, origin: Any, mode: Any, folder: str, **credentials: str) -> SqlSource:
         return SqlSource(*self.declared(origin, mode, folder), {**_CREDENTIALS, **credentials})

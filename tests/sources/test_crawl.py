@@ -16,8 +16,10 @@ pytest.importorskip("secantus", reason="`make test-sources` installs secantusdb"
 import yaml
 from bson import Int64, ObjectId
 from harness.commands import answer, call, refusal
+from harness.jdbc import by_jdbc
 from harness.mongodb import client_of, mongodb_server
 from harness.project import ROOT, TemporaryProject
+from harness.pulled import CREDENTIALS, Shop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +37,8 @@ SOURCES = {
     }
     for name in ("world", "changing", "packages")
 }  # fmt: skip
+NAMES = ("thing", "renamed", "other", "dropped", "added", "some")
+"""The tables and views of the tests of databases."""
 PLANTED = [
     ("changing.added", "the table is new"),
     ("changing.dropped", "the table is gone"),
@@ -221,30 +225,56 @@ def test_a_source_that_cannot_be_crawled_is_named(refusal: Any, project: Tempora
     assert error["code"] == "SOURCE_UNREACHABLE"
 
 
-def test_declared_tables_of_a_database_are_crawled_by_its_catalog(
-    answer: Any, call: Any, project: TemporaryProject, postgres: Any
+@pytest.mark.parametrize("dialect", ["postgresql", "mariadb", "jdbc"])
+def test_a_database_is_crawled_by_its_catalog(
+    answer: Any, call: Any, project: TemporaryProject, shops: dict[str, Shop], dialect: str
 ) -> None:
-    postgres.script("CREATE TABLE crawled (id int PRIMARY KEY, name text, gone text);")
-    connection = {"host": "127.0.0.1", "port": postgres.port, "database": "postgres", "sslmode": "disable"}
-    shop = {
-        "type": "sql",
-        "dialect": "postgresql",
-        "connection": connection,
-        "credentials": "shop",
-        "path": "x",
+    """All tables and views that the user may read, declared or not; what is printed loads."""
+    shop = shops["mariadb" if dialect == "mariadb" else "postgresql"]
+    place = f"crawled_{dialect}"
+    shop.script(f"CREATE {'SCHEMA' if shop.is_postgres else 'DATABASE'} {place};")
+    shop.script(f"CREATE TABLE {place}.thing (id int PRIMARY KEY, name text, gone text);")
+    shop.script(f"CREATE TABLE {place}.renamed (id int); CREATE TABLE {place}.dropped (id int);")
+    shop.script(f"CREATE VIEW {place}.some AS SELECT id, name FROM {place}.thing;")
+    source = (by_jdbc if dialect == "jdbc" else Shop.source)(shop, "x", credentials="shop")
+    if not shop.is_postgres:
+        shop.script(f"GRANT SELECT ON {place}.* TO 'puller'@'127.0.0.1';")
+        source["connection"] = source["connection"] | {"database": place}
+    name = "{}" if not shop.is_postgres else f"{place}.{{}}"
+    things = {"shop.things": {"source": "shop", "entity": name.format("thing"), "keys": ["id"]}}
+    project.declare({"shop": source}, things)
+    project.write("credentials", {"shop": CREDENTIALS}, env="local")
+
+    def crawled() -> dict[str, Any]:
+        found = answer("crawl", "shop")
+        return {"changes": found["changes"]} | {
+            one["entity"]: one for one in found["collections"] if one["entity"] in map(name.format, NAMES)
+        }
+
+    found = crawled()
+    assert found.keys() == {"changes", *map(name.format, ("thing", "renamed", "dropped", "some"))}
+    thing, view = found[name.format("thing")], found[name.format("some")]
+    assert (thing["name"], thing["kind"], thing["proposed"]["keys"]) == ("shop.things", "table", ["id"])
+    assert [field["path"] for field in thing["fields"]] == ["id", "name", "gone"]
+    assert (view["kind"], [field["path"] for field in view["fields"]]) == ("view", ["id", "name"])
+    assert crawled()["changes"] == []
+    shop.script(f"DROP VIEW {place}.some; ALTER TABLE {place}.thing DROP COLUMN gone, ADD COLUMN added date;")
+    shop.script(f"ALTER TABLE {place}.renamed RENAME TO {'other' if shop.is_postgres else place + '.other'};")
+    shop.script(f"DROP TABLE {place}.dropped; CREATE TABLE {place}.added (id int);")
+    changes = {
+        (one["table"].removeprefix("shop.").removeprefix(f"{place}_"), one["words"])
+        for one in crawled()["changes"]
     }
-    project.declare({"shop": shop}, {"shop.crawled": {"source": "shop", "keys": ["id"]}})
-    project.write("credentials", {"shop": {"user": "puller", "password": "pulled-well"}}, env="local")
-    (found,) = answer("crawl", "shop")["collections"]
-    assert found["proposed"]["keys"] == ["id"]
-    assert [field["path"] for field in found["fields"]] == ["id", "name", "gone"]
-    postgres.script("ALTER TABLE crawled DROP COLUMN gone; ALTER TABLE crawled ADD COLUMN added date;")
-    changes = answer("crawl", "shop")["changes"]
-    assert sorted(one["words"] for one in changes) == [
-        "column added is new: date",
-        "column gone is gone: text",
-    ]
-    assert "shop.crawled:" in call("crawl", "shop").stdout
+    renamed = {("renamed", "the table is gone"), ("other", "the table is new")}
+    if dialect == "postgresql":  # it tells that the table is the same
+        renamed = {("other", f"the table was shop.{place}_renamed")}
+    assert changes == renamed | {
+        ("things", "column added is new: date"), ("things", "column gone is gone: text"),
+        ("dropped", "the table is gone"), ("some", "the table is gone"), ("added", "the table is new"),
+    }  # fmt: skip
+    tables = yaml.safe_load(call("crawl", "shop").stdout)
+    project.declare({"shop": source}, tables)
+    assert {row["table"] for row in json.loads(call("tables", "--json").stdout)} >= tables.keys()
 
 
 def _member(package: str, version: str, path: str) -> Any:

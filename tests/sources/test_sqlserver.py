@@ -26,7 +26,7 @@ from kedro_lakehouse.pulls.sql.source import SqlSource
 from kedro_lakehouse.testing.pulls import PulledSourceContract
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from harness.tds import SqlServer
@@ -111,6 +111,10 @@ class TestSqlServer(PulledSourceContract):
         pull = SqlPullConfig(mode=mode, **(more if mode == "incremental" else {}))
         table = TableConfig(source="s", entity=f"dbo.{origin.name}", keys=("id",), pull=pull)
         return config, TableName("shop", origin.name), table
+
+    def credentials(self, origin: Any) -> Mapping[str, Any]:
+        del origin
+        return USER
 
     def opened(self, origin: Any, mode: Any, folder: str, **credentials: str) -> SqlSource:
         return SqlSource(*self.declared(origin, mode, folder), {**USER, **credentials})

@@ -442,6 +442,16 @@ def test_the_catalog_is_described(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", GRAMMARS)
+def test_tables_and_views_are_listed(dialect: str) -> None:
+    """One whose name holds a dot cannot be declared, and is left out."""
+    rows = [("dbo", 1, "t", 0, 5), ("sales", 0, "some", 1, None), ("sales", 0, "a.b", 0, 6)]
+    reader, connection = opened(dialect, {"INFORMATION_SCHEMA.TABLES": rows, "all_objects": rows})
+    found = [(one.name, one.also, one.kind, one.id) for one in reader.tables()]
+    assert found == [("t", ("dbo.t",), "table", "5"), ("sales.some", (), "view", "")]
+    parsed(connection.asked[-1], dialect)
+
+
+@pytest.mark.parametrize("dialect", GRAMMARS)
 def test_a_cursor_that_is_no_time_is_refused(dialect: str) -> None:
     """Or one that is rounded to a minute."""
     columns = [("id", "smalldatetime", "NO", None, None, None, 0)]

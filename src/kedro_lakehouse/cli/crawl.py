@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 @no_roles("What databases hold is shown to no role:")
 @project_options
 def crawl(*, source: str, whole: bool, as_json: bool) -> None:
-    """Look at what SOURCE holds, and propose tables: of MongoDB every collection and view.
+    """Look at what SOURCE holds, and propose tables: every table, collection and view that can be read.
 
-    So it is with any type of source that tells all that it holds. Of others, such as a database of SQL, these
-    are the declared tables, as its own catalog describes them. What is printed is a tables.yml. Of MongoDB,
-    its comments say which fields have values of several kinds, which are missing in how many documents, and
-    which have data for names, such as codes, so that they should be maps; with --json it is said of every
-    field. What was found is recorded: a second crawl reports the fields, tables and collections that came,
-    changed or went since, and `kedro lakehouse discovered` shows all versions.
+    So it is with databases of SQL, MongoDB, and any type of source that tells all that it holds. Of others,
+    such as SAP, these are the declared tables, as it describes them. What is printed is a tables.yml. Of
+    MongoDB, its comments say which fields have values of several kinds, which are missing in how many
+    documents, and which have data for names, such as codes, so that they should be maps; with --json it is
+    said of every field. What was found is recorded: a second crawl reports the fields, tables and
+    collections that came, changed or went since, and `kedro lakehouse discovered` shows all versions.
     """
     from kedro_lakehouse.discovery.crawled import compare_crawls, proposed_tables
     from kedro_lakehouse.discovery.versions import newest_versions, record_versions

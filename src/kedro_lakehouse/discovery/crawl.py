@@ -32,10 +32,18 @@ class _Source:
     config: PulledSourceConfig
     declared: Mapping[str, TableConfig]
 
+    @property
+    def named(self) -> Mapping[str, str]:
+        """The names of the declared tables, by their entities."""
+        return {table.entity or name.partition(".")[2]: name for name, table in self.declared.items()}
+
+    def entity_of(self, found: CrawledEntity) -> str:
+        """The name of what was found, as a declared table names it, or could."""
+        return next((name for name in (found.name, *found.also) if name in self.named), found.name)
+
     def name_of(self, entity: str) -> str:
         """The name of the table that is declared for an entity, or could be."""
-        names = {table.entity or name.partition(".")[2]: name for name, table in self.declared.items()}
-        return names.get(entity) or f"{identifier_of([self.name])}.{identifier_of([entity])}"
+        return self.named.get(entity) or f"{identifier_of([self.name])}.{identifier_of([entity])}"
 
     def table_of(self, entity: str) -> TableConfig:
         """The declaration of an entity's table; where there is none, one without keys."""
@@ -88,8 +96,8 @@ def _with_own_names(found: list[Crawled]) -> list[Crawled]:
 
 
 def _crawled(source: _Source, one: CrawledEntity) -> Crawled:
-    table = source.table_of(one.name)
-    place = source.config.place_of(table)
+    one = replace(one, name=source.entity_of(one))
+    place = source.config.place_of(source.table_of(one.name))
     if one.documents is None:
         found = crawled_entity(source.name, source.name_of(one.name), one.name, place, one.entity)
         return replace(found, dataset=replace(found.dataset, kind=one.kind, identity=one.id))

@@ -70,6 +70,8 @@ class CrawledEntity:
 
     name: str
     """As ``entity`` of tables.yml names it."""
+    also: tuple[str, ...] = ()
+    """Other names that ``entity`` may have for it, such as one with the schema that can be left out."""
     kind: EntityKind = "table"
     entity: Entity = field(default_factory=Entity)
     """What the source's catalog says about it."""

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import socket
 import sys
 import threading
@@ -36,6 +37,13 @@ _PASSES: Final = (
 _INIT: Final = "sessioninitstatement"
 _OF_SPARK: Final = frozenset({"url", "driver", "fetchsize", "querytimeout", _INIT})
 """Options of Spark that are no property of a driver, in lower case."""
+_LISTED: Final = ("TABLE", "VIEW")
+_LEFT_OUT: Final = ("SYSTEM", "GLOBAL TEMPORARY", "LOCAL TEMPORARY", "TEMPORARY")
+"""How the names of types of tables end and do not begin that a crawl lists."""
+_OF_SYSTEM: Final = re.compile(
+    r"(?i)information_schema|pg_catalog|sys|sys(cat|fun|ibm\w*|proc|public|stat|tools)|_sys_\w+"
+)
+"""Schemas of databases themselves."""
 _OF_OTHERS: Final = (
     "PYSPARK_GATEWAY_PORT",
     "PYSPARK_GATEWAY_SECRET",
@@ -100,6 +108,22 @@ class _Database:
         for name, value in self.options.items():
             if name.lower() == _INIT:
                 self.connection.createStatement().execute(value)
+
+    def tables(self) -> dict[str, Any]:
+        """Schema, whether that is the connection's, name, whether it is a view, and no id, of each table."""
+        own, found = self.connection.getSchema(), []
+        rows = self.connection.getMetaData().getTables(self.connection.getCatalog(), None, "%", None)
+        while rows.next():
+            schema, kind = rows.getString("TABLE_SCHEM"), (rows.getString("TABLE_TYPE") or "").upper()
+            if (
+                kind.endswith(_LISTED)
+                and not kind.startswith(_LEFT_OUT)
+                and not _OF_SYSTEM.fullmatch(schema or "")
+            ):
+                name = rows.getString("TABLE_NAME")
+                found.append((schema, schema in (None, own), name, kind.endswith("VIEW"), None))
+        rows.close()
+        return {"tables": found}
 
     def describe(self, schema: str, table: str) -> dict[str, Any]:
         """The columns of a table as the driver describes a query of it, its keys, and the mark of names."""

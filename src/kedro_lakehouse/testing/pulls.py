@@ -136,7 +136,7 @@ class PulledSourceContract:
                 (one, list(one.documents()) if one.documents else ())
                 for one in self.crawled(origin, tmp_path)
             ]
-            ((own, documents),) = [(one, held) for one, held in entities if one.name == wanted]
+            ((own, documents),) = [pair for pair in entities if wanted in (pair[0].name, *pair[0].also)]
             assert len({one.name for one, _ in entities}) == len(entities)
             assert own.kind in get_args(EntityKind)
             names = {column.name for column in own.entity.columns}

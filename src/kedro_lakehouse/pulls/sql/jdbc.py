@@ -20,6 +20,7 @@ from kedro_lakehouse.pulls.sql.dialect import (
     SqlColumn,
     made_exact,
     quoted,
+    tables_in,
     to_decimal,
     to_time,
     to_type,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kedro_lakehouse.pulls.protocol import Entity, Since
-    from kedro_lakehouse.pulls.sql.dialect import SqlTable
+    from kedro_lakehouse.pulls.sql.dialect import CatalogTable, SqlTable
 
 _FETCH: Final = "10000"
 """So many rows a driver fetches at a time; without a number some fetch the whole table."""
@@ -71,6 +72,14 @@ class JdbcReader:
         """The columns and the primary key."""
         found = self._described()
         return self._table.entity_of(self._columns_of(found), found["keys"], None)
+
+    def tables(self) -> list[CatalogTable]:
+        """All tables and views that the driver lists."""
+        return tables_in(self._ask("tables")["tables"])
+
+    def turn_to(self, table: SqlTable) -> None:
+        """Ask about another table from now on."""
+        self._table = table
 
     def plan(self, since: Since) -> Pull | None:
         """Ask the time, and for a window the columns after it."""

@@ -55,6 +55,13 @@ _PASSES: Final = frozenset({1040, 1053, 1203, 1205, 1213, 1226, 1317, 1927, 1969
 _SHOWN: Final = frozenset({1044, 1045, 1049, 1054, 1142, 1143, 1146, 1227, 1698, 4151})
 """Errors whose words hold no value of a row: names and rights."""
 
+_TABLES: Final = """
+SELECT table_schema, COALESCE(table_schema = DATABASE(), 0), table_name, table_type LIKE '%VIEW', NULL
+FROM information_schema.tables
+WHERE table_schema = COALESCE(DATABASE(), table_schema)
+  AND table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')
+ORDER BY table_schema, table_name
+"""
 _COLUMNS: Final = """
 SELECT column_name, column_type, data_type, is_nullable = 'YES', numeric_precision, numeric_scale
 FROM information_schema.columns WHERE table_schema = {schema} AND table_name = {table}
@@ -85,7 +92,7 @@ SELECT LEAST(
 class MariaReader(ConnectionReader):
     """Asks one table of MariaDB or MySQL."""
 
-    keys_query, rows_query = _KEYS, _FACTS
+    tables_query, keys_query, rows_query = _TABLES, _KEYS, _FACTS
     times = _TIMES
     times_named = "datetime(6) or timestamp(6)"
 

@@ -49,6 +49,14 @@ _CONNECTION: Final = ("DPY-1001", "DPY-4011", "DPY-4024", "DPY-6")
 _SHOWN: Final = _NO_RIGHT | {904, 1005, 1017, 1045, 1435, 12505, 28000, 28001, 28009}
 """Errors whose words hold no value of a row: names and rights."""
 
+_TABLES: Final = """
+SELECT owner, CASE WHEN owner = SYS_CONTEXT('USERENV', 'CURRENT_SCHEMA') THEN 1 ELSE 0 END, object_name,
+       CASE WHEN object_type = 'VIEW' THEN 1 ELSE 0 END, object_id
+FROM all_objects
+WHERE object_type IN ('TABLE', 'VIEW') AND secondary = 'N' AND temporary = 'N'
+  AND owner NOT IN (SELECT username FROM all_users WHERE oracle_maintained = 'Y')
+ORDER BY owner, object_name
+"""
 _COLUMNS: Final = """
 SELECT column_name, data_type, data_precision, data_scale, nullable FROM all_tab_columns
 WHERE owner = {schema} AND table_name = {table} ORDER BY column_id
@@ -121,7 +129,7 @@ _AS_THEY_ARE: Final[Mapping[str, str]] = {
 class OracleReader(ConnectionReader):
     """Asks one table of Oracle."""
 
-    keys_query, rows_query = _KEYS, _FACTS
+    tables_query, keys_query, rows_query = _TABLES, _KEYS, _FACTS
     times = ("DATE", "TIMESTAMP")
     times_named = "TIMESTAMP WITH TIME ZONE, TIMESTAMP or DATE"
 

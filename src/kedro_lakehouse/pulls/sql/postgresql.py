@@ -19,6 +19,7 @@ from kedro_lakehouse.pulls.sql.dialect import (
     made_exact,
     quoted,
     sees_no_transactions,
+    tables_in,
     to_decimal,
 )
 from kedro_lakehouse.pulls.sql.reader import CLOSED, Calls
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kedro_lakehouse.pulls.protocol import Entity, Since
-    from kedro_lakehouse.pulls.sql.dialect import SqlTable
+    from kedro_lakehouse.pulls.sql.dialect import CatalogTable, SqlTable
 
 _APPLICATION: Final = "kedro-lakehouse pull"
 _CONNECT_SECONDS: Final = 10
@@ -47,6 +48,14 @@ _PASSES: Final = ("08", "40", "53", "55P03", "57P", "58")
 _STATE: Final = re.compile(r"SQLSTATE: ?(\w{5})")
 _NOT_YET: Final = ("starting up", "shutting down", "recovery", "too many", "remaining connection slots")
 
+_TABLES: Final = """
+SELECT n.nspname::text, pg_table_is_visible(c.oid)::int, c.relname::text, (c.relkind IN ('v', 'm'))::int,
+       c.oid::bigint
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND NOT c.relispartition AND c.relpersistence <> 't'
+  AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND has_table_privilege(c.oid, 'SELECT')
+ORDER BY n.nspname, c.relname
+"""
 _COLUMNS: Final = """
 SELECT a.attname::text AS name, format_type(a.atttypid, a.atttypmod) AS type, a.attnotnull AS required,
        b.typname::text AS base, CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END AS modifier
@@ -88,12 +97,22 @@ class PostgresReader:
 
     def describe(self) -> Entity:
         """The columns, the primary key, and the estimate of the number of rows."""
-        self._connect()
+        if self._connection is None:
+            self._connect()
         oid = self._oid()
         columns = self._columns_of(oid)
         keys = [row[0] for row in self._ask(_KEYS.format(oid=oid))]
         rows = self._ask(f"SELECT reltuples::bigint FROM pg_class WHERE oid = {oid}")[0][0]  # noqa: S608
         return self._table.entity_of(columns, keys, rows if rows >= 0 else None)
+
+    def tables(self) -> list[CatalogTable]:
+        """All tables and views that the user may read."""
+        self._connect()
+        return tables_in(self._ask(_TABLES))
+
+    def turn_to(self, table: SqlTable) -> None:
+        """Ask about another table from now on."""
+        self._table = table
 
     def plan(self, since: Since) -> Pull | None:
         """Begin a transaction that sees one state; a window's end is asked before it."""

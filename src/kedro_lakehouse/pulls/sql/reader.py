@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from kedro_lakehouse.pulls.errors import TransientFault
 from kedro_lakehouse.pulls.protocol import Chunk, Pull
-from kedro_lakehouse.pulls.sql.dialect import made_exact
+from kedro_lakehouse.pulls.sql.dialect import made_exact, tables_in
 from kedro_lakehouse.pulls.watch import done_unless, in_background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kedro_lakehouse.pulls.protocol import Entity, Since
-    from kedro_lakehouse.pulls.sql.dialect import Bound, SqlColumn, SqlTable
+    from kedro_lakehouse.pulls.sql.dialect import Bound, CatalogTable, SqlColumn, SqlTable
 
 ROWS: Final = 20_000
 """So many rows become one chunk."""
@@ -90,6 +90,8 @@ class Calls:
 class ConnectionReader(ABC):
     """Asks one table; a dialect says how it connects, what it asks, and what errors of its driver mean."""
 
+    tables_query: ClassVar[str]
+    """Asks the catalog for all tables and views: see ``tables_in``."""
     keys_query: ClassVar[str]
     """Asks the catalog for the columns of the primary key, in their order."""
     rows_query: ClassVar[str]
@@ -109,8 +111,18 @@ class ConnectionReader(ABC):
 
     def describe(self) -> Entity:
         """The columns, the primary key, and the estimate of the number of rows."""
-        self._connect()
+        if self._connection is None:
+            self._connect()
         return self._table.entity_of(self._columns_there(), self._keys_there(), self._rows_there())
+
+    def tables(self) -> list[CatalogTable]:
+        """All tables and views that the user sees."""
+        self._connect()
+        return tables_in(self._ask(self.tables_query))
+
+    def turn_to(self, table: SqlTable) -> None:
+        """Ask about another table from now on."""
+        self._table = table
 
     def plan(self, since: Since) -> Pull | None:
         """Fix the state that is read; a window's end is asked before it."""

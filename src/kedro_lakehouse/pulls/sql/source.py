@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from kedro_lakehouse.config.databases import Dialect, SqlSourceConfig
-from kedro_lakehouse.pulls.protocol import PullCapabilities
+from kedro_lakehouse.config.tables import TableConfig
+from kedro_lakehouse.pulls.protocol import CrawledEntity, PullCapabilities
 from kedro_lakehouse.pulls.sql.dialect import SqlTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
-    from kedro_lakehouse.config.tables import TableConfig
     from kedro_lakehouse.names import TableName
     from kedro_lakehouse.pulls.protocol import Chunk, Entity, Pull, Since
+    from kedro_lakehouse.pulls.sql.dialect import CatalogTable
 
 
 _READERS: Final[Mapping[Dialect, tuple[str, str]]] = {
@@ -31,6 +33,10 @@ _READERS: Final[Mapping[Dialect, tuple[str, str]]] = {
 class _Reader(Protocol):
     """Asks one table in one dialect."""
 
+    def tables(self) -> Sequence[CatalogTable]: ...
+
+    def turn_to(self, table: SqlTable) -> None: ...
+
     def describe(self) -> Entity: ...
 
     def plan(self, since: Since) -> Pull | None: ...
@@ -45,7 +51,7 @@ class SqlSource:
 
     config_model: ClassVar[type[SqlSourceConfig]] = SqlSourceConfig
     capabilities: ClassVar[PullCapabilities] = PullCapabilities(
-        modes=frozenset({"full", "incremental", "snapshot"}), lands="parquet", one_state=True
+        modes=frozenset({"full", "incremental", "snapshot"}), lands="parquet", one_state=True, crawls=True
     )
 
     def __init__(
@@ -54,6 +60,20 @@ class SqlSource:
         """Store the declarations and the secrets; nothing is contacted yet."""
         del name
         self._reader = _reader(SqlTable(config, table), credentials)
+
+    @classmethod
+    def crawl(
+        cls, config: SqlSourceConfig, credentials: Mapping[str, Any], *, whole: bool
+    ) -> Generator[CrawledEntity, None, None]:
+        """The tables and views of the database, as its catalog describes them."""
+        del whole  # the catalog tells all
+        with closing(_reader(_table(config), credentials)) as reader:
+            for found in reader.tables():
+                reader.turn_to(_table(config, found.name))
+                entity = reader.describe()
+                yield CrawledEntity(
+                    name=found.name, also=found.also, kind=found.kind, entity=entity, id=found.id
+                )
 
     def describe(self) -> Entity:
         """The columns, the primary key, and the database's estimate of the number of rows."""
@@ -71,6 +91,12 @@ class SqlSource:
     def close(self) -> None:
         """End what runs, and give the connection back."""
         self._reader.close()
+
+
+def _table(config: SqlSourceConfig, entity: str = "") -> SqlTable:
+    """A table that nobody has declared."""
+    undeclared = TableConfig(source="crawled", write="replace")
+    return SqlTable(config, undeclared.model_copy(update={"entity": entity}))
 
 
 def _reader(table: SqlTable, credentials: Mapping[str, Any]) -> _Reader:

@@ -49,6 +49,12 @@ _PASSES: Final = (
 )
 """Words of errors that may pass by themselves, though they come as mistakes in a statement."""
 
+_TABLES: Final = """
+SELECT TABLE_SCHEMA, CASE WHEN TABLE_SCHEMA = SCHEMA_NAME() THEN 1 ELSE 0 END, TABLE_NAME,
+       CASE WHEN TABLE_TYPE = 'VIEW' THEN 1 ELSE 0 END,
+       OBJECT_ID(QUOTENAME(TABLE_SCHEMA) + '.' + QUOTENAME(TABLE_NAME))
+FROM INFORMATION_SCHEMA.TABLES ORDER BY TABLE_SCHEMA, TABLE_NAME
+"""
 _COLUMNS: Final = """
 SELECT COLUMN_NAME, DATA_TYPE, IS_NULLABLE, CHARACTER_MAXIMUM_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE,
        DATETIME_PRECISION
@@ -142,7 +148,7 @@ _AS_TEXT: Final[Mapping[str, str]] = {
 class SqlServerReader(ConnectionReader):
     """Asks one table of SQL Server or Azure SQL Database."""
 
-    keys_query, rows_query = _KEYS, _FACTS
+    tables_query, keys_query, rows_query = _TABLES, _KEYS, _FACTS
     times = ("datetime",)  # a smalldatetime is rounded to a minute, and would fall into a window that is over
     times_named = "datetimeoffset, datetime2 or datetime"
 
