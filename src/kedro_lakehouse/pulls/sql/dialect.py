@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.errors import did_you_mean
 from kedro_lakehouse.pulls.errors import InexactFault, SourceChangedFault, TerminalFault
-from kedro_lakehouse.pulls.protocol import Entity, EntityColumn, window_begin
+from kedro_lakehouse.pulls.protocol import CrawledEntity, Entity, EntityColumn, window_begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kedro_lakehouse.config.databases import SqlPullConfig, SqlSourceConfig
     from kedro_lakehouse.config.tables import TableConfig
-    from kedro_lakehouse.pulls.protocol import EntityKind, Pull, Since
+    from kedro_lakehouse.pulls.protocol import Pull, Since
 
 MAX_DIGITS: Final = 38
 """The digits that a decimal here holds."""
@@ -47,19 +47,6 @@ class SqlColumn:
     """The name of Arrow's type of the selected values, where they come as objects of Python."""
     is_carried: bool = True
     """Whether its values arrive as they are; a table is not pulled with a column of which that is not so."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CatalogTable:
-    """A table or view that a database's catalog lists."""
-
-    name: str
-    """As ``entity`` names it: with its schema, unless that is the one of the connection."""
-    also: tuple[str, ...]
-    """With its schema, if that can be left out."""
-    kind: EntityKind
-    id: str
-    """A text that outlives a new name; empty without one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,14 +177,14 @@ class SqlTable:
         return self.pull.late == "open_transactions"
 
 
-def tables_in(rows: Sequence[Sequence[Any]]) -> list[CatalogTable]:
-    """What a catalog lists, without names that hold a dot: ``entity`` cannot say them.
+def tables_in(rows: Sequence[Sequence[Any]]) -> list[CrawledEntity]:
+    """The tables that a catalog lists, without names that hold a dot: ``entity`` cannot say them.
 
     Args:
         rows: Schema, whether that is the connection's, name, whether it is a view, and id or None.
     """
     return [
-        CatalogTable(
+        CrawledEntity(
             name=str(name) if int(is_own) else f"{schema}.{name}",
             also=(f"{schema}.{name}",) if int(is_own) else (),
             kind="view" if int(is_view) else "table",

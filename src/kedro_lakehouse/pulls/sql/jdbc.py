@@ -25,7 +25,7 @@ from kedro_lakehouse.pulls.sql.dialect import (
     to_time,
     to_type,
 )
-from kedro_lakehouse.pulls.sql.reader import CLOSED
+from kedro_lakehouse.pulls.sql.reader import CLOSED, SqlReader
 from kedro_lakehouse.pulls.sql.spark_process import SparkProcess
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kedro_lakehouse.pulls.protocol import Entity, Since
-    from kedro_lakehouse.pulls.sql.dialect import CatalogTable, SqlTable
+    from kedro_lakehouse.pulls.protocol import CrawledEntity, Entity, Since
+    from kedro_lakehouse.pulls.sql.dialect import SqlTable
 
 _FETCH: Final = "10000"
 """So many rows a driver fetches at a time; without a number some fetch the whole table."""
@@ -57,15 +57,13 @@ _WITH_ZONE: Final = re.compile(r"tz$|with (local )?time zone")
 _SPARK_TYPES: Final = {"string": "STRING", "double": "DOUBLE", "binary": "BINARY"}
 
 
-class JdbcReader:
+class JdbcReader(SqlReader):
     """Asks one table of a database that has a JDBC driver."""
 
     def __init__(self, table: SqlTable, credentials: Mapping[str, Any]) -> None:
         """Store the declarations and the secrets."""
-        self._table, self._credentials = table, credentials
+        super().__init__(table, credentials)
         self._process: SparkProcess | None = None
-        self._is_closed = False
-        self._columns: list[SqlColumn] = []
         self._mark = self._relation = ""
 
     def describe(self) -> Entity:
@@ -73,13 +71,9 @@ class JdbcReader:
         found = self._described()
         return self._table.entity_of(self._columns_of(found), found["keys"], None)
 
-    def tables(self) -> list[CatalogTable]:
+    def tables(self) -> list[CrawledEntity]:
         """All tables and views that the driver lists."""
         return tables_in(self._ask("tables")["tables"])
-
-    def turn_to(self, table: SqlTable) -> None:
-        """Ask about another table from now on."""
-        self._table = table
 
     def plan(self, since: Since) -> Pull | None:
         """Ask the time, and for a window the columns after it."""

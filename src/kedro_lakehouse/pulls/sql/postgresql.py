@@ -22,13 +22,13 @@ from kedro_lakehouse.pulls.sql.dialect import (
     tables_in,
     to_decimal,
 )
-from kedro_lakehouse.pulls.sql.reader import CLOSED, Calls
+from kedro_lakehouse.pulls.sql.reader import CLOSED, Calls, SqlReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kedro_lakehouse.pulls.protocol import Entity, Since
-    from kedro_lakehouse.pulls.sql.dialect import CatalogTable, SqlTable
+    from kedro_lakehouse.pulls.protocol import CrawledEntity, Entity, Since
+    from kedro_lakehouse.pulls.sql.dialect import SqlTable
 
 _APPLICATION: Final = "kedro-lakehouse pull"
 _CONNECT_SECONDS: Final = 10
@@ -85,15 +85,14 @@ pg_has_role('pg_read_all_stats', 'usage'), current_setting('track_activities') =
 """
 
 
-class PostgresReader:
+class PostgresReader(SqlReader):
     """Asks one table of PostgreSQL."""
 
     def __init__(self, table: SqlTable, credentials: Mapping[str, Any]) -> None:
         """Store the declarations and the secrets."""
-        self._table, self._credentials = table, credentials
+        super().__init__(table, credentials)
         self._connection: Any = None
-        self._calls, self._is_closed = Calls(), False
-        self._columns: list[SqlColumn] = []
+        self._calls = Calls()
 
     def describe(self) -> Entity:
         """The columns, the primary key, and the estimate of the number of rows."""
@@ -105,14 +104,10 @@ class PostgresReader:
         rows = self._ask(f"SELECT reltuples::bigint FROM pg_class WHERE oid = {oid}")[0][0]  # noqa: S608
         return self._table.entity_of(columns, keys, rows if rows >= 0 else None)
 
-    def tables(self) -> list[CatalogTable]:
+    def tables(self) -> list[CrawledEntity]:
         """All tables and views that the user may read."""
         self._connect()
         return tables_in(self._ask(_TABLES))
-
-    def turn_to(self, table: SqlTable) -> None:
-        """Ask about another table from now on."""
-        self._table = table
 
     def plan(self, since: Since) -> Pull | None:
         """Begin a transaction that sees one state; a window's end is asked before it."""

@@ -17,8 +17,8 @@ from kedro_lakehouse.pulls.watch import done_unless, in_background
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from kedro_lakehouse.pulls.protocol import Entity, Since
-    from kedro_lakehouse.pulls.sql.dialect import Bound, CatalogTable, SqlColumn, SqlTable
+    from kedro_lakehouse.pulls.protocol import CrawledEntity, Entity, Since
+    from kedro_lakehouse.pulls.sql.dialect import Bound, SqlColumn, SqlTable
 
 ROWS: Final = 20_000
 """So many rows become one chunk."""
@@ -87,8 +87,42 @@ class Calls:
                 self._closing.pop()()
 
 
-class ConnectionReader(ABC):
-    """Asks one table; a dialect says how it connects, what it asks, and what errors of its driver mean."""
+class SqlReader(ABC):
+    """Asks one table of a database, or its catalog for all of them."""
+
+    def __init__(self, table: SqlTable, credentials: Mapping[str, Any]) -> None:
+        """Store the declarations and the secrets; nothing is contacted yet."""
+        self._table, self._credentials = table, credentials
+        self._columns: list[SqlColumn] = []
+        self._is_closed = False
+
+    def turn_to(self, table: SqlTable) -> None:
+        """Ask about another table from now on."""
+        self._table = table
+
+    @abstractmethod
+    def tables(self) -> list[CrawledEntity]:
+        """All tables and views that the user may read, not described yet."""
+
+    @abstractmethod
+    def describe(self) -> Entity:
+        """The columns, the primary key and, where the database estimates it, the number of rows."""
+
+    @abstractmethod
+    def plan(self, since: Since) -> Pull | None:
+        """Fix the state that is read, and for a window its end, by the server's clock."""
+
+    @abstractmethod
+    def read(self, pull: Pull) -> Iterator[Chunk]:
+        """Read the planned rows in the state that ``plan`` fixed."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End what runs, and give the connection back."""
+
+
+class ConnectionReader(SqlReader):
+    """Asks over a connection: a dialect says what it asks, and what errors of its driver mean."""
 
     tables_query: ClassVar[str]
     """Asks the catalog for all tables and views: see ``tables_in``."""
@@ -103,11 +137,10 @@ class ConnectionReader(ABC):
 
     def __init__(self, table: SqlTable, credentials: Mapping[str, Any]) -> None:
         """Store the declarations and the secrets."""
-        self._table, self._credentials = table, credentials
+        super().__init__(table, credentials)
         self._connection: Any = None
         self._state: Any = None
-        self._is_own, self._is_read, self._is_closed = True, False, False
-        self._columns: list[SqlColumn] = []
+        self._is_own, self._is_read = True, False
 
     def describe(self) -> Entity:
         """The columns, the primary key, and the estimate of the number of rows."""
@@ -115,14 +148,10 @@ class ConnectionReader(ABC):
             self._connect()
         return self._table.entity_of(self._columns_there(), self._keys_there(), self._rows_there())
 
-    def tables(self) -> list[CatalogTable]:
+    def tables(self) -> list[CrawledEntity]:
         """All tables and views that the user sees."""
         self._connect()
         return tables_in(self._ask(self.tables_query))
-
-    def turn_to(self, table: SqlTable) -> None:
-        """Ask about another table from now on."""
-        self._table = table
 
     def plan(self, since: Since) -> Pull | None:
         """Fix the state that is read; a window's end is asked before it."""
@@ -143,10 +172,6 @@ class ConnectionReader(ABC):
         begin, end = window or (None, bound.now)
         facts = {"connection": self._connection, "bound": bound, "state": self._state}
         return Pull(from_=begin, to=end, identity=self._identity(), position=self._position(), facts=facts)
-
-    @abstractmethod
-    def read(self, pull: Pull) -> Iterator[Chunk]:
-        """Read the planned rows in the state that ``plan`` fixed."""
 
     def close(self) -> None:
         """End what runs, and give the connection back; a shared one is the first table's to close."""

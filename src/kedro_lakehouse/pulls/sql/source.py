@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kedro_lakehouse.config.databases import Dialect, SqlSourceConfig
 from kedro_lakehouse.config.tables import TableConfig
-from kedro_lakehouse.pulls.protocol import CrawledEntity, PullCapabilities
+from kedro_lakehouse.pulls.protocol import PullCapabilities
 from kedro_lakehouse.pulls.sql.dialect import SqlTable
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping
 
     from kedro_lakehouse.names import TableName
-    from kedro_lakehouse.pulls.protocol import Chunk, Entity, Pull, Since
-    from kedro_lakehouse.pulls.sql.dialect import CatalogTable
+    from kedro_lakehouse.pulls.protocol import Chunk, CrawledEntity, Entity, Pull, Since
+    from kedro_lakehouse.pulls.sql.reader import SqlReader
 
 
 _READERS: Final[Mapping[Dialect, tuple[str, str]]] = {
@@ -28,22 +29,6 @@ _READERS: Final[Mapping[Dialect, tuple[str, str]]] = {
     "jdbc": ("jdbc", "JdbcReader"),
 }
 """The module and the class that asks a database, by its dialect."""
-
-
-class _Reader(Protocol):
-    """Asks one table in one dialect."""
-
-    def tables(self) -> Sequence[CatalogTable]: ...
-
-    def turn_to(self, table: SqlTable) -> None: ...
-
-    def describe(self) -> Entity: ...
-
-    def plan(self, since: Since) -> Pull | None: ...
-
-    def read(self, pull: Pull) -> Iterator[Chunk]: ...
-
-    def close(self) -> None: ...
 
 
 class SqlSource:
@@ -70,10 +55,7 @@ class SqlSource:
         with closing(_reader(_table(config), credentials)) as reader:
             for found in reader.tables():
                 reader.turn_to(_table(config, found.name))
-                entity = reader.describe()
-                yield CrawledEntity(
-                    name=found.name, also=found.also, kind=found.kind, entity=entity, id=found.id
-                )
+                yield replace(found, entity=reader.describe())
 
     def describe(self) -> Entity:
         """The columns, the primary key, and the database's estimate of the number of rows."""
@@ -99,8 +81,8 @@ def _table(config: SqlSourceConfig, entity: str = "") -> SqlTable:
     return SqlTable(config, undeclared.model_copy(update={"entity": entity}))
 
 
-def _reader(table: SqlTable, credentials: Mapping[str, Any]) -> _Reader:
+def _reader(table: SqlTable, credentials: Mapping[str, Any]) -> SqlReader:
     """The reader of the declared dialect; only its module, and so only its driver, is imported."""
     module, name = _READERS[table.config.dialect]
-    reader: _Reader = getattr(import_module(f"{__package__}.{module}"), name)(table, credentials)
+    reader: SqlReader = getattr(import_module(f"{__package__}.{module}"), name)(table, credentials)
     return reader
