@@ -152,7 +152,7 @@ def test_what_stands_in_the_way_is_named(shops: dict[str, Shop], tmp_path: Path)
             ("plain_jdbc", {}, incremental, "a window needs a time"),
             ("plain_jdbc", {"clock": "SELECT 1 WHERE false"}, {}, "gives no time"),
             ("plain_jdbc", {"clock": "SELECT nothing"}, {}, "SQLSTATE 42703"),
-            ("plain_jdbc", {"jars": ["nowhere.jar"]}, {}, "there is no file .*nowhere.jar"),
+            ("plain_jdbc", {"jars": ["nowhere.jar"]}, {}, "the driver nowhere.jar cannot be read"),
             ("plain_jdbc", {"connection": {"url": "jdbc:db2://db:1/a"}}, {}, "none of `jars` has a driver"),
             ("plain_jdbc", {"connection": own["connection"] | {"driver": "a.B"}}, {}, "none of `jars`"),
             # By this address Spark would take names for texts, and each row would be the columns' names.

@@ -58,7 +58,7 @@ _SHOWN: Final = frozenset({1044, 1045, 1049, 1054, 1142, 1143, 1146, 1227, 1698,
 _TABLES: Final = """
 SELECT table_schema, COALESCE(table_schema = DATABASE(), 0), table_name, table_type LIKE '%VIEW', NULL
 FROM information_schema.tables
-WHERE table_schema = COALESCE(DATABASE(), table_schema)
+WHERE table_schema = COALESCE(DATABASE(), table_schema) AND table_type <> 'SEQUENCE'
   AND table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')
 ORDER BY table_schema, table_name
 """

@@ -53,7 +53,7 @@ class SparkProcess:
         """Start it; Spark starts with the first question.
 
         Raises:
-            TerminalFault: One of the jars is not there.
+            TerminalFault: One of the jars cannot be read.
         """
         self._jars = tuple(jars)
         self._folder = tempfile.TemporaryDirectory(prefix="kedro-lakehouse-jdbc-", ignore_cleanup_errors=True)
@@ -190,14 +190,16 @@ def _local(jar: str, folder: str) -> str:
     import fsspec
 
     files, path = fsspec.core.url_to_fs(jar)
-    if not files.exists(path):
-        raise TerminalFault(
-            f"there is no file {jar}", "Download the driver, and correct `jars` in sources.yml."
-        )
-    if "file" in files.protocol:
+    if "file" in files.protocol and Path(path).is_file():
         return str(path)
     own = f"{folder}/{path.rpartition('/')[2]}"
-    files.get_file(path, own)
+    try:
+        files.get_file(path, own)
+    except OSError as error:
+        raise TerminalFault(
+            f"the driver {jar} cannot be read ({error.strerror or type(error).__name__})",
+            "Download it, and correct `jars` in sources.yml.",
+        ) from error
     return own
 
 
