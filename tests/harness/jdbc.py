@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.processes import Server, free_port, wait_for
 from harness.server_jars import server_jars
+from kedro_lakehouse.session.java import java_command
 
 if TYPE_CHECKING:
     from harness.pulled import Shop
@@ -63,6 +63,5 @@ class H2(Server):
 
 
 def _java(tool: str, *words: str) -> list[str]:
-    java = Path(os.environ["JAVA_HOME"], "bin/java") if "JAVA_HOME" in os.environ else "java"
     own = next(jar for jar in drivers() if "h2database" in jar)
-    return [str(java), "-cp", own, f"org.h2.tools.{tool}", *words]
+    return [java_command() or "java", "-cp", own, f"org.h2.tools.{tool}", *words]

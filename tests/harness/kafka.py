@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSp
 
 from harness.processes import PATIENCE, Server, free_port, wait_for
 from harness.server_jars import server_jars
+from kedro_lakehouse.session.java import java_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,13 +33,12 @@ class _JavaServer(Server):
 
     def _java(self, packages: str, *words: str) -> subprocess.Popen[bytes]:
         """Start a Java program of these packages, which logs into ``server.log``."""
-        java = Path(os.environ["JAVA_HOME"], "bin/java") if "JAVA_HOME" in os.environ else "java"
         (self.folder / "log4j2.yaml").write_text(_LOGGING, encoding="utf-8")
         logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}"
         options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", logging]
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [str(java), *options, "-cp", os.pathsep.join(server_jars(packages)), *words],
+                [java_command() or "java", *options, "-cp", os.pathsep.join(server_jars(packages)), *words],
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 

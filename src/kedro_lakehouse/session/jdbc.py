@@ -70,8 +70,8 @@ def main() -> None:
                 _close(database)
                 database = _Database(_session(given["jars"], given["folder"]), options)
             answer = getattr(database, do)(**asked)
-        except Exception as error:  # noqa: BLE001 - it is told to who asked
-            answer = {"error": _told(error)}
+        except Exception as error:  # noqa: BLE001 - the answer reports it
+            answer = {"error": _reported(error)}
             _close(database)
             database = None
         print(json.dumps(answer), file=answers, flush=True)
@@ -126,7 +126,7 @@ class _Database:
         return {"tables": found}
 
     def describe(self, schema: str, table: str) -> dict[str, Any]:
-        """The columns of a table as the driver describes a query of it, its keys, and the mark of names."""
+        """The columns of a table as the driver describes a query of it, and how it is named in a query."""
         about = self.connection.getMetaData()
         mark = about.getIdentifierQuoteString().strip()
         self._require_same(mark)
@@ -150,8 +150,7 @@ class _Database:
         finally:
             statement.close()
         product = about.getDatabaseProductName()
-        keys = self._keys(about, schema, table)
-        return {"columns": columns, "keys": keys, "mark": mark, "relation": relation, "product": product}
+        return {"columns": columns, "mark": mark, "relation": relation, "product": product}
 
     def _require_same(self, mark: str) -> None:
         """Refuse a database in which Spark would quote names wrongly: its rows could be the names."""
@@ -161,8 +160,9 @@ class _Database:
         if not mark or of_spark != f"{mark}a{mark}":
             raise ValueError(f"Spark writes {of_spark} for a name, and the database reads {mark}a{mark}")
 
-    def _keys(self, about: Any, schema: str, table: str) -> list[str]:
-        """The primary key; some databases call catalog what others call schema."""
+    def keys(self, schema: str, table: str) -> dict[str, Any]:
+        """The columns of the primary key; some databases call catalog what others call schema."""
+        about = self.connection.getMetaData()
         own = schema.rpartition(".")[2]
         places = [(self.connection.getCatalog(), own or self.connection.getSchema())]
         if own:
@@ -173,8 +173,8 @@ class _Database:
                 found[rows.getShort("KEY_SEQ")] = rows.getString("COLUMN_NAME")
             rows.close()
             if found:
-                return [found[number] for number in sorted(found)]
-        return []
+                return {"keys": [found[number] for number in sorted(found)]}
+        return {"keys": []}
 
     def clock(self, query: str) -> dict[str, Any]:
         """The time that a query gives, in UTC or, without a zone, as it is."""
@@ -254,7 +254,7 @@ def _session(jars: list[str], folder: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-def _told(error: Exception) -> dict[str, str | None]:
+def _reported(error: Exception) -> dict[str, str | None]:
     """What went wrong: the class of the error and, if the database says it, its state and words."""
     from py4j.java_gateway import is_instance_of
     from pyspark import SparkContext

@@ -68,8 +68,8 @@ class JdbcReader(SqlReader):
 
     def describe(self) -> Entity:
         """The columns and the primary key."""
-        found = self._described()
-        return self._table.entity_of(self._columns_of(found), found["keys"], None)
+        columns = self._columns_of(self._described())
+        return self._table.entity_of(columns, self._ask("keys", **self._names)["keys"], None)
 
     def tables(self) -> list[CrawledEntity]:
         """All tables and views that the driver lists."""
@@ -139,9 +139,13 @@ class JdbcReader(SqlReader):
         return datetime.fromisoformat(time).replace(tzinfo=UTC).isoformat()
 
     def _described(self) -> dict[str, Any]:
-        found = self._ask("describe", schema=self._table.schema, table=self._table.entity)
+        found = self._ask("describe", **self._names)
         self._mark, self._relation = found["mark"], found["relation"]
         return found
+
+    @property
+    def _names(self) -> dict[str, str]:
+        return {"schema": self._table.schema, "table": self._table.entity}
 
     def _columns_of(self, described: Mapping[str, Any]) -> list[SqlColumn]:
         as_text = set(self._table.pull.as_text)
