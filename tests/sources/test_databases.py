@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import time
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -228,6 +229,31 @@ def test_a_table_made_anew_is_another_source(shops: dict[str, Shop], tmp_path: P
         pull_now(bound(project, "a.anew"))
     (manifest,) = pull_now(bound(project, "a.anew"), accept=True).values()
     assert (manifest.from_, manifest.rows) == (None, 1)
+
+
+def test_a_server_is_known_to_later_pulls_without_a_connection(
+    shops: dict[str, Shop], tmp_path: Path
+) -> None:
+    """What the driver remembers of its types does not stand in the way of new ones."""
+    shop = shops["postgresql"]
+    make_table(shop, "before")
+    project = of_one(shop, tmp_path / "before", "before")
+    pull_now(bound(project, "a.before"))
+    shop.script(
+        "CREATE TYPE mood AS ENUM ('well', 'ill'); CREATE DOMAIN cents AS numeric(5,2);"
+        "CREATE TABLE later (id int PRIMARY KEY, feels mood, pays cents, updated_at timestamptz);"
+        "INSERT INTO later VALUES (1, 'ill', 1.50, now());"
+    )
+    time.sleep(1.1)
+    project = of_one(shop, tmp_path / "later", "later")
+    pull_now(bound(project, "a.later"))
+    (row,) = landed(project, "a.later")
+    assert (row["feels"], row["pays"]) == ("ill", Decimal("1.50"))
+    connections = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kedro-lakehouse pull';"
+    end = time.monotonic() + 5
+    while shop.script(connections) != ["0"] and time.monotonic() < end:
+        time.sleep(0.1)
+    assert shop.script(connections) == ["0"]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kedro_lakehouse.errors import cut, require
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
@@ -26,6 +26,9 @@ from kedro_lakehouse.pulls.sql.reader import CLOSED, Calls, SqlReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from adbc_driver_manager import AdbcDatabase
+    from adbc_driver_manager.dbapi import Connection
 
     from kedro_lakehouse.pulls.protocol import CrawledEntity, Entity, Since
     from kedro_lakehouse.pulls.sql.dialect import SqlTable
@@ -219,11 +222,6 @@ class PostgresReader(SqlReader):
         return str(self._ask(f"SELECT ({asked})::text")[0][0])
 
     def _connect(self) -> None:
-        driver = require(
-            "adbc_driver_postgresql.dbapi",
-            what="PostgreSQL needs ADBC's driver",
-            install="'kedro-lakehouse[sql]'",
-        )
         given = dict(self._table.config.connection)
         if "database" in given:
             given["dbname"] = given.pop("database")
@@ -231,7 +229,7 @@ class PostgresReader(SqlReader):
         words = {**settings, **given, **self._credentials}
         with self._explained():
             address = " ".join(f"{key}={_word(value)}" for key, value in words.items())
-            self._connection = driver.connect(address, autocommit=True)
+            self._connection = _server(address).connect()
         self._run("SET TIME ZONE 'UTC'")
         self._run("SET DateStyle = ISO")
         self._run("SET idle_in_transaction_session_timeout = 0")
@@ -262,6 +260,38 @@ class PostgresReader(SqlReader):
             if isinstance(error, AttributeError):
                 raise
             raise _fault(error) from error
+
+
+class _Server:
+    """A server whose types the driver knows: to ask for them takes longer than all else of an empty pull.
+
+    It holds no connection; it is closed when nobody has it any more.
+    """
+
+    def __init__(self, database: AdbcDatabase) -> None:
+        self._database = database
+
+    def connect(self) -> Connection:
+        """A new connection."""
+        from adbc_driver_manager import AdbcConnection
+        from adbc_driver_manager.dbapi import Connection
+
+        return Connection(cast("AdbcDatabase", self), AdbcConnection(self._database), autocommit=True)
+
+    def close(self) -> None:
+        """Do nothing: a connection that ends closes what it belongs to, and others belong to this too."""
+
+    def __del__(self) -> None:
+        self._database.close()
+
+
+@lru_cache(maxsize=16)
+def _server(address: str) -> _Server:
+    """The server at an address, which holds a secret; the next pull of this process finds it again."""
+    driver = require(
+        "adbc_driver_postgresql", what="PostgreSQL needs ADBC's driver", install="'kedro-lakehouse[sql]'"
+    )
+    return _Server(driver.connect(address))
 
 
 def _fault(error: Any) -> SourceFault:
