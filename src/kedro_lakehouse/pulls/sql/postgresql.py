@@ -229,7 +229,7 @@ class PostgresReader(SqlReader):
         words = {**settings, **given, **self._credentials}
         with self._explained():
             address = " ".join(f"{key}={_word(value)}" for key, value in words.items())
-            self._connection = _server(address).connect()
+            self._connection = server_at(address).connect()
         self._run("SET TIME ZONE 'UTC'")
         self._run("SET DateStyle = ISO")
         self._run("SET idle_in_transaction_session_timeout = 0")
@@ -286,7 +286,7 @@ class _Server:
 
 
 @lru_cache(maxsize=16)
-def _server(address: str) -> _Server:
+def server_at(address: str) -> _Server:
     """The server at an address, which holds a secret; the next pull of this process finds it again."""
     driver = require(
         "adbc_driver_postgresql", what="PostgreSQL needs ADBC's driver", install="'kedro-lakehouse[sql]'"
