@@ -16,7 +16,7 @@ from kedro_lakehouse.logs.place import JVM_LINES
 from kedro_lakehouse.names import OWN_FORMAT
 from kedro_lakehouse.ops.lease import lease
 from kedro_lakehouse.ops.patience import DEADLINE, Patience
-from kedro_lakehouse.plugins import REGISTRIES, TABLE_FORMATS, list_plugins, load_plugin
+from kedro_lakehouse.plugins import REGISTRIES, TABLE_FORMATS, ConfigModels, load_plugin
 from kedro_lakehouse.redaction import keep_secret
 from kedro_lakehouse.session.catalog import MetadataCatalog
 from kedro_lakehouse.session.labels import JvmLabels, name_run
@@ -127,9 +127,7 @@ class Environment:
         """
         from kedro_lakehouse.config.registries import registry_config
 
-        kinds = list_plugins(REGISTRIES)
-        models = {kind: cast("Any", load_plugin(REGISTRIES, kind)).config_model for kind in kinds}
-        return registry_config(self._registries(), name, models)
+        return registry_config(self._registries(), name, ConfigModels(REGISTRIES))
 
     def registry(self, name: str) -> SchemaRegistry:
         """A schema registry of registries.yml; it is not asked yet.

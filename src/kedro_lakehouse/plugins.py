@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, cast
 
 from kedro_lakehouse.errors import UnknownPluginError, UnsupportedError, listed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SOURCES: Final = "kedro_lakehouse.sources"
 CHANGE_DECODERS: Final = "kedro_lakehouse.change_decoders"
@@ -44,6 +42,32 @@ def load_plugin(group: str, name: str) -> object:
             what=f"The plug-in '{name}' of {group} ({points[name].value}) cannot be imported: {error}.",
             remedy="Install what it needs, or remove the distribution that registers it.",
         ) from error
+
+
+class ConfigModels(Mapping[str, Any]):
+    """The ``config_model`` of each plug-in of a group, by name; a plug-in is imported when its model is read.
+
+    Raises:
+        UnsupportedError: Two distributions register a name, or the plug-in cannot be imported.
+    """
+
+    def __init__(self, group: str) -> None:
+        """Look up the names."""
+        self._group, self._names = group, list_plugins(group)
+
+    def __getitem__(self, name: str) -> Any:
+        """The model of a plug-in."""
+        if name not in self._names:
+            raise KeyError(name)
+        return cast("Any", load_plugin(self._group, name)).config_model
+
+    def __iter__(self) -> Iterator[str]:
+        """The names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._names)
 
 
 @cache

@@ -30,7 +30,15 @@ from kedro_lakehouse.errors import ConfigurationError, LakehouseError, did_you_m
 from kedro_lakehouse.lake_table import LakeTable
 from kedro_lakehouse.names import OWN_FORMAT, ROLES
 from kedro_lakehouse.ops.patience import DEADLINE
-from kedro_lakehouse.plugins import NOTIFIERS, REGISTRIES, SOURCES, TABLE_FORMATS, list_plugins, load_plugin
+from kedro_lakehouse.plugins import (
+    NOTIFIERS,
+    REGISTRIES,
+    SOURCES,
+    TABLE_FORMATS,
+    ConfigModels,
+    list_plugins,
+    load_plugin,
+)
 from kedro_lakehouse.session.line import by_spark
 
 if TYPE_CHECKING:
@@ -189,7 +197,7 @@ class Project(Environment):
             declarations = load(
                 section("sources"),
                 tables,
-                _config_models(SOURCES),
+                ConfigModels(SOURCES),
                 section("expectations"),
                 formats=Formats(list_plugins(TABLE_FORMATS), default_format, property_problem),
             )
@@ -393,11 +401,6 @@ class Project(Environment):
         return self.owner_of(name).format
 
 
-def _config_models(group: str) -> dict[str, Any]:
-    """The model of each kind of source or notifier, by the name of its plug-in."""
-    return {name: cast("Any", load_plugin(group, name)).config_model for name in list_plugins(group)}
-
-
 def file_schemas(*, partial: bool = False) -> dict[str, dict[str, Any]]:
     """The JSON Schema of each YAML file, with the keys of every plug-in that is installed.
 
@@ -406,7 +409,7 @@ def file_schemas(*, partial: bool = False) -> dict[str, dict[str, Any]]:
     """
     from kedro_lakehouse.config.json_schema import json_schemas
 
-    models = [_config_models(group) for group in (SOURCES, NOTIFIERS, REGISTRIES)]
+    models = [ConfigModels(group) for group in (SOURCES, NOTIFIERS, REGISTRIES)]
     return json_schemas(*models, partial=partial)
 
 
@@ -423,7 +426,7 @@ def _monitoring(raw: Mapping[str, Any], tables: Sequence[str]) -> MonitoringConf
         return None
     from kedro_lakehouse.config.monitoring import load_monitoring
 
-    models = _config_models(NOTIFIERS) if raw.get("notifiers") else {}
+    models = ConfigModels(NOTIFIERS) if raw.get("notifiers") else {}
     return load_monitoring(raw, tables, models)
 
 
@@ -434,7 +437,7 @@ def _check_registries(raw: Mapping[str, Any], declarations: Declarations) -> Non
     if names:
         from kedro_lakehouse.config.registries import registry_config
 
-        models = _config_models(REGISTRIES)
+        models = ConfigModels(REGISTRIES)
         for name in names:
             registry_config(raw, name, models)
 

@@ -166,11 +166,10 @@ def test_it_is_a_mistake_for_the_package_too(file, text):
 def _loaded(file, raw):
     from kedro_lakehouse.config import convert, discovery, grants, loading, maintenance, monitoring, service
     from kedro_lakehouse.config.registries import registry_config
-    from kedro_lakehouse.plugins import NOTIFIERS, REGISTRIES, SOURCES
-    from kedro_lakehouse.project import _config_models
+    from kedro_lakehouse.plugins import NOTIFIERS, REGISTRIES, SOURCES, ConfigModels
 
     def tables(sources, tables, suites=None):
-        return loading.load_declarations(sources, tables, _config_models(SOURCES), suites)
+        return loading.load_declarations(sources, tables, ConfigModels(SOURCES), suites)
 
     source = {"s": {"type": "dms", "path": "x"}}
     readers = {
@@ -178,11 +177,11 @@ def _loaded(file, raw):
         "tables": lambda: tables(source, raw | {"a.c": {"source": "s", "keys": ["id"]}}),
         "expectations": lambda: tables(source, {"a.b": {"source": "s", "keys": ["id"]}}, raw),
         "maintenance": lambda: maintenance.load_maintenance(raw, []),
-        "monitoring": lambda: monitoring.load_monitoring(raw, [], _config_models(NOTIFIERS)),
+        "monitoring": lambda: monitoring.load_monitoring(raw, [], ConfigModels(NOTIFIERS)),
         "grants": lambda: grants.load_grants(raw, {}),
         "discovery": lambda: discovery.load_discovery(raw),
         "service": lambda: service.load_service(raw, []),
-        "registries": lambda: registry_config(raw, "r", _config_models(REGISTRIES)),
+        "registries": lambda: registry_config(raw, "r", ConfigModels(REGISTRIES)),
         "convert": lambda: convert.load_conversions(raw, [], lambda *_: None),
         "parameters_column_index": lambda: loading.load_column_index(raw),
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from fnmatch import fnmatch
@@ -15,6 +16,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from harness.project import TemporaryProject, environment
 
 pytestmark = pytest.mark.unit
 
@@ -56,3 +58,28 @@ def test_optional_packages_are_not_followed_by_mypy() -> None:
     assert {
         name for name in optional if not any(fnmatch(f"{name}.x", pattern) for pattern in listed)
     } == set()
+
+
+LOADED = """
+import sys
+from kedro_lakehouse.ingestion.landing import has_news, landed_batches
+from kedro_lakehouse.names import TableName
+from kedro_lakehouse.project import Project
+
+table = Project.load(sys.argv[1], None).bind(TableName.parse("a.b"))
+assert not has_news(table) and list(landed_batches(table)) == []
+places = ("kedro_lakehouse.pulls", "kedro_lakehouse.decoders.bson")
+print([name for name in sys.modules if name.startswith(places)])
+"""
+
+
+def test_a_run_without_pulled_sources_imports_nothing_that_pulls(tmp_path: Path) -> None:
+    (tmp_path / "landing/b").mkdir(parents=True)
+    source = {"type": "changes", "path": str(tmp_path / "landing"), "op_column": "op"}
+    table = {"source": "files", "keys": ["id"], "order_by": ["n"]}
+    project = TemporaryProject.make(tmp_path / "project", {"files": source}, {"a.b": table})
+    command = [sys.executable, "-c", LOADED, str(project.path / "conf")]
+    done = subprocess.run(
+        command, cwd=project.path, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[]\n", done.stderr[-2000:]

@@ -20,7 +20,6 @@ from kedro_lakehouse.ingestion.changes import ChangeBatches, StreamBatches
 from kedro_lakehouse.ingestion.derived import DerivedPlanner
 from kedro_lakehouse.ingestion.extracts import ExtractBatches
 from kedro_lakehouse.ingestion.planner import Planner
-from kedro_lakehouse.ingestion.pulling import is_pull_due, pull_if_due
 from kedro_lakehouse.ingestion.reading import FileReader
 from kedro_lakehouse.sources.base import StreamSource
 
@@ -70,10 +69,27 @@ def landed_batches(table: LakeTable) -> Iterator[Any]:
     asked for its records is pulled first, if a pull is due; if that fails, earlier pulls are ingested before
     its error is raised.
     """
-    failed = pull_if_due(table)
+    failed = _pull_if_due(table)
     yield from _batches_of(table)
     if failed is not None:
         raise failed
+
+
+# Most projects have no table that is pulled: their runs do not import what pulls.
+def _pull_if_due(table: LakeTable) -> LakehouseError | None:
+    if not table.is_pulled:
+        return None
+    from kedro_lakehouse.ingestion.pulling import pull_if_due
+
+    return pull_if_due(table)
+
+
+def _is_pull_due(table: LakeTable) -> bool:
+    if not table.is_pulled:
+        return False
+    from kedro_lakehouse.ingestion.pulling import is_pull_due
+
+    return is_pull_due(table)
 
 
 def _batches_of(table: LakeTable) -> Iterator[Any]:
@@ -94,7 +110,7 @@ def has_news(table: LakeTable) -> bool:
 
     Whether a pull that is due will hold anything, only the source can tell: it counts as news.
     """
-    return is_pull_due(table) or planner_of(table).has_news()
+    return _is_pull_due(table) or planner_of(table).has_news()
 
 
 def waiting_for(table: LakeTable) -> Waiting | None:

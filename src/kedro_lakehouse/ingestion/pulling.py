@@ -48,11 +48,11 @@ def pulls_of(table: LakeTable) -> TablePulls:
 
 
 def is_pull_due(table: LakeTable) -> bool:
-    """Whether a loop is to ask the table's source now; false where records arrive by themselves.
+    """Whether a loop is to ask the source of a table that is pulled now.
 
     A table without ``every``, which each run pulls, is due every five minutes.
     """
-    return table.is_pulled and any(pulls_of(one).is_due(_IN_A_LOOP) for one in _together(table))
+    return any(pulls_of(one).is_due(_IN_A_LOOP) for one in _together(table))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +74,10 @@ def next_pull(table: LakeTable) -> NextPull | None:
 
 
 def pull_if_due(table: LakeTable) -> LakehouseError | None:
-    """Pull a table if that is due; return what went wrong.
+    """Pull a table, whose source is asked, if that is due; return what went wrong.
 
     Tables that are to have one state are pulled together, once a run.
     """
-    if not table.is_pulled:
-        return None
     group, source = _together(table), str(table.config.source)
     with _turn(table):
         if len(group) > 1 and source in table.environment.pulled:

@@ -18,7 +18,6 @@ from kedro_lakehouse.decoders.metadata import with_metadata
 from kedro_lakehouse.decoders.plain_json import NotPlainError
 from kedro_lakehouse.errors import UnreadableFileError, UnsupportedError
 from kedro_lakehouse.ingestion.columns import described_types, resolve_columns
-from kedro_lakehouse.ingestion.documents import DocumentReader
 from kedro_lakehouse.ingestion.references import References
 from kedro_lakehouse.schema_registries.columns import column_types
 from kedro_lakehouse.sources.base import NamesSchemas, ReadsFew, StreamSource, TellsMetadata
@@ -32,9 +31,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from kedro_lakehouse.config.documents import DocumentRules
     from kedro_lakehouse.decoders.lines import LineReader
     from kedro_lakehouse.decoders.records import Columns, RecordGroup
     from kedro_lakehouse.formats.base import TableState
+    from kedro_lakehouse.ingestion.documents import DocumentReader
     from kedro_lakehouse.lake_table import LakeTable
     from kedro_lakehouse.sources.base import FileSource
     from kedro_lakehouse.sources.files import FileShape, Load
@@ -53,7 +54,13 @@ class FileReader:
         self.table, self.source = table, source
         declared = table.declared_source
         rules = None if declared is None else declared.documents_of(table.config)
-        self._documents = None if rules is None else DocumentReader(table, source, rules)
+        self._documents = None if rules is None else self._reader_of_documents(rules)
+
+    def _reader_of_documents(self, rules: DocumentRules) -> DocumentReader:
+        # Few projects have documents: the runs of the others do not import what reads them.
+        from kedro_lakehouse.ingestion.documents import DocumentReader
+
+        return DocumentReader(self.table, self.source, rules)
 
     @property
     def file_format(self) -> Any:

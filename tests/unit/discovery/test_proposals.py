@@ -14,8 +14,7 @@ from kedro_lakehouse.discovery.hudi import avro_type
 from kedro_lakehouse.discovery.look import find_datasets, look_over
 from kedro_lakehouse.discovery.propose import propose, proposed_files
 from kedro_lakehouse.errors import ConfigurationError, SourceNotFoundError
-from kedro_lakehouse.plugins import SOURCES
-from kedro_lakehouse.project import _config_models
+from kedro_lakehouse.plugins import SOURCES, ConfigModels
 
 pytestmark = pytest.mark.unit
 
@@ -134,7 +133,7 @@ def test_every_proposal_is_yaml_and_every_block_loads(tmp_path):
     unfit = replace(FILES, name="found.a__b")
     lake = replace(FILES, name="found.lake", kind="iceberg", pattern="")
     sources, tables, catalog = proposed_files([FILES, odd, reserved, unfit, lake])
-    load_declarations(yaml.safe_load(sources), yaml.safe_load(tables), _config_models(SOURCES))
+    load_declarations(yaml.safe_load(sources), yaml.safe_load(tables), ConfigModels(SOURCES))
     assert set(yaml.safe_load(tables)) == {"found.item", "found.odd", "found.own"}
     assert yaml.safe_load(catalog) == {}
     for text in proposed_files([]):
