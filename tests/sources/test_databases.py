@@ -240,8 +240,8 @@ def test_a_server_is_known_to_later_pulls_without_a_connection(
     project = of_one(shop, tmp_path / "before", "before")
     pull_now(bound(project, "a.before"))
     shop.script(
-        "CREATE TYPE mood AS ENUM ('well', 'ill'); CREATE DOMAIN cents AS numeric(5,2);"
-        "CREATE TABLE later (id int PRIMARY KEY, feels mood, pays cents, updated_at timestamptz);"
+        "CREATE TYPE later_mood AS ENUM ('well', 'ill'); CREATE DOMAIN later_cents AS numeric(5,2);"
+        "CREATE TABLE later (id int PRIMARY KEY, feels later_mood, pays later_cents, updated_at timestamptz);"
         "INSERT INTO later VALUES (1, 'ill', 1.50, now());"
     )
     time.sleep(1.1)

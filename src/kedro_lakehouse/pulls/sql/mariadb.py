@@ -11,8 +11,8 @@ import contextlib
 import re
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kedro_lakehouse.errors import cut, require
 from kedro_lakehouse.pulls.errors import SourceFault, TerminalFault, TransientFault
@@ -181,10 +181,9 @@ class MariaReader(ConnectionReader):
         return str(self._ask(f"SELECT @@global.{variable}")[0][0] or "") or None
 
     def _connect(self) -> None:
-        pymysql = require("pymysql", what="MariaDB and MySQL need PyMySQL", install="'kedro-lakehouse[sql]'")
         words = {**self._table.config.connection, **self._credentials}
         with self._explained():
-            self._connection = pymysql.connect(
+            self._connection = _connection_class()(
                 **{"connect_timeout": _CONNECT_SECONDS, **words, "port": int(words.get("port", 3306))},
                 charset="utf8mb4", autocommit=True, conv={},
             )  # fmt: skip
@@ -205,6 +204,30 @@ class MariaReader(ConnectionReader):
             if self._is_closed:  # by another thread
                 raise TransientFault("the connection was closed") from error
             raise
+
+
+@lru_cache(maxsize=1)
+def _connection_class() -> Any:
+    """PyMySQL's connection, with one context of TLS a process where none is declared.
+
+    PyMySQL makes one for each connection and reads the system's certificates for it, which takes longer than
+    to connect; then it verifies nothing.
+    """
+    module = require(
+        "pymysql.connections", what="MariaDB and MySQL need PyMySQL", install="'kedro-lakehouse[sql]'"
+    )
+
+    class Connection(module.Connection):  # type: ignore[misc, name-defined]
+        _undeclared: ClassVar[Any] = None
+
+        def _create_ssl_ctx(self, sslp: Any) -> Any:
+            if sslp:
+                return super()._create_ssl_ctx(sslp)
+            if Connection._undeclared is None:
+                Connection._undeclared = super()._create_ssl_ctx({})
+            return Connection._undeclared
+
+    return Connection
 
 
 def _chunks(connection: Any, count: int) -> Iterator[list[Any]]:
