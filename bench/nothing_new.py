@@ -4,7 +4,8 @@ Usage: ``.venv/bin/python bench/nothing_new.py [--tables 15] [--repeats 5] [--on
 [--beside COMMIT]``. No JVM is started: there is none where a measured command looks for Java.
 
 Each database has so many tables of one row, each pulled by windows and published once. Then nothing changes,
-and the whole command is timed. A window begins after each: so its end is asked from the server each time.
+and the whole command is timed. More than a second passes before each run: each table has a new window, whose
+rows are asked for.
 
 ``--beside`` compares this commit with another one instead, in a clone of each: what the bundled project's
 commands take where nothing is new. The two take turns, each installed as a package into a folder of its own,
@@ -39,9 +40,10 @@ HEAVIER: Final = 1.02
 """What a command may take of the time that it took before."""
 KINDS: Final = ("postgresql", "mariadb")
 KEDRO: Final = str(Path(sys.executable).with_name("kedro"))
+UV: Final = str(Path(sys.executable).with_name("uv"))
 RUNS: Final = (["run"], ["run", "--pipelines=ingestion,cdc_merge"])
 PAUSE: Final = 1.5
-"""Seconds between two runs: what is a second old is in no earlier window."""
+"""Seconds before a run: a window ends a second before its pull."""
 COMPARED: Final = {
     "import kedro_lakehouse": [sys.executable, "-c", "import kedro_lakehouse"],
     "kedro registry list": [KEDRO, "registry", "list"],
@@ -84,13 +86,8 @@ def project_of(folder: Path, kind: str, count: int, running: ExitStack) -> Path:
 
     server = (Postgres if kind == "postgresql" else MariaDb)(folder / kind)
     running.callback(server.stop)
-    user = "CREATE ROLE puller LOGIN PASSWORD 'pulled-well' IN ROLE pg_read_all_data, pg_read_all_stats;"
-    if kind == "mariadb":
-        user = "CREATE USER 'puller'@'127.0.0.1' IDENTIFIED BY 'pulled-well';"
-        user += "CREATE DATABASE shop; GRANT SELECT ON shop.* TO 'puller'@'127.0.0.1';"
-        user += "GRANT PROCESS ON *.* TO 'puller'@'127.0.0.1';"
-    server.script(user)
     shop = Shop(kind, server)
+    shop.let_in()
     names = [f"t{number:03}" for number in range(count)]
     make_table(shop, *names)
     shop.script("".join(f"INSERT INTO {name} VALUES (1, 'one', {shop.now});" for name in names))
@@ -123,24 +120,21 @@ def without_news(kinds: Sequence[str], count: int, repeats: int) -> bool:
                     time.sleep(PAUSE)
                     found.append(timed([KEDRO, *words], own, environment))
                 met &= max(found) < GOAL
+                what = f"{kind}, {count} tables | `kedro {' '.join(words)}`"
                 spread = f"{min(found):.2f}-{max(found):.2f}"
-                middle = f"{statistics.median(found):.2f}"
-                print(
-                    f"| {kind}, {count} tables | kedro {' '.join(words)} | {middle} | {spread} |", flush=True
-                )
+                print(f"| {what} | {statistics.median(found):.2f} | {spread} |", flush=True)
     return met
 
 
 def clone_of(folder: Path, commit: str) -> tuple[Path, dict[str, str]]:
     """A clone of a commit that has run once, and the environment in which its package is found."""
     own, packages = folder / commit / "clone", folder / commit / "packages"
-    for words in (
+    for command in (
         ["git", "clone", "--quiet", "--shared", str(ROOT), str(own)],
         ["git", "-C", str(own), "checkout", "--quiet", commit],
-        ["uv", "pip", "install", "--quiet", "--no-deps", "--target", str(packages), str(own)],
+        [UV, "pip", "install", "--quiet", "--no-deps", "--target", str(packages), str(own)],
         [sys.executable, "-m", "compileall", "-q", str(packages)],
     ):
-        command = [str(Path(sys.executable).with_name("uv")), *words[1:]] if words[0] == "uv" else words
         subprocess.run(command, check=True)
     (own / ".cache").symlink_to(ROOT / ".cache")
     environment = own_environment() | {"PYTHONPATH": str(packages)}
@@ -172,9 +166,7 @@ def main() -> int:
     )
     parser.add_argument("--tables", type=int, default=15, help="of each database")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument(
-        "--only", nargs="+", choices=("postgresql", "mariadb"), default=["postgresql", "mariadb"]
-    )
+    parser.add_argument("--only", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--beside", metavar="COMMIT", help="compare with this commit instead")
     given = parser.parse_args()
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}")

@@ -123,11 +123,7 @@ def databases(folder: Path, rows: int, only: Sequence[str], running: ExitStack) 
         server = made(folder / kind)
         running.callback(server.stop)
         shop = Shop(kind, server)
-        user = "CREATE ROLE puller LOGIN PASSWORD 'pulled-well' IN ROLE pg_read_all_data, pg_read_all_stats;"
-        if kind == "mariadb":
-            user = "CREATE USER 'puller'@'127.0.0.1' IDENTIFIED BY 'pulled-well';"
-            user += "CREATE DATABASE shop; GRANT SELECT ON shop.* TO 'puller'@'127.0.0.1';"
-        server.script(user)
+        shop.let_in()
         shop.script(COLUMNS[kind].format(rows=rows))
         if kind in only:
             found.append(Place(kind, server.port, shop.source(""), CREDENTIALS, "bench", rows))

@@ -41,6 +41,19 @@ class Shop:
         """Run statements."""
         return self.server.script(text if self.is_postgres else f"USE shop; SET sql_mode=''; {text}")
 
+    def let_in(self) -> None:
+        """Make the user of CREDENTIALS, who reads all and sees transactions; and the database of MariaDB."""
+        if self.is_postgres:
+            self.server.script(
+                "CREATE ROLE puller LOGIN PASSWORD 'pulled-well' IN ROLE pg_read_all_data, pg_read_all_stats;"
+            )
+            return
+        self.server.script(
+            "CREATE DATABASE shop; CREATE USER 'puller'@'127.0.0.1' IDENTIFIED BY 'pulled-well';"
+        )
+        self.server.script("GRANT SELECT ON shop.* TO 'puller'@'127.0.0.1';")
+        self.server.script("GRANT PROCESS, RELOAD, BINLOG MONITOR ON *.* TO 'puller'@'127.0.0.1';")
+
     def source(self, folder: str, **more: Any) -> dict[str, Any]:
         """The declaration of the source."""
         connection = {"host": "127.0.0.1", "port": self.server.port, "database": self.database}

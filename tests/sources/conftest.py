@@ -20,6 +20,7 @@ __all__ = ["call"]
 def postgres() -> Iterator[Postgres]:
     """A PostgreSQL server that asks the user ``puller`` for a password."""
     from harness.databases import Postgres, running_database
+    from harness.pulled import Shop
 
     with running_database("initdb", Postgres) as running:
         rules = running.folder / "data/pg_hba.conf"
@@ -27,8 +28,7 @@ def postgres() -> Iterator[Postgres]:
             f"host all puller all scram-sha-256\n{rules.read_text(encoding='utf-8')}", encoding="utf-8"
         )
         running.script("SELECT pg_reload_conf();")
-        running.script("CREATE ROLE puller LOGIN PASSWORD 'pulled-well'; GRANT pg_read_all_stats TO puller;")
-        running.script("GRANT pg_read_all_data TO puller;")
+        Shop("postgresql", running).let_in()
         yield running
 
 
@@ -36,11 +36,10 @@ def postgres() -> Iterator[Postgres]:
 def mariadb() -> Iterator[MariaDb]:
     """A MariaDB server with the user ``puller``, who has a password."""
     from harness.databases import MariaDb, running_database
+    from harness.pulled import Shop
 
     with running_database("mariadbd", MariaDb) as running:
-        running.script("CREATE DATABASE shop; CREATE USER 'puller'@'127.0.0.1' IDENTIFIED BY 'pulled-well';")
-        running.script("GRANT SELECT ON shop.* TO 'puller'@'127.0.0.1';")
-        running.script("GRANT PROCESS, RELOAD, BINLOG MONITOR ON *.* TO 'puller'@'127.0.0.1';")
+        Shop("mariadb", running).let_in()
         yield running
 
 

@@ -63,9 +63,8 @@ def _certificate() -> bytes:
 
 def test_rows_arrive_whole_over_tls(tmp_path: Path) -> None:
     with running_database("mariadbd", EncryptedMariaDb) as server:
-        server.script("CREATE DATABASE shop; CREATE USER 'puller'@'127.0.0.1' IDENTIFIED BY 'pulled-well';")
-        server.script("GRANT SELECT ON shop.* TO 'puller'@'127.0.0.1';")
         shop = Shop("mariadb", server)
+        shop.let_in()
         shop.script(f"CREATE TABLE t AS SELECT seq AS id, repeat(seq, 20) AS note FROM seq_1_to_{ROWS};")
         source = shop.source(str(tmp_path / "landing"))
         source["connection"] |= {"ssl_ca": str(server.folder / "server.pem"), "ssl_verify_identity": True}

@@ -181,9 +181,10 @@ class MariaReader(ConnectionReader):
         return str(self._ask(f"SELECT @@global.{variable}")[0][0] or "") or None
 
     def _connect(self) -> None:
+        connect = _connection_class()
         words = {**self._table.config.connection, **self._credentials}
         with self._explained():
-            self._connection = _connection_class()(
+            self._connection = connect(
                 **{"connect_timeout": _CONNECT_SECONDS, **words, "port": int(words.get("port", 3306))},
                 charset="utf8mb4", autocommit=True, conv={},
             )  # fmt: skip
