@@ -39,13 +39,13 @@ POSTGRES_EXPECTED: Final = {
 MARIADB_VALUES: Final = """
 CREATE TABLE value_types (
     id int PRIMARY KEY, tiny tinyint, big bigint unsigned, wide decimal(65, 10), d decimal(38, 10), r float,
-    f double, t text CHARACTER SET latin1, c char(5), b blob, fixed varbinary(3), day date,
-    at timestamp(6) NULL, local datetime(6), clock time, y year, bits bit(8), all_bits bit(64),
+    f double, least decimal(38, 30), t text CHARACTER SET latin1, c char(5), b blob, fixed varbinary(3),
+    day date, at timestamp(6) NULL, local datetime(6), clock time, y year, bits bit(8), all_bits bit(64),
     feeling enum('sad', 'ok'), several set('a', 'b'), j json, u uuid
 );
 INSERT INTO value_types VALUES (
     1, -128, 18446744073709551615, 12345678901234567890.5, 9999999999999999999999999999.0123456789, 16777216,
-    1.7976931348623157e308, 'é', 'ab', x'00ff', x'00', '9999-12-31', '2024-01-31 06:00:00.123456',
+    1.7976931348623157e308, -1e-30, 'é', 'ab', x'00ff', x'00', '9999-12-31', '2024-01-31 06:00:00.123456',
     '1582-10-04 00:00:00', '-838:59:59', 2155, b'101', 18446744073709551615, 'ok', 'a,b', '{"a": 1.10}',
     '123e4567-e89b-12d3-a456-426655440000'
 );
@@ -54,7 +54,8 @@ INSERT INTO value_types (id) VALUES (2);
 MARIADB_EXPECTED: Final = {
     "id": 1, "tiny": -128, "big": Decimal(18446744073709551615), "wide": "12345678901234567890.5000000000",
     "d": Decimal("9999999999999999999999999999.0123456789"), "r": 16777216.0, "f": 1.7976931348623157e308,
-    "t": "é", "c": "ab", "b": b"\x00\xff", "fixed": b"\x00", "day": dt.date(9999, 12, 31),
+    "least": Decimal("-1e-30"), "t": "é", "c": "ab", "b": b"\x00\xff", "fixed": b"\x00",
+    "day": dt.date(9999, 12, 31),
     "at": dt.datetime(2024, 1, 31, 6, 0, 0, 123456, dt.UTC), "local": dt.datetime.fromisoformat("1582-10-04"),
     "clock": "-838:59:59", "y": 2155, "bits": 5, "all_bits": Decimal(18446744073709551615), "feeling": "ok",
     "several": "a,b", "j": '{"a": 1.10}', "u": "123e4567-e89b-12d3-a456-426655440000",
