@@ -124,7 +124,7 @@ def _is_text(expected: str, found: Any) -> bool:
         return found == set(expected.split(","))
     text = str(found)
     if text.startswith('["'):  # a set, as JSON
-        return json.loads(text) == expected.split(",")
+        return set(json.loads(text)) == set(expected.split(","))
     if expected.startswith("[") and text.startswith("{"):  # an array, as PostgreSQL writes it
         text = text.translate({ord("{"): "[", ord("}"): "]"}).replace("NULL", "null")
     if _UUID.fullmatch(expected):
