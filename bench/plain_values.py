@@ -45,7 +45,9 @@ def arrow_odbc(dialect: str, port: int, column: str) -> Any:
         f"Driver={{{DRIVERS[dialect]}}};Server=127.0.0.1;Port={port};Database={database};"
         f"Uid={user};Pwd={password};"
     )
-    reader = read_arrow_batches_from_odbc(query(column), connection_string=address, max_text_size=4096)
+    reader = read_arrow_batches_from_odbc(
+        query(column), connection_string=address, max_text_size=4096, max_binary_size=4096
+    )
     (batch,) = [batch for batch in reader if batch.num_rows]
     return batch[column][0].as_py()
 
