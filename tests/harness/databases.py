@@ -46,9 +46,13 @@ class _Database(Server):
         if os.getuid() == 0:
             shutil.chown(folder, self.user)
         self._make()
+        self.start()
+
+    def start(self) -> None:
+        """Start the server, also again after ``halt``."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._as_its_user(*self._server()), cwd=folder, stdout=log, stderr=log
+                self._as_its_user(*self._server()), cwd=self.folder, stdout=log, stderr=log
             )
         wait_for(self.port, self._process, self.log)
         end = time.monotonic() + PATIENCE
@@ -56,7 +60,15 @@ class _Database(Server):
             assert time.monotonic() < end, self.log.read_text(errors="replace")[-2000:]
             time.sleep(0.1)
 
+    def halt(self) -> None:
+        """Stop the server with all its connections; its data stay."""
+        self._halt()
+        self._process.wait(PATIENCE)
+
     def _make(self) -> None:
+        raise NotImplementedError
+
+    def _halt(self) -> None:
         raise NotImplementedError
 
     def _server(self) -> list[str]:
@@ -112,6 +124,9 @@ class Postgres(_Database):
 
     def _server(self) -> list[str]:
         return ["postgres", "-D", "data"]
+
+    def _halt(self) -> None:
+        self._run("pg_ctl", "stop", "-D", "data", "-m", "fast")
 
     def client(self) -> list[str]:
         """The command of psql, which ends at the first error."""
@@ -172,6 +187,9 @@ class MariaDb(_Database):
 
     def _server(self) -> list[str]:
         return [shutil.which("mariadbd") or "/usr/sbin/mariadbd", f"--defaults-file={self.folder}/my.cnf"]
+
+    def _halt(self) -> None:
+        self.script("SHUTDOWN;")
 
     def client(self) -> list[str]:
         """The command of MariaDB's client, which ends at the first error."""

@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("adbc_driver_postgresql", reason="`make test-sources` installs the extra sql")
 import pyarrow.parquet as pq
 from click.testing import CliRunner
+from harness.databases import MariaDb, Postgres, running_database
 from harness.project import environment
 from harness.pulled import (
     CREDENTIALS,
@@ -318,6 +319,73 @@ def test_a_cut_connection_begins_again(
         (manifest,) = pull_now(bound(project, f"{dialect}.cut")).values()
         assert (manifest.rows, cuts) == (100_500, [1])
         assert len(list((tmp_path / "landing" / dialect).rglob("*.parquet"))) == 1
+
+
+@pytest.mark.parametrize(("program", "kind"), [("initdb", Postgres), ("mariadbd", MariaDb)], ids=DIALECTS)
+def test_a_server_that_stops_in_the_middle_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, kind: type[Postgres | MariaDb]
+) -> None:
+    """The pull ends within its budget and leaves no file; the next one of the same process is whole."""
+    from kedro_lakehouse.pulls.landing import LandingFile
+
+    add, stops = LandingFile.add, [True]
+    dialect = "postgresql" if kind is Postgres else "mariadb"
+    with running_database(program, kind) as server:
+        shop = Shop(dialect, server)
+        shop.let_in()
+        shop.script("CREATE TABLE kept (id int PRIMARY KEY, note text);")
+        shop.script(f"INSERT INTO kept {_series(dialect, 100_000)};")
+        source = {dialect: shop.source(str(tmp_path / "landing"), retry={"budget": "2 s"})}
+        project = made(tmp_path / "project", source, {"a.kept": {"source": dialect, "keys": ["id"]}})
+
+        def add_and_stop(self: LandingFile, chunk: Any) -> None:
+            add(self, chunk)
+            if stops:
+                stops.clear()
+                server.halt()
+
+        monkeypatch.setattr(LandingFile, "add", add_and_stop)
+        begun = time.monotonic()
+        with pytest.raises(SourceUnreachableError):
+            pull_now(bound(project, "a.kept"))
+        assert not stops
+        assert time.monotonic() - begun < 15, "the server's own end is in it"
+        assert [path for path in (tmp_path / "landing").rglob("*") if path.is_file()] == []
+        server.start()
+        (manifest,) = pull_now(bound(project, "a.kept")).values()
+        assert (manifest.number, manifest.rows) == (1, 100_000)
+
+
+def _series(dialect: str, count: int) -> str:
+    """Selects so many numbered rows."""
+    if dialect == "postgresql":
+        return f"SELECT n, repeat('x', 1000) FROM generate_series(1, {count}) AS n"
+    return f"SELECT seq, repeat('x', 1000) FROM seq_1_to_{count}"
+
+
+def test_a_table_that_may_not_be_read_does_not_stop_nineteen_others(
+    shops: dict[str, Shop], tmp_path: Path
+) -> None:
+    shop = shops["postgresql"]
+    names = [f"may{number:02}" for number in range(20)]
+    make_table(shop, *names)
+    shop.script("CREATE ROLE nearly LOGIN; GRANT pg_read_all_stats TO nearly;")
+    for name in names:
+        shop.script(f"INSERT INTO {name} VALUES (1, 'one', now());")
+        if name != "may07":
+            shop.script(f"GRANT SELECT ON {name} TO nearly;")
+    source = {"postgresql": shop.source(str(tmp_path / "landing"))}
+    project = made(
+        tmp_path / "project", source, {f"a.{name}": {"source": "postgresql"} | window() for name in names}
+    )
+    project.write("credentials", {"postgresql": {"user": "nearly"}}, env="local")
+    time.sleep(1.1)
+    ended = project.attempt()
+    assert list(ended.failed) == ["a.may07"]
+    refused = ended.failed["a.may07"]
+    assert isinstance(refused, SourceRefusedError)
+    assert "Grant the user the right to read the table." in str(refused)
+    assert [len(project.rows(f"a.{name}")) for name in names if name != "may07"] == [1] * 19
 
 
 def test_what_was_pulled_is_told_and_erased(
