@@ -70,8 +70,12 @@ def others(file: Path, reader: str, shop: Any, columns: Sequence[str]) -> dict[s
     found: dict[str, Found] = {}
     while left := [column for column in columns if column not in found]:
         file.write_bytes(pickle.dumps({}))
-        subprocess.run([*command, *left], capture_output=True, check=False, timeout=900, cwd=file.parent)
+        done = subprocess.run(
+            [*command, *left], capture_output=True, text=True, check=False, timeout=900, cwd=file.parent
+        )
         found |= pickle.loads(file.read_bytes())  # noqa: S301 - our own script wrote it
+        if not found:
+            raise SystemExit(f"{reader} could not be had: {done.stderr[-2000:]}")
         ended_by = next((column for column in left if column not in found), None)
         if ended_by is not None:
             found[ended_by] = ("error", "the process ended")
