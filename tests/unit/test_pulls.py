@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from kedro_lakehouse.config.databases import SqlSourceConfig
 from kedro_lakehouse.config.loading import load_declarations
@@ -473,6 +474,26 @@ def test_a_kill_right_after_the_seal_leaves_nothing_for_long(
     assert len(list(tmp_path.rglob("pull=000001/*"))) == 2
     pull_together([pulls(shelf, tmp_path)])
     assert len(list(tmp_path.rglob("pull=00000?/*"))) == 2
+
+
+def test_runs_that_tidy_together_leave_nothing_where_one_is_killed(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        pulls(shelf, tmp_path).land()  # and killed
+    remove, removed_by_another = LocalFileSystem.rm_file, list[str]()
+
+    def rm_file(self: LocalFileSystem, path: str) -> None:
+        if not removed_by_another:  # by one that is killed then
+            removed_by_another.append(path)
+            remove(self, path)
+        remove(self, path)
+
+    monkeypatch.setattr(LocalFileSystem, "rm_file", rm_file)
+    (manifest,) = pull_together([pulls(shelf, tmp_path)]).values()
+    assert removed_by_another
+    found = [str(f.relative_to(tmp_path)) for f in tmp_path.rglob("*.json") if "_manifests" not in str(f)]
+    assert found == [manifest.files[0].path]
 
 
 def test_of_many_that_seal_one_number_one_wins(shelf: Shelf, tmp_path: Path) -> None:

@@ -260,12 +260,13 @@ class TablePulls:
             folder, _, own = f"{self.sealed.root}/{file.path}".rpartition("/")
             fs, path = fsspec.core.url_to_fs(folder)
             fs.invalidate_cache()
-            with contextlib.suppress(
-                OSError
-            ):  # the file may be archived, or its own run remove the others too
-                for found in fs.ls(path, detail=False):
-                    name = found.rpartition("/")[2]
-                    if name != own and read_name(name) is not None and f"-{self._tag}" in name:
+            landed: list[str] = []
+            with contextlib.suppress(OSError):  # the file may be archived, with its folder
+                landed = fs.ls(path, detail=False)
+            for found in landed:
+                name = found.rpartition("/")[2]
+                if name != own and read_name(name) is not None and f"-{self._tag}" in name:
+                    with contextlib.suppress(OSError):  # its own run, or one that tidies too, removes it
                         fs.rm_file(found)
 
     def release(self, *, keep: bool = False) -> None:
