@@ -48,7 +48,7 @@ def pulls_of(table: LakeTable) -> TablePulls:
 
 
 def is_pull_due(table: LakeTable) -> bool:
-    """Whether a loop is to ask the source of a table that is pulled now.
+    """Whether a loop is to pull a table of a pulled source now.
 
     A table without ``every``, which each run pulls, is due every five minutes.
     """
@@ -74,7 +74,7 @@ def next_pull(table: LakeTable) -> NextPull | None:
 
 
 def pull_if_due(table: LakeTable) -> LakehouseError | None:
-    """Pull a table, whose source is asked, if that is due; return what went wrong.
+    """Pull a table of a pulled source if that is due; return what went wrong.
 
     Tables that are to have one state are pulled together, once a run.
     """

@@ -263,9 +263,9 @@ class PostgresReader(SqlReader):
 
 
 class _Server:
-    """A server whose types the driver knows: to ask for them takes longer than all else of an empty pull.
+    """A server whose types the driver knows: it asks for them longer than all else of an empty pull takes.
 
-    It holds no connection; it is closed when nobody has it any more.
+    It holds no connection. It is closed when nobody has it any more.
     """
 
     def __init__(self, database: AdbcDatabase) -> None:
@@ -279,7 +279,7 @@ class _Server:
         return Connection(cast("AdbcDatabase", self), AdbcConnection(self._database), autocommit=True)
 
     def close(self) -> None:
-        """Do nothing: a connection that ends closes what it belongs to, and others belong to this too."""
+        """Do nothing: each connection that ends closes its server, which others have too."""
 
     def __del__(self) -> None:
         self._database.close()
@@ -287,7 +287,7 @@ class _Server:
 
 @lru_cache(maxsize=16)
 def server_at(address: str) -> _Server:
-    """The server at an address, which holds a secret; the next pull of this process finds it again."""
+    """The server at an address, secrets and all; the next pull of this process gets the same one."""
     driver = require(
         "adbc_driver_postgresql", what="PostgreSQL needs ADBC's driver", install="'kedro-lakehouse[sql]'"
     )
