@@ -69,6 +69,7 @@ BY_DRIVER: Final = """CREATE VIEW by_driver AS SELECT id, ref, price, ratio, ope
     data::text AS data FROM bench;"""
 """The same columns, without the type that is no type of JDBC."""
 NEEDS: Final = {
+    "arrow-odbc": ("arrow-odbc==10.6.0", "pyarrow"),
     "connectorx": ("connectorx==0.4.6", "pyarrow"),
     "duckdb": (
         "duckdb==1.5.5", "duckdb-extension-postgres-scanner==1.5.5", "duckdb-extension-mysql-scanner==1.5.5",
@@ -286,13 +287,18 @@ def published(folder: Path, place: Place) -> dict[str, float]:
     return {"rows": state.rows if state else 0, "seconds": seconds, "peak": used.ru_maxrss / 1024}
 
 
+def python_with(packages: Sequence[str]) -> list[str]:
+    """A command: Python in an environment with these packages, which ``uv`` makes and forgets."""
+    with_ = [word for package in packages for word in ("--with", package)]
+    return [UV, "run", "--no-project", "--python", sys.executable, *with_, "python"]
+
+
 def peer(file: Path, place: Place, reader: str) -> dict[str, float] | str:
     """Read a source by another reader; or why it could not."""
     words = [str(ROOT / "bench/plain_sources.py"), reader, place.kind, str(place.port), str(file)]
     command = [sys.executable, *words]
     if reader in NEEDS:
-        with_ = [word for need in NEEDS[reader] for word in ("--with", need)]
-        command = [UV, "run", "--no-project", "--python", sys.executable, *with_, "python", *words]
+        command = [*python_with(NEEDS[reader]), *words]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
         command,

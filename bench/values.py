@@ -29,17 +29,12 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "bench")]
 
 from plain_values import READERS  # noqa: E402
+from sources import NEEDS, python_with  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 KINDS: Final = ("postgresql", "mariadb")
-UV: Final = str(Path(sys.executable).with_name("uv"))
-NEEDS: Final = {
-    "connectorx": ("connectorx==0.4.6", "pyarrow"),
-    "arrow-odbc": ("arrow-odbc==10.6.0", "pyarrow"),
-    "dlt": ("dlt[sql-database]==1.31.0", "pyarrow", "psycopg2-binary", "pymysql", "numpy"),
-}
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LONGEST: Final = 45
 OURS: Final = "a pull"
@@ -63,10 +58,8 @@ def ours(folder: Path, shop: Any) -> dict[str, Found]:
 
 def others(file: Path, reader: str, shop: Any, columns: Sequence[str]) -> dict[str, Found]:
     """The values that another reader gives."""
-    needs = NEEDS[reader.partition(",")[0]]
-    with_ = [word for need in needs for word in ("--with", need)]
     script = [str(ROOT / "bench/plain_values.py"), reader, shop.dialect, str(shop.server.port), str(file)]
-    command = [UV, "run", "--no-project", "--python", sys.executable, *with_, "python", *script]
+    command = [*python_with(NEEDS[reader.partition(",")[0]]), *script]
     found: dict[str, Found] = {}
     while left := [column for column in columns if column not in found]:
         file.write_bytes(pickle.dumps({}))
@@ -136,8 +129,8 @@ def _is_text(expected: str, found: Any) -> bool:
     return expected in (text, text.removeprefix("$"), text.removesuffix(":00"))  # money, a zone
 
 
-def told(expected: Any, found: Found) -> str:
-    """What the table says of one value."""
+def verdict(expected: Any, found: Found) -> str:
+    """Whether a reader's value equals the server's: ``equal``, ``fails``, or the other value that it gave."""
     kind, value = found
     if kind == "error":
         return "fails"
@@ -160,18 +153,21 @@ def compared(folder: Path, shop: Any, statements: str, expected: Mapping[str, An
     for number, reader in enumerate(READERS):
         found[reader] = others(folder / f"{shop.dialect}-{number}", reader, shop, columns)
     print(f"\n| {shop.dialect} | {' | '.join(found)} |\n| --- {'| --- ' * len(found)}|")
-    said = {name: [told(expected[c], values[c]) for c in columns] for name, values in found.items()}
+    verdicts = {
+        reader: [verdict(expected[column], values[column]) for column in columns]
+        for reader, values in found.items()
+    }
     for place, column in enumerate(columns):
-        row = [said[name][place] for name in found]
+        row = [verdicts[reader][place] for reader in found]
         if set(row) != {"equal"}:
             print(f"| {column}: `{_short(expected[column])}` | {' | '.join(row)} |")
     counts = [
         f"{row.count('equal')} equal, {row.count('fails')} fail, "
         f"{len(columns) - row.count('equal') - row.count('fails')} changed"
-        for row in said.values()
+        for row in verdicts.values()
     ]
     print(f"| {len(columns)} columns | {' | '.join(counts)} |", flush=True)
-    return set(said[OURS]) == {"equal"}
+    return set(verdicts[OURS]) == {"equal"}
 
 
 def main() -> int:
