@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import pytest
 
 pytest.importorskip("mssql_python", reason="`make test-sources` installs the extra sqlserver")
 from harness.project import TemporaryProject
+from harness.proxy import line_to
 from harness.pulled import assert_lacks_are_refused, bound, landed, window
 from harness.tds import USER, running_sql_server
 
@@ -20,15 +20,15 @@ from kedro_lakehouse.config.tables import TableConfig
 from kedro_lakehouse.errors import PullTooLargeError, SourceRefusedError, SourceUnreachableError
 from kedro_lakehouse.ingestion.pulling import pull_now
 from kedro_lakehouse.names import TableName
-from kedro_lakehouse.pulls.landing import LandingFile
 from kedro_lakehouse.pulls.sql import sqlserver
 from kedro_lakehouse.pulls.sql.source import SqlSource
 from kedro_lakehouse.testing.pulls import PulledSourceContract
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from harness.proxy import Line
     from harness.tds import SqlServer
 
 pytestmark = pytest.mark.sources
@@ -177,47 +177,44 @@ def test_a_certificate_that_is_not_trusted_is_refused(server: SqlServer, tmp_pat
             pull_now(bound(project, "a.b"))
 
 
+LONG = 30_000
+"""So many rows of a table are a chunk and a half."""
+
+
 @pytest.fixture
-def after_a_chunk(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
-    """What happens once the first chunk of a pull has landed."""
-    add = LandingFile.add
-    todo: list[Callable[[], None]] = []
-
-    def added(self: LandingFile, chunk: Any) -> None:
-        add(self, chunk)
-        while todo:
-            todo.pop(0)()
-
-    monkeypatch.setattr(LandingFile, "add", added)
-    return todo
+def line(own_server: SqlServer, tmp_path: Path) -> Iterator[Line]:
+    """A line to a server with a long table, which was read once by it: so many bytes have passed."""
+    own_server.put("long", COLUMNS, [[number, "x" * 50, now()] for number in range(LONG)])
+    with line_to(own_server.port) as made_line:
+        pull_now(bound(behind(made_line, own_server, tmp_path / "first"), "a.long"))
+        yield made_line
 
 
-def test_a_lost_connection_begins_again(
-    own_server: SqlServer, tmp_path: Path, after_a_chunk: list[Callable[[], None]]
-) -> None:
-    own_server.put("cut", COLUMNS, [[number, "x" * 50, now()] for number in range(50_000)])
-    project = made(tmp_path, own_server, {"a.cut": {"source": "s", "keys": ["id"]}})
-    after_a_chunk += [own_server.kill, own_server.start]
-    (manifest,) = pull_now(bound(project, "a.cut")).values()
-    assert (manifest.rows, after_a_chunk) == (50_000, [])
+def behind(line: Line, server: SqlServer, path: Path, **source: Any) -> TemporaryProject:
+    """A project that reads the long table by the line."""
+    by_line = {"connection": connection(server, port=line.port)}
+    return made(path, server, {"a.long": {"source": "s", "keys": ["id"]}}, **by_line, **source)
+
+
+def test_a_lost_connection_begins_again(own_server: SqlServer, tmp_path: Path, line: Line) -> None:
+    project = behind(line, own_server, tmp_path)
+    line.restart(cut_at=line.passed * 5 // 6)
+    (manifest,) = pull_now(bound(project, "a.long")).values()
+    assert (manifest.rows, line.cuts) == (LONG, 1)
     assert len([f for f in (tmp_path / "landing").rglob("pull=*/*") if f.is_file()]) == 1
 
 
 def test_a_read_from_a_server_that_stops_answering_ends(
-    own_server: SqlServer, tmp_path: Path, after_a_chunk: list[Callable[[], None]]
+    own_server: SqlServer, tmp_path: Path, line: Line
 ) -> None:
-    """The time of a pull is over, or its process is asked to end."""
-    own_server.put("still", COLUMNS, [[number, "x" * 50, now()] for number in range(50_000)])
-    limits = {"limits": {"time": "4 s"}}
-    project = made(tmp_path, own_server, {"a.still": {"source": "s", "keys": ["id"]}}, **limits)
-    process, begun = own_server._process, time.monotonic()
-    after_a_chunk.append(lambda: process.send_signal(signal.SIGSTOP))
-    try:
-        with pytest.raises(PullTooLargeError):
-            pull_now(bound(project, "a.still"))
-        assert time.monotonic() - begun < 20
-    finally:
-        process.send_signal(signal.SIGCONT)
+    """The time of a pull is over while its second chunk has not come."""
+    project = behind(line, own_server, tmp_path, limits={"time": "5 s"})
+    line.restart(silent_at=line.passed * 5 // 6)
+    begun = time.monotonic()
+    with pytest.raises(PullTooLargeError):
+        pull_now(bound(project, "a.long"))
+    assert line.silent.is_set()
+    assert time.monotonic() - begun < 20
 
 
 def test_a_window_ends_before_the_oldest_open_transaction(own_server: SqlServer, tmp_path: Path) -> None:
