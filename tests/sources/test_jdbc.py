@@ -165,7 +165,7 @@ def test_what_stands_in_the_way_is_named(shops: dict[str, Shop], tmp_path: Path)
 
 
 def test_spark_ends_with_who_started_it(tmp_path: Path) -> None:
-    """Also where that was killed."""
+    """Also where that was killed; its folder goes with it."""
     program = (
         "import os\n"
         "from harness.jdbc import drivers\n"
@@ -175,16 +175,16 @@ def test_spark_ends_with_who_started_it(tmp_path: Path) -> None:
         "try:\n"
         "    process.ask('clock', options={'url': 'jdbc:none:'}, query='')\n"
         "except SourceFault:\n"  # Spark has started now
-        "    print(process._process.pid, flush=True)\n"
+        "    print(process._process.pid, process._folder.name, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     found = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False,
         env=environment() | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
-    group = int(found.stdout.splitlines()[-1])
+    group, folder = found.stdout.splitlines()[-1].split()
     end = time.monotonic() + 10
-    while members(group):
+    while members(int(group)) or Path(folder).exists():
         assert time.monotonic() < end
         time.sleep(0.05)
 

@@ -12,6 +12,7 @@ import json
 import os
 import queue
 import re
+import shutil
 import socket
 import sys
 import threading
@@ -58,9 +59,11 @@ def main() -> None:
     """Answer until there is no more question."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what Java or Spark write is no answer
+    if not (line := sys.stdin.readline()):
+        return
+    given = json.loads(line)
     questions: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(questions,), daemon=True).start()
-    given = questions.get()
+    threading.Thread(target=_listen, args=(questions, given["folder"]), daemon=True).start()
     database: _Database | None = None
     while True:
         asked = _next(questions)
@@ -85,10 +88,11 @@ def _next(questions: queue.SimpleQueue[dict[str, Any]]) -> dict[str, Any]:
         os._exit(0)
 
 
-def _listen(questions: queue.SimpleQueue[dict[str, Any]]) -> None:
+def _listen(questions: queue.SimpleQueue[dict[str, Any]], folder: str) -> None:
     """Take questions, also while one is answered: without an input nobody waits for the answer."""
     for line in sys.stdin:
         questions.put(json.loads(line))
+    shutil.rmtree(folder, ignore_errors=True)  # who made it may have been killed
     os._exit(0)  # Java ends with the pipe that it reads from
 
 
