@@ -1,5 +1,6 @@
-"""Pull a table in processes of their own, each killed at a point: ``kill_pulls.py PROJECT TABLE [SAP_FILE]``.
+"""Pull a table in processes of their own, each killed at a point.
 
+``kill_pulls.py PROJECT TABLE LONGEST [SAP_FILE]``, where LONGEST is the seconds within which ``any`` comes.
 Reads a line of JSON, the points of pullers that work at the same time, and answers with how each ended: minus
 nine, or zero. ``-`` lets a puller live; ``any`` kills it at some moment. The processes are forked from this
 one, so they need not import anything. SAP_FILE has the rows and the clock of an SAP that is played here.
@@ -24,9 +25,6 @@ from kedro_lakehouse.ingestion.pulling import pull_now
 from kedro_lakehouse.names import TableName
 from kedro_lakehouse.project import Project
 
-LONGEST = 0.25
-"""Seconds within which a puller is killed at some moment."""
-
 
 class Killer(logging.Handler):
     """Kills this process at a point."""
@@ -40,12 +38,12 @@ class Killer(logging.Handler):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def pull(folder: str, table: str, point: str, sap_file: str | None) -> None:
+def pull(folder: str, table: str, point: str, longest: float, sap_file: str | None) -> None:
     """Pull, and be killed."""
     if sap_file is not None:
         play_sap(sap_file)
     if point == "any":
-        moment = random.SystemRandom().uniform(0, LONGEST)
+        moment = random.SystemRandom().uniform(0, longest)
         dying = threading.Timer(moment, os.kill, (os.getpid(), signal.SIGKILL))
         dying.daemon = True
         dying.start()
@@ -63,12 +61,12 @@ def play_sap(file: str) -> None:
     pyrfc.Connection = lambda **_: sap
 
 
-def forked(folder: str, table: str, point: str, sap_file: str | None) -> int:
+def forked(folder: str, table: str, point: str, longest: float, sap_file: str | None) -> int:
     """Begin to pull in a process of its own; its number."""
     if number := os.fork():
         return number
     try:
-        pull(folder, table, point, sap_file)
+        pull(folder, table, point, longest, sap_file)
     except BaseException:  # noqa: BLE001 - the exit status says that it failed
         traceback.print_exc()
         sys.stderr.flush()
@@ -76,13 +74,13 @@ def forked(folder: str, table: str, point: str, sap_file: str | None) -> int:
     os._exit(0)
 
 
-def main(folder: str, table: str, sap_file: str | None = None) -> None:
+def main(folder: str, table: str, longest: str, sap_file: str | None = None) -> None:
     bootstrap_project(Path(folder))
     for name in ("boto3", "pyarrow.parquet", "s3fs"):
         importlib.import_module(name)
     logging.getLogger("kedro_lakehouse.phase").setLevel(logging.DEBUG)
     for line in sys.stdin:
-        numbers = [forked(folder, table, point, sap_file) for point in json.loads(line)]
+        numbers = [forked(folder, table, point, float(longest), sap_file) for point in json.loads(line)]
         ended = [os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) for number in numbers]
         sys.stdout.write(json.dumps(ended) + "\n")
         sys.stdout.flush()

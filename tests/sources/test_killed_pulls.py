@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,6 +62,8 @@ class Source:
     """So many seconds after a row has come a window holds it."""
     overlaps: bool = False
     """Whether windows overlap: it cannot say which transactions are open."""
+    longest: float = 0.25
+    """Seconds within which a puller is killed at some moment."""
 
 
 def columns_of(content: bytes, *names: str) -> list[tuple[Any, ...]]:
@@ -84,6 +86,17 @@ def of_database(dialect: str, _: Path, request: pytest.FixtureRequest) -> Iterat
         shop.source(""), {"pull": pull}, add, lambda file: columns_of(file, "id", "name"), CREDENTIALS
     )
     connection.close()
+
+
+@contextmanager
+def of_jdbc(_: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[Source]:
+    """PostgreSQL as a database that has no dialect: each puller starts a Spark of its own."""
+    from harness.jdbc import by_jdbc
+
+    with of_database("postgresql", folder, request) as source:
+        shop: Shop = request.getfixturevalue("shops")["postgresql"]
+        pull = source.table["pull"] | {"late": {"overlap": "1 s"}}
+        yield replace(source, declared=by_jdbc(shop, ""), table={"pull": pull}, overlaps=True, longest=8.0)
 
 
 @contextmanager
@@ -154,12 +167,16 @@ def of_sap(_: str, folder: Path, __: pytest.FixtureRequest) -> Iterator[Source]:
 
 
 KINDS: Final[dict[str, Any]] = {
-    "postgresql": of_database, "mariadb": of_database, "rest": of_api, "mongodb": of_mongodb, "sap": of_sap
+    "postgresql": of_database, "mariadb": of_database, "jdbc": of_jdbc, "rest": of_api, "mongodb": of_mongodb,
+    "sap": of_sap,
 }  # fmt: skip
 
 
-CASES: Final = [(kind, "disk") for kind in KINDS] + [("postgresql", "s3")]
-IN_SOAK: Final = [pytest.param(kind, "s3", marks=only_in_soak) for kind in KINDS if kind != "postgresql"]
+CASES: Final = [(kind, "disk") for kind in KINDS if kind != "jdbc"] + [("postgresql", "s3")]
+IN_SOAK: Final = [
+    pytest.param(*case, marks=only_in_soak)
+    for case in [(kind, "s3") for kind in KINDS if kind not in ("postgresql", "jdbc")] + [("jdbc", "disk")]
+]
 
 
 @contextmanager
@@ -176,7 +193,7 @@ def place_on(store: str, folder: Path) -> Iterator[str]:
 def pullers(project: TemporaryProject, source: Source) -> Iterator[Callable[[list[str]], list[int]]]:
     """Gives what lets pullers work, each until its point, and says how each ended."""
     words = [str(Path(__file__).with_name("kill_pulls.py")), str(project.path), TABLE]
-    words += [str(source.sap_file)] if source.sap_file else []
+    words += [str(source.longest), *([str(source.sap_file)] if source.sap_file else [])]
     errors = project.path / "pullers.txt"
     with (
         errors.open("w") as log,
