@@ -41,10 +41,6 @@ class H2(Server):
         """Start it with the database ``shop``, and wait until it answers."""
         self.folder, self.port = folder, free_port()
         folder.mkdir(parents=True)
-        self.start()
-
-    def start(self) -> None:
-        """Start it, also after it was killed."""
         words = ["-tcp", "-tcpPort", str(self.port), "-ifNotExists", "-baseDir", str(self.folder)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(_java("Server", *words), stdout=log, stderr=log)

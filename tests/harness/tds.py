@@ -39,17 +39,12 @@ class SqlServer(Server):
         self.say("snapshot_isolation_state", 1, 0)
         self.say("MIN_ACTIVE_ROWVERSION", "0x00000000000007D1")
         self.say("sys.partitions", 3)
-        self.start()
-
-    def start(self) -> None:
-        """Start it on its port, also after it was killed."""
         words = [sys.executable, "-m", "harness.tds", str(self.folder), str(self.port)]
         environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(words, env=environment, stdout=log, stderr=log)
-        known = self.asked(_CONNECTED)
         wait_for(self.port, self._process, self.log)
-        while self.asked(_CONNECTED) == known:  # it writes that down a moment later
+        while not self.asked(_CONNECTED):  # it writes that down a moment later
             time.sleep(0.01)
 
     def put(self, name: str, columns: dict[str, str], rows: list[list[Any]]) -> None:

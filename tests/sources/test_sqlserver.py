@@ -183,7 +183,7 @@ LONG = 30_000
 
 @pytest.fixture
 def line(own_server: SqlServer, tmp_path: Path) -> Iterator[Line]:
-    """A line to a server with a long table, which was read once by it: so many bytes have passed."""
+    """A line to a server with a long table. Its ``passed`` is the bytes of a whole pull of that."""
     own_server.put("long", COLUMNS, [[number, "x" * 50, now()] for number in range(LONG)])
     with line_to(own_server.port) as made_line:
         pull_now(bound(behind(made_line, own_server, tmp_path / "first"), "a.long"))
